@@ -59,10 +59,12 @@ class BatchEpochs:
 def trusted_lineage(
     listed: Sequence[LeaderEpoch], runs: Sequence[EpochRun], known: Collection[int], end_offset: int
 ) -> Lineage:
-    """Return the leader epochs of a copy: its broker's own list, then those of later batches.
+    """Return the leader epochs of a copy as a `Lineage`: the list in its leader-epoch-checkpoint (`listed`), then the
+    epochs of later batches (`runs`). `known` are the epochs in the lists of all copies, `end_offset` is the copy's log
+    end offset.
 
-    `known` are the epochs in the lists of all copies. Without a list of its own, all epochs of batches count. With one,
-    a later epoch counts if another list has it, or several batches do.
+    Without a list of its own, all epochs of batches count. With one, a later epoch counts only if another copy's list
+    has it, or at least two consecutive batches do: one alone may be damaged, as no checksum covers the epoch.
     """
     latest = listed[-1].epoch if listed else -1
     later = (run for run in runs if run.epoch > latest)

@@ -1,4 +1,6 @@
-"""How far compaction may have removed records from one copy of a partition, so that another may not put them back."""
+"""Find how far compaction may have removed records from one copy of a partition, so that a merge does not put them back
+from another copy.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,12 @@ __all__ = ["CleanedPart"]
 
 
 class CleanedPart:
-    """Offset below which compaction may have removed records from one copy, `until`.
+    """Offset below which compaction may have removed records from one copy, as `until`; 0 if there is none.
 
     It comes from the cleaner's checkpoint beside the copy and from the batches: one with fewer records than offsets
     and, if the topic is compacted, a gap inside a segment, which a replica also copies from a leader that was cleaned.
-    Without a checkpoint all but the last segment of a compacted topic may have been cleaned.
+    Without a checkpoint all but the last segment of a compacted topic may have been cleaned. A stretch is a sequence of
+    sound batches of one file.
     """
 
     def __init__(self, copy: Copy, *, is_compacted: bool) -> None:
@@ -27,7 +30,10 @@ class CleanedPart:
         self._path, self._end = "", 0
 
     def note(self, stretch: Stretch) -> None:
-        """Add the next stretch of the copy's log."""
+        """Raise `until` if the next stretch of the copy's log shows compaction: to the offset after its last batch with
+        fewer records than offsets and, if the topic is compacted, to the end of each gap in the offsets, unless damage
+        made the gap. Stretches must be passed in order.
+        """
         self.until = max(self.until, stretch.cleaned_until())
         if self._is_compacted:
             first = stretch.row(0).first

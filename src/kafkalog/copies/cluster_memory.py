@@ -100,8 +100,9 @@ class _ZooKeeper(ClusterMemory):
 
 
 def read_cluster_memory(metadata: Iterable[Partition], zookeeper: Sequence[str]) -> ClusterMemory:
-    """Read the cluster's metadata from copies of `__cluster_metadata`, else from ZooKeeper's data directories. Never
-    raises for bad data: `problem` describes it.
+    """Return the cluster's metadata about replicas. It is read from copies of `__cluster_metadata`, of which the one
+    that reaches furthest is used; if none has data, from the first of ZooKeeper's data directories that can be read. If
+    neither can be read, the result knows nothing: `source` is None. Bad data is never raised; `problem` describes it.
     """
     best: _KRaft | None = None
     furthest = -1

@@ -34,7 +34,10 @@ class Lineage(Struct, frozen=True):
 
     @classmethod
     def of(cls, entries: Sequence[LeaderEpoch], end_offset: int) -> Lineage:
-        """Return what a broker keeps of these entries when it loads a log that ends at `end_offset`."""
+        """Return the lineage that a broker keeps of these entries when it loads a log that ends at `end_offset`.
+        Negative entries are dropped. An entry removes all before it whose epoch or offset is not lower. Entries that
+        begin at or above the end are dropped.
+        """
         kept: list[LeaderEpoch] = []
         for entry in entries:
             if entry.epoch < 0 or entry.start_offset < 0:
@@ -68,8 +71,10 @@ class Lineage(Struct, frozen=True):
 
 
 def common_past(follower: Lineage, leader: Lineage) -> CommonPast | None:
-    """Return where the follower would truncate its log; None if it knows no epoch, so that its high watermark decides.
-    Repeats with older epochs, as a follower does, until both know the epoch.
+    """Return the offset from which a follower would truncate its log to follow the leader, and the highest leader epoch
+    that both know (None if there is none). The offset is the follower's log end if nothing would be truncated. As a
+    follower does, the leader is asked for the end of the follower's last epoch, then of older ones, until both know the
+    epoch. None if the follower knows no epoch, so that its high watermark decides.
     """
     while (asked := follower.last_epoch) is not None:
         epoch, leader_end = leader.answer_to(asked)

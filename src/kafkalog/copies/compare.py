@@ -1,9 +1,4 @@
-"""Compare several brokers' volumes of one cluster: what each copy of a partition holds, and which is the best.
-
-Every copy is read once with checksums; then each is compared with the best one by the columns of their headers. Where a
-copy diverges from the best one is reported twice: by leader epochs, at which Kafka would truncate it when it follows
-(`lineage`), and by content (`difference`).
-"""
+"""Compare several brokers' volumes of one cluster: find the content of each copy of a partition, and the best copy."""
 
 from __future__ import annotations
 
@@ -42,15 +37,16 @@ def compare(
     jobs: int = 1,
     on_read: Callable[[int], None] | None = None,
 ) -> Comparison:
-    """Compare log directories, or partition directories, of several brokers; change nothing.
+    """Compare the copies of each topic-partition in log directories or partition directories of several brokers, and
+    return the result; change nothing.
 
     The paths may include parents of log directories, and ZooKeeper's data directory. `jobs` topic-partitions are
-    compared at a time; `on_read` is called with the number of log bytes when they are first read. Raises `UsageError`
-    for paths without Kafka data, or if a path is given twice; anything unreadable is part of the result.
+    compared at a time, in forked processes if that saves time; `on_read` is called with the number of log bytes when
+    they are first read. Raises `UsageError` for a path without Kafka data, for fewer than two different directories, or
+    if nothing is selected; anything unreadable is part of the result.
 
-    * `paths`: log directories, or partition directories, two or more
-    * `select`: the topic-partitions to compare; all of them without it
-    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `paths`: log directories, or partition directories, two or more * `select`: the topic-partitions to compare; all
+    of them without it * `limits`: what a batch or file may hold at most (`Limits`)
     """
     shelf = gather(paths, chosen=select, limits=limits)
     memory = read_cluster_memory(shelf.metadata, shelf.zookeeper)
@@ -109,7 +105,9 @@ class _Facts(Struct, kw_only=True):
 
 
 class _Partition:
-    """Comparison of the copies of one topic-partition."""
+    """Comparison of the copies of one topic-partition. `on_read` is called with the number of log bytes at the first
+    read.
+    """
 
     def __init__(
         self,
@@ -128,7 +126,9 @@ class _Partition:
         self._on_read = on_read
 
     def compared(self) -> PartitionComparison:
-        """Read all copies, rank them, and compare the others with the best one."""
+        """Read all copies, rank them, and compare the others with the best one. Return the result: `best` is None if no
+        copy can be read, and a copy that cannot be read has its `error`.
+        """
         facts = [self._facts(copy, on_read=self._on_read) for copy in self._copies]
         facts = [self._disproved(each, facts) for each in facts]
         readable = [each for each in facts if each.report.error is None]
@@ -217,7 +217,10 @@ class _Partition:
         facts.ends_in_damage = walk.damage is not None and walk.end_offset == walk.sound_end_offset
 
     def _below(self, facts: _Facts, offset: int) -> tuple[int, int]:
-        """Number of sound records below an offset, and how many of them come after damage."""
+        """Return the number of sound records below `offset`, without control records, and the number of those that come
+        after damage. (0, 0) if the first segment begins at or above the offset; otherwise the log is read up to it.
+        Raises `StorageError`.
+        """
         records = behind_damage = 0
         segments = () if facts.copy.partition is None else facts.copy.partition.segments
         if not segments or segments[0].base_offset >= offset:
@@ -232,8 +235,10 @@ class _Partition:
         return records, behind_damage
 
     def _note_deleted(self, facts: Sequence[_Facts]) -> None:
-        """Count records in each copy that are deleted according to the log start offset in another copy's
-        checkpoint.
+        """Set in each copy the number of its records that are deleted according to another copy's checkpoint
+        (`records_deleted`): those from its own log start offset up to the highest one of all copies. Also set
+        `known_start`, the higher of both log start offsets, and `knows_deleted`: True if the copy has no such records.
+        Raises `StorageError` if a copy cannot be read again.
         """
         deleted = max((copy_facts.deleted_until for copy_facts in facts), default=0)
         for copy_facts in facts:
@@ -245,7 +250,7 @@ class _Partition:
                 )
 
     def _lineages(self, facts: Sequence[_Facts]) -> None:
-        """Set the lineage of each copy (`trusted_lineage`)."""
+        """Set the leader epochs of each copy (`lineage`, see `trusted_lineage`), and `last_epoch` in its report."""
         known = {entry.epoch for copy_facts in facts for entry in copy_facts.report.leader_epochs}
         for copy_facts in facts:
             report = copy_facts.report
@@ -270,7 +275,10 @@ class _Partition:
         )
 
     def _why(self, ranked: Sequence[_Facts]) -> str:
-        """Why the best copy is the best, as the end of a sentence that begins "it is the best because"."""
+        """Return why the best copy is the best, as the end of a sentence that begins "it is the best because". `ranked`
+        are the readable copies, best first: the first rank in which the first two differ is the reason. With no or one
+        readable copy it says that.
+        """
         if not ranked:
             return "no copy can be read"
         if len(ranked) == 1:
@@ -292,7 +300,10 @@ class _Partition:
         )[differing]
 
     def _missing(self) -> list[int]:
-        """Ids of brokers whose volumes are given and should hold a copy, but do not."""
+        """Return ids of brokers that should hold a replica according to the cluster's metadata, and whose log
+        directories are among the paths but have no copy. In the order of the replicas; empty if the metadata is
+        unknown.
+        """
         if self._state is None:
             return []
         given = {
@@ -331,8 +342,9 @@ class _Partition:
 
 
 def _note_unread_log(facts: _Facts) -> None:
-    """Count a link or special file in place of a segment's log as damage; it becomes the first damage if it precedes
-    all other.
+    """Count a link or special file in place of a segment's log as one more damaged place in the report. If it precedes
+    all other damage, it becomes the first damage, and the sound part of the log ends there. Does nothing if there is
+    none.
     """
     found, report = facts.copy.unread_log, facts.report
     if found is None:
@@ -345,7 +357,9 @@ def _note_unread_log(facts: _Facts) -> None:
 
 
 def _end_findings(report: CopyReport) -> Iterator[Finding]:
-    """Yield findings if the log ends below its log start offset or below its high watermark."""
+    """Yield LOG_END_BELOW_LOG_START (ERROR) if the log ends below its log start offset, and
+    LOG_END_BELOW_HIGH_WATERMARK (WARNING) if it ends below its checkpointed high watermark.
+    """
     end, start, seen = report.log_end_offset, report.log_start_offset, report.high_watermark
 
     def found(code: FindingCode, severity: Severity, detail: str) -> Finding:

@@ -93,8 +93,9 @@ class PartitionComparison(Struct, kw_only=True):
         return [finding for copy in self.copies for finding in copy.findings]
 
     def differs(self, copy: CopyReport) -> bool:
-        """Whether a copy differs from the best one in its bytes, start or end. True if it cannot be read or there is no
-        best copy.
+        """Whether a copy differs from the best one in its batches, log start offset or log end offset, or has a tail
+        that does not belong to the best one's leader epochs. Differences by compaction do not count. True if it cannot
+        be read or there is no best copy. False for the best copy itself.
         """
         best = self.best
         if best is None or copy.error is not None:

@@ -21,8 +21,8 @@ class BatchPlace(Struct, frozen=True):
 
 
 class Cursor:
-    """Cursor on the next batch: `number` in `stretch`, which is None at the end. Batches that end below the offset
-    `start` are skipped at the beginning.
+    """Cursor on the next batch of a copy: batch `number` in `stretch`, a sequence of sound batches of one file.
+    `stretch` is None at the end. Batches that end below the offset `start` are skipped at the beginning.
     """
 
     def __init__(self, stretches: Iterable[Stretch], start: int) -> None:
@@ -33,7 +33,9 @@ class Cursor:
         self.next_stretch()
 
     def next_stretch(self) -> None:
-        """Move to the next stretch with a batch that does not end below the start."""
+        """Move to the first batch of the next stretch that does not end below `start`. At the end of the copy,
+        `stretch` becomes None. Raises `StorageError` if the copy cannot be read.
+        """
         for stretch in self._stretches:
             number = stretch.ending_below(self._start)
             if number < len(stretch):

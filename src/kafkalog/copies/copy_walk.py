@@ -1,9 +1,5 @@
-"""Walk one copy of a partition from its first byte to its last: every sound batch, with damage skipped and noted.
-
-Which batch should come next, and how others are treated, is as for every reader (`Cursor`): a repeat is skipped, a
-displaced batch is damage, and after damage a batch must be proven (`resync`). More is required because another copy may
-have the right offsets: a batch that overlaps earlier offsets is damage too, and so is one whose offset jumps ahead and
-is contradicted by another copy (`jumps`).
+"""Read one copy of a partition from its first byte to its last, as stretches of sound batches. Damage is skipped and
+recorded.
 """
 
 from __future__ import annotations
@@ -51,14 +47,15 @@ class _Stop(Struct, frozen=True):
 
 
 class CopyWalk:
-    """Iterator over the stretches of sound batches of a partition's segments. Holds one window of one file at a time.
+    """Iterator over the stretches of a partition's segments: sequences of sound batches in one file. Holds one window
+    of one file at a time.
 
     `damage` is the first damage, `damaged_places` their number. `end_offset` is the offset after the last sound batch
     so far, or the base of the last segment; `sound_end_offset` is its value at the first damage. Without `check_crc`
     checksums are not verified: for logs that were walked before and are undamaged. `resumes` is filled, and saves a
     later walk over these files the search after damage. `displaced` are batches whose offsets other copies disprove:
-    they are damage. `jumps` are those not yet compared. `on_bytes` is called with the number of log bytes passed.
-    Raises only `StorageError`.
+    they are damage. `jumps` are batches that begin above the expected offset and were not disproved. `on_bytes` is
+    called with the number of log bytes passed. Raises only `StorageError`.
     """
 
     def __init__(
@@ -130,7 +127,10 @@ class CopyWalk:
     def _sound(
         self, segment: Segment, source: FileSource, position: int, cursor: Cursor
     ) -> Generator[Stretch, None, _Stop | None]:
-        """Yield the sound batches from a position on; return what ends them, None at the file's end."""
+        """Yield the sound batches of a file from byte `position` on, as stretches. The generator's return value is the
+        damage that ends them, or None at the file's end. A batch that only repeats earlier offsets is skipped and is no
+        damage. Updates the walk's end offset and jumps.
+        """
         scanner = self._scanner(source, position)
         parts = (part for found in scanner for piece in self._apart(found, segment.path)
                  for part in cursor.parts(piece, gaps=True))  # fmt: skip
@@ -151,7 +151,9 @@ class CopyWalk:
         return _Stop(finding, is_zero=scanner.stop is StopReason.ZERO_TAIL)
 
     def _apart(self, found: BatchRun | RecordBatch, path: str) -> Iterator[BatchRun | RecordBatch]:
-        """Yield the batches of a run in parts, with those that another copy disproves as single batches."""
+        """Yield `found` in order, split so that each batch that another copy disproves (`displaced`) is a single batch
+        and all others stay in runs. `path` is the file that it is from. A single batch is yielded as it is.
+        """
         if isinstance(found, RecordBatch):
             yield found
             return
@@ -167,7 +169,10 @@ class CopyWalk:
             yield found.part(number, len(found))
 
     def _wrong(self, batch: RecordBatch, cursor: Cursor, segment: Segment) -> Finding | None:
-        """Return the finding against a batch that other copies must not accept as sound; None if it is sound."""
+        """Return the finding because of which a batch with a valid checksum counts as damage; None if it is sound.
+        Reasons: another copy disproves its offset, its offset or format does not fit the segment, a consumer cannot
+        read past it, or it repeats offsets. Advances the cursor.
+        """
         header, position = batch.header, batch.position
         first, last, before = header.first_offset, header.last_offset, self._highest
         after = f"offset {first} after {before}" if before >= 0 else f"offset {first}"

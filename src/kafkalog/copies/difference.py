@@ -77,7 +77,9 @@ class _Side(Cursor):
         return self.here.insides(self.number, self._limits) is Insides.UNREADABLE
 
     def rest(self) -> int:
-        """Number of records in all remaining batches; moves to the end."""
+        """Return the number of records, without control records, from the next batch to the end of the copy. Moves the
+        cursor to the end. Raises `StorageError` if the copy cannot be read.
+        """
         records = 0
         while self.stretch is not None:
             records += self.stretch.records(self.number, len(self.stretch), self._limits)
@@ -86,6 +88,8 @@ class _Side(Cursor):
 
 
 class _Comparison:
+    """Comparison of two copies in progress, "here" and "there"; `found` has the differences so far."""
+
     def __init__(self, here: _Side, there: _Side, cleaned_until: int, ends_in_damage: tuple[bool, bool]) -> None:
         self._here = here
         self._there = there
@@ -111,7 +115,10 @@ class _Comparison:
         return self.found
 
     def _part(self) -> None:
-        """Record a difference between the next two batches, and advance."""
+        """Compare the next batches of both copies, which are not equal: record in `found` that one copy lacks the
+        batch, that they differ at the same offsets, or that compaction treated them differently (below
+        `cleaned_until`). Then advance the copy whose batch ends first, or both if they end together.
+        """
         here, there = self._here, self._there
         if here.stretch is None or there.stretch is None:
             raise AssertionError

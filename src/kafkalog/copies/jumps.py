@@ -52,12 +52,15 @@ class Jump(Struct, frozen=True, order=True, kw_only=True):
 
 
 class Jumps(Struct):
-    """The widest jumps of one copy."""
+    """The widest jumps of one copy, at most 1000. A jump is a batch that begins above the expected offset."""
 
     _found: list[Jump] = field(default_factory=list)
 
     def note(self, stretch: Stretch, expected: int) -> None:
-        """Add the jumps in a stretch; `expected` is the offset that should begin it."""
+        """Add the jumps in a stretch, a sequence of sound batches of one file: at its first batch if that begins above
+        `expected`, the offset that should come first, and at each gap inside. If there are too many, the narrowest are
+        dropped.
+        """
         self._add(stretch, 0, stretch.row(0).first - expected)
         for first, last in stretch.gaps(0, len(stretch)):
             width = last - first + 1
@@ -79,11 +82,13 @@ class Jumps(Struct):
 
 
 def displaced(jumps: Iterable[Jump], others: Mapping[str, Iterable[Stretch]]) -> Displaced:
-    """Return the jumps of a copy that other copies disprove: one has the batch exactly once, at an offset that the jump
-    skips.
+    """Return the jumps of a copy that other copies disprove, as a dict from file and position of the batch to the
+    reason. A jump is disproved if another copy has the same batch exactly once, at an offset that the jump skips. Empty
+    if there are none.
 
-    `others` are walks by the path of their copy. A batch that another copy has at the jump's offset too is not wrong.
-    Equal batches, as a producer without sequence numbers makes when it retries, prove nothing.
+    `others` are walks by the path of their copy; they are read to their ends, unless there are no jumps. A batch that
+    another copy has at the jump's offset too is not wrong. Equal batches, as a producer without sequence numbers makes
+    when it retries, prove nothing. Raises `StorageError` if a copy cannot be read.
     """
     wanted: dict[_Key, list[Jump]] = {}
     for jump in jumps:
@@ -121,9 +126,10 @@ Read = TypeVar("Read", bound=_Read)
 def without_disproved(
     read: Read, others: Callable[[], Mapping[str, Iterable[Stretch]]], again: Callable[[Copy, Displaced], Read]
 ) -> Read:
-    """Return the result of reading a copy with offsets that other copies disprove treated as damage, so that they do
-    not make its log longer. `others` returns walks over the other copies by path, `again` reads the copy with such
-    offsets.
+    """Return the result of reading a copy, in which batches whose offsets other copies disprove count as damage, so
+    that they do not make its log longer. `others` returns walks over the other copies by path. `again` reads the copy
+    with a dict of such batches; it is called for at most eight rounds, until no more are found. If another copy cannot
+    be read, the last result is returned.
     """
     for _ in range(_MOST_ROUNDS):
         try:
@@ -137,8 +143,9 @@ def without_disproved(
 
 
 def _seen(walk: Iterable[Stretch], wanted: Mapping[_Key, Sequence[Jump]]) -> dict[_Key, list[int]]:
-    """Offsets at which a copy has the batches that jump elsewhere: all jumps' offsets, and at most two others per
-    batch.
+    """Return the first offsets at which a copy has the wanted batches, by batch: all that equal the offset of a jump,
+    and others until there are two for the batch. A batch is identified by checksum, size and number of offsets minus
+    one. Batches that the copy does not have are omitted.
     """
     checksums = frozenset(crc for crc, _, _ in wanted)
     jumped = {(key, jump.row.first) for key, jumps in wanted.items() for jump in jumps}

@@ -1,8 +1,4 @@
-"""Read the copies of one topic-partition for a merge: what each has, and what all of them make together.
-
-Every copy is walked once with checksums. After that the choice can be repeated in walks that hold one window of each
-copy: once to preview the merged log, and once more to write it.
-"""
+"""Read the copies of one topic-partition for a merge, and lay out the log that all of them make together."""
 
 from __future__ import annotations
 
@@ -43,7 +39,7 @@ class MergedSegment(Struct):
 
 
 class MergedLog(Struct, kw_only=True):
-    """The merged log to write, without its bytes."""
+    """Layout of the merged log to write: its segments and the content of its small files, without its batches."""
 
     name: PartitionName
     log_start_offset: int
@@ -55,8 +51,9 @@ class MergedLog(Struct, kw_only=True):
 
     @property
     def start_entry(self) -> OffsetCheckpointEntry | None:
-        """Entry for the log-start checkpoint; None if the first segment's name says it already. A tiered log starts
-        below its first local segment, which only the checkpoint says.
+        """Entry for log-start-offset-checkpoint: the log start offset if it is above the first segment's base offset.
+        Otherwise the highest log start offset in the copies' checkpoints, because a tiered log starts below its first
+        local segment; None if they have none.
         """
         start = self.log_start_offset
         if start <= self.segments[0].base_offset:
@@ -88,8 +85,9 @@ class _Read(Struct, kw_only=True):
     displaced: Displaced = field(default_factory=dict)
 
     def may_have_lost(self, epoch: int, offset: int) -> bool:
-        """Whether an epoch can have begun at an offset where damage removed batches and the copy has no
-        list of epochs.
+        """Whether `epoch` may have begun at `offset` in batches that damage removed from this copy. The offset must be
+        in a hole that damage made, and the epoch above that of the batches before the hole and not above that of the
+        batches after it. False if the copy has a list of epochs, which would name it.
         """
         number = bisect_right(self.holes, offset, key=lambda hole: hole[0]) - 1
         if number < 0 or offset >= self.holes[number][1] or self.partition.leader_epochs:
@@ -120,10 +118,11 @@ class _Read(Struct, kw_only=True):
 
 
 class MergeCopies:
-    """Several copies of one topic-partition. Raises `StorageError` if none can be read.
+    """Several copies of one topic-partition, which are all read when an instance is created. Raises `StorageError` if
+    none can be read.
 
-    With `is_compacted` gaps where a copy was cleaned (`CleanedPart`) are not losses. `prefer` is the
-    directory of the copy that contributes what several have in one leader epoch. `on_read` is called with the number of
+    With `is_compacted` gaps where a copy was cleaned (`CleanedPart`) are not losses. `prefer` is the directory of the
+    copy that contributes batches that several copies have in one leader epoch. `on_read` is called with the number of
     bytes at the first read of logs.
     """
 
@@ -189,7 +188,9 @@ class MergeCopies:
         return read
 
     def _all_lineages(self) -> Lineages:
-        """Return the lineage of the copy that reaches furthest, completed by other copies where damage made holes."""
+        """Return the leader epochs of the merged log: those of the copy that reaches furthest (`leader`), completed by
+        other copies before its start and where damage made holes. Sets the `lineage` of each copy.
+        """
         known = frozenset(entry.epoch for read in self._reads for entry in read.partition.leader_epochs)
         for read in self._reads:
             listed = read.partition.leader_epochs
@@ -202,8 +203,9 @@ class MergeCopies:
         return Lineages(number, frozenset(trusted | (known & batches)), entries)
 
     def _between(self, leader: _Read) -> list[LeaderEpoch]:
-        """Return the leader's epochs, those of others before its log begins and, if it has no list of its own, in its
-        holes.
+        """Return the leader's epochs by epoch, with those of other copies that lie before its log begins and, if it has
+        no list of its own, in holes that damage made. All epochs of the others if the leader has none. If several give
+        one epoch, the lowest start offset is used.
         """
         own = leader.lineage.entries
         entries = {entry.epoch: entry.start_offset for entry in own}
@@ -259,7 +261,10 @@ class MergeCopies:
         return self._rolling.pieces(self._choice())
 
     def preview(self) -> tuple[MergeResult, MergedLog]:
-        """Return counts and layout of the merged log; nothing is written."""
+        """Return the counts of the merge and the layout of the merged log; nothing is written. The copies are read once
+        more. If nothing is kept, the log has one empty segment at the highest log end offset of the copies. Raises
+        `StorageError` if a copy can no longer be read.
+        """
         choice = self._choice()
         result = MergeResult(topic=self.name.topic, partition=self.name.partition, target=None, copies=self._shares)
         starts = [read.copy.start_in_checkpoint(read.end_offset) for read in self._reads]
@@ -305,8 +310,9 @@ class MergeCopies:
         result.high_watermark = max((offset for offset in watermarks if offset is not None), default=None)
 
     def _epochs(self, found: Sequence[LeaderEpoch], end: int) -> tuple[LeaderEpoch, ...]:
-        """Return the epochs of the merged log: those of the copy with the furthest list if the batches agree with it,
-        else those of the batches. A list also has epochs of which compaction removed all batches.
+        """Return the leader epochs of the merged log, which ends at offset `end`; `found` are those of its batches. If
+        the furthest epoch list of a copy agrees with them, it is used, with later epochs of batches after it, because a
+        list also has epochs of which compaction removed all batches. Otherwise only the epochs of the batches.
         """
         lineages = [Lineage.of(read.partition.leader_epochs, end) for read in self._reads]
         best = max(lineages, key=lambda lineage: (lineage.last_epoch or -1, len(lineage.entries)))
@@ -324,14 +330,16 @@ def _epoch_at(lineage: Lineage, entry: LeaderEpoch) -> int | None:
 
 
 class _Ranges:
-    """Recorder of which copy contributed which offsets."""
+    """Recorder of the ranges of offsets that each copy contributed; it writes to the merge's result."""
 
     def __init__(self, result: MergeResult) -> None:
         self._result = result
         self._source = ""
 
     def note(self, piece: Piece, source: str) -> None:
-        """Record that `source` contributed a piece."""
+        """Record that the copy with path `source` contributed the next piece of the merged log: extend the last range
+        if it is from the same copy, otherwise add one. All ranges are counted, but only the first 1000 are kept.
+        """
         result, stretch = self._result, piece.taken.stretch
         first, last = stretch.row(piece.taken.start).first, stretch.row(piece.taken.end - 1).last
         if source != self._source:

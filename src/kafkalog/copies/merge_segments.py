@@ -12,7 +12,9 @@ __all__ = ["Piece", "Rolling"]
 
 
 class Piece:
-    """Bytes of one file of a copy, whole batches, and the base offset of the segment that they go into."""
+    """Whole batches of one copy to be written one after another: `size` bytes from byte `start` of the file `path`.
+    `base_offset` is the base offset of the segment that they are written to.
+    """
 
     def __init__(self, taken: Taken, base_offset: int, path: str, start: int, size: int) -> None:
         self.taken = taken
@@ -23,10 +25,11 @@ class Piece:
 
 
 class Rolling:
-    """Splitter of the chosen batches into pieces that lie in one segment each.
+    """Splitter of the batches chosen for a merged log into pieces that lie in one segment each.
 
-    A segment is full at `segment_bytes`, or at the size of the contributing file if that is larger, and if an index
-    could not hold its offsets. The first one begins at the log start offset.
+    A segment is full at `segment_bytes`, or at the size of the contributing file if that is larger, or if an index
+    could not hold its offsets (relative offsets have 32 bits). The first one begins at the log start offset. `sources`
+    are the segments of the copies by path.
     """
 
     def __init__(self, log_start_offset: int, segment_bytes: int, sources: Mapping[str, Segment]) -> None:
@@ -35,7 +38,10 @@ class Rolling:
         self._sources = sources
 
     def pieces(self, choice: Iterable[Taken]) -> Iterator[Piece]:
-        """Yield all pieces in order."""
+        """Yield the chosen batches in order, as pieces that lie in one file of a copy and in one segment. A new segment
+        begins where the contributing copy's next file does, and where the segment is full. A batch larger than a
+        segment has one of its own.
+        """
         base: int | None = None
         size = 0
         before: Taken | None = None
@@ -63,7 +69,9 @@ class Rolling:
         return wanted if fits and (before is None or taken.stretch.position(start) == 0) else first
 
     def _end(self, taken: Taken, start: int, base: int, size: int) -> int:
-        """Number after the last batch that fits into a segment which already has `size` bytes; `start` if none does."""
+        """Return the number of the batch up to which (exclusive) the batches of `taken` from number `start` on fit into
+        a segment with base offset `base` and `size` bytes so far; `start` if none does.
+        """
         stretch, begin = taken.stretch, taken.stretch.position(start)
         room = max(self._segment_bytes, self._sources[stretch.path].size) - size
         low, high = start, taken.end

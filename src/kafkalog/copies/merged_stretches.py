@@ -1,10 +1,4 @@
-"""Choose from several copies of a partition, batch by batch, the one that belongs into the merged log, by leader
-epochs.
-
-The lineage of the copy that reaches furthest decides: a batch of another copy is included only where that lineage has
-its epoch. So the tail of a deposed leader does not come back, whether its epoch is older or newer. Copies are walked in
-parallel; where they agree, whole stretches are included at once, and nothing is kept of what was passed.
-"""
+"""Choose the batches of a merged log from several copies of a partition, by leader epochs."""
 
 from __future__ import annotations
 
@@ -58,9 +52,9 @@ class Tally(Struct, kw_only=True):
 class Lineages(Struct, frozen=True):
     """Leader epochs of the merged log: those of the leader, which is the copy that reaches furthest.
 
-    A batch of another copy belongs there only if the leader's lineage has its epoch at its offsets: the copy would keep
-    it if it followed the leader. If damage removed batches from the leader's log and it has no epoch checkpoint, the
-    epochs in between are from the other copies.
+    A batch of another copy belongs to the merged log only if the leader's lineage has its epoch at its offsets: the
+    copy would keep it if it followed the leader. If damage removed batches from the leader's log and it has no epoch
+    checkpoint, the epochs in between are from the other copies.
     """
 
     leader: int
@@ -75,8 +69,9 @@ class Lineages(Struct, frozen=True):
         return row.epoch if row.epoch in self.trusted else -1
 
     def bounds_of(self, epoch: int) -> tuple[int, int | None]:
-        """Offset at which the lineage begins an epoch, and the offset at which the next begins (None after the last).
-        (n, n) if the lineage does not have the epoch.
+        """Return the offset at which the lineage begins an epoch, and the offset at which the next one begins
+        (exclusive end; None for the last epoch). If the lineage does not have the epoch, both are the start of the next
+        higher epoch, or 0 if there is none: an empty range.
         """
         number = bisect_right(self.entries, epoch, key=lambda entry: entry.epoch)
         end = self.entries[number].start_offset if number < len(self.entries) else None
@@ -86,7 +81,9 @@ class Lineages(Struct, frozen=True):
         return entry.start_offset, end
 
     def replaced(self, copy: int, row: Row) -> bool:
-        """Whether a batch of a copy does not belong to the lineage. False if its epoch or the lineage is unknown."""
+        """Whether a batch of the copy with this number does not belong to the lineage, because another leader wrote its
+        offsets. False for the leader's own batches, and if the batch's epoch or the lineage is unknown.
+        """
         epoch = self.epoch_of(row)
         if copy == self.leader or epoch < 0 or not self.entries:
             return False
@@ -103,12 +100,13 @@ class _Cursor(Cursor):
 
 
 class MergedStretches:
-    """Iterator over the parts of the merged log, in order of offsets; `tallies` say what each copy contributed.
+    """Iterator over the parts of the merged log, in order of offsets. Each is a `Taken`: consecutive batches of one
+    copy. `tallies` has the contribution of each copy.
 
-    `start` is the log start offset: batches that end below it are skipped. `best` is the copy that contributes what
-    several have. What compaction removed from it is not restored, unless it is damaged there: a value would come back
-    without the record that deleted it. `cleaned` are the offsets up to which each copy was compacted, `begin` their log
-    start offsets.
+    `start` is the log start offset: batches that end below it are skipped. `best` is the number of the copy that
+    contributes batches that several copies have. Batches that compaction removed from it are not restored, unless it is
+    damaged there: a value would come back without the record that deleted it. `cleaned` are the offsets up to which
+    each copy was compacted, `begin` their log start offsets.
     """
 
     def __init__(
@@ -157,8 +155,9 @@ class MergedStretches:
                 yield self._take(lead, lead.row(), [cursor for cursor in cursors if cursor is not lead])
 
     def _readable(self, lead: _Cursor, cursors: Sequence[_Cursor]) -> _Cursor:
-        """Return the copy whose batch is included: if copies of one epoch differ, one whose records can be read, as a
-        valid checksum does not guarantee that.
+        """Return the copy whose next batch is included: `lead`, unless other copies have different bytes at this offset
+        in the same leader epoch. Then it is the one whose records can be decoded, because a valid checksum does not
+        guarantee that; `lead` comes first among equals. Decompresses batches only in that case.
         """
         row = lead.row()
         epoch = self._lineages.epoch_of(row)
@@ -196,8 +195,9 @@ class MergedStretches:
         lead.advance(count)
 
     def _drop(self, lead: _Cursor) -> None:
-        """Skip the next batches of this epoch, which the lineage has replaced; only those below the epoch's start if it
-        begins later.
+        """Skip the next batches of a copy because the lineage has replaced them, and count them as dropped in its
+        tally: all that follow in this leader epoch and stretch, but at most those below the epoch's start in the
+        lineage if it begins later.
         """
         count = lead.here.of_one_epoch(lead.number)
         row = lead.row()
@@ -211,7 +211,10 @@ class MergedStretches:
         lead.advance(count)
 
     def _pass(self, lead: _Cursor) -> None:
-        """Skip batches whose offsets another copy contributed."""
+        """Skip the next batches of a copy that end below `end_offset`, at least one, because another copy contributed
+        these offsets. They count as cleaned in the copy's tally if compaction may have changed them, otherwise as
+        passed.
+        """
         count = max(lead.here.ending_below(self.end_offset) - lead.number, 1)
         tally = self.tallies[lead.copy]
         if lead.row().last < max(self._cleaned_until, self._cleaned[lead.copy]):

@@ -1,4 +1,4 @@
-"""Preview what a merge would keep of several copies of one partition; nothing is written."""
+"""Preview the result of merging several copies of one partition; nothing is written."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def merge_preview(
 
 
 def preferred(prefer: PathLike | None, paths: Sequence[PathLike]) -> str | None:
-    """Real path of the preferred copy; None if there is none. Raises `UsageError` if it is not among `paths`."""
+    """Return the real path of the preferred copy; None if `prefer` is None. Raises `UsageError` if it is not one of
+    `paths`; links are resolved before they are compared.
+    """
     if prefer is None:
         return None
     wanted = os.path.realpath(prefer)
@@ -47,8 +49,9 @@ def preferred(prefer: PathLike | None, paths: Sequence[PathLike]) -> str | None:
 
 
 def of_one_partition(copies: Sequence[PathLike]) -> Shelf:
-    """Open copies. Raises `UsageError` unless they are of one topic-partition, `RecoveryRefused` if they are of several
-    clusters or topic ids.
+    """Open copies of one topic-partition, and return them with the findings about them. Raises `UsageError` unless
+    there are two or more different live partition directories of the same topic and number, `RecoveryRefused` if they
+    belong to several clusters or have several topic ids. A copy that cannot be read is included with its error.
     """
     if isinstance(copies, str | bytes):
         raise UsageError("copies is one path, not a list of directories")

@@ -1,4 +1,4 @@
-"""Compare runs of sound batches in one file with another copy's, byte for byte.
+"""Compare sequences of sound batches in one file ("stretches") with another copy's, byte for byte.
 
 Replicas hold the same batches, so equal parts of two copies are found by comparing columns of headers, many batches at
 once; where batches come singly, a stretch is one batch. Two batches are equal if their offsets, size, leader epoch and
@@ -131,8 +131,9 @@ class OneBatch(Struct):
         return int(self.batch.header.last_offset < offset)
 
     def records(self, start: int, end: int, limits: Limits) -> int:
-        """Number of records, without control records; 0 if `start` >= `end`. A compressed message of magic 0 or 1 is
-        decompressed.
+        """Return the number of records in the batches from number `start` to `end` (exclusive): those of this batch, or
+        0 if `start` >= `end`. A control batch has 0. The count is from the header; a compressed message of magic 0 or 1
+        is decompressed.
         """
         header = self.batch.header
         if start >= end:
@@ -204,8 +205,9 @@ class Run:
         return self.row(len(self) - 1).last + 1
 
     def same(self, start: int, other: Stretch, other_start: int) -> int:
-        """Number of equal batches from `start` and `other_start` on, up to the first difference; at most 1 unless
-        `other` is a `Run`.
+        """Return the number of equal batches from number `start` on here and from `other_start` on in the other
+        stretch, up to the first difference or the end of either. At most 1 if `other` is not a `Run`; 0 if the first
+        two differ.
         """
         if not isinstance(other, Run):
             return int(self.row(start) == other.row(other_start))
@@ -231,7 +233,9 @@ class Run:
         return look_inside(self.run.batch(number), limits)[0]
 
     def records_below(self, offset: int, limits: Limits) -> int:
-        """Number of records below `offset`, without control records."""
+        """Return the number of records with offsets below `offset`, without control records. Counts come from headers;
+        only a batch that contains the offset is decoded, as far as it can be.
+        """
         whole = self.ending_below(offset)
         count = self.records(0, whole, limits)
         if whole < len(self) and self.row(whole).first < offset:
@@ -239,8 +243,8 @@ class Run:
         return count
 
     def epoch_runs(self) -> Iterator[tuple[int, int, int, int]]:
-        """Yield each sequence of batches with one leader epoch: epoch, first offset, offset after the last, number of
-        batches. Batches without an epoch are omitted.
+        """Yield a tuple for each sequence of consecutive batches with one leader epoch, in order: epoch, first offset,
+        offset after the last one, number of batches. Batches without an epoch are omitted.
         """
         column = self.run["partition_leader_epoch"]
         bounds = [0, *((column[1:] != column[:-1]).nonzero()[0] + 1).tolist(), len(self)]
@@ -262,7 +266,7 @@ class Run:
             yield int(expected[number]), int(first[number]) - 1
 
     def with_checksums(self, wanted: frozenset[int]) -> Iterator[int]:
-        """Yield the numbers of the batches that have one of these checksums."""
+        """Yield the numbers of the batches whose CRC is one of `wanted`, in ascending order."""
         column, alike = self.run["crc"], None
         if len(wanted) > _FEW:
             yield from (number for number, crc in enumerate(column.tolist()) if crc in wanted)

@@ -1,8 +1,5 @@
-"""Open several brokers' volumes together: which directories are copies of one topic-partition, and whose they are.
-
-A volume is an entry of `log.dirs`; its `meta.properties` names its cluster and broker. A partition directory that is
-given itself belongs to the log directory around it, if there is one. Anything unreadable is noted and does not hide the
-rest.
+"""Open several brokers' volumes together: find the directories that are copies of one topic-partition, and their
+brokers.
 """
 
 from __future__ import annotations
@@ -95,7 +92,9 @@ class Copy(Struct, frozen=True, kw_only=True):
 
     @property
     def unread_log(self) -> tuple[int, Finding] | None:
-        """Base offset of the first segment whose log cannot be read, and the finding about it; None if all can."""
+        """Base offset of the first segment whose log file is a link or special file and so was not read, and the
+        finding about it; None if there is none.
+        """
         logs = [(parse_segment_file(os.path.basename(each.file or "")), each) for each in self.unread]
         found = [(name.base_offset, each) for name, each in logs if name is not None and name.is_live_log]
         if not found:
@@ -110,7 +109,7 @@ class Copy(Struct, frozen=True, kw_only=True):
 
 
 class Shelf(Struct, kw_only=True):
-    """Everything at the given paths, by topic-partition."""
+    """Everything found at the given paths, by topic-partition."""
 
     paths: tuple[str, ...]
     log_dirs: list[LogDir] = field(default_factory=list)
@@ -132,7 +131,9 @@ class Shelf(Struct, kw_only=True):
     """sentence with the topic ids of the copies, if there are several topics of one name, by topic-partition"""
 
     def add(self, copy: Copy) -> None:
-        """Add a copy, unless its directory was already added."""
+        """Add a copy to `copies`, after those of its topic-partition. Does nothing if its directory was already added.
+        If the copy cannot be read, its path and error are also added to `unreadable`.
+        """
         others = self.copies.setdefault(copy.key, [])
         if any(real(other.path) == real(copy.path) for other in others):
             return
@@ -157,11 +158,14 @@ def gather(
     at_least: int = 2,
     notes_empty: bool = False,
 ) -> Shelf:
-    """Open log directories, their parents, partition directories and ZooKeeper's data directories.
+    """Open log directories, their parents, partition directories and ZooKeeper's data directories, and return their
+    content by topic-partition. A path given twice is opened once; directories that cannot be read are listed in
+    `unreadable`. Copies that do not belong together make findings.
 
     `chosen` selects the topic-partitions. With `notes_empty` a directory without Kafka's data, as an unmounted disk
-    leaves it, is noted as unreadable. Raises `UsageError` for a path that is none of these, and if there are fewer than
-    `at_least` different directories.
+    leaves it, is added to `unreadable`. Otherwise it raises `UsageError`, as does a path that is missing or not a
+    directory, a selection that matches nothing (`UnknownName`), or fewer than `at_least` different directories if all
+    can be read.
     """
     given = [os.fspath(path) for path in paths]
     distinct = list({real(path): path for path in reversed(given)}.values())[::-1]
@@ -220,7 +224,9 @@ def _directories(path: str) -> list[str]:
 
 
 def _is_zookeeper(path: str) -> bool:
-    """Whether a directory is ZooKeeper's dataDir, or the `version-2` directory in it."""
+    """Whether a directory is ZooKeeper's dataDir (it contains `version-2` and no `meta.properties`), or the `version-2`
+    directory itself with a log or snapshot file in it. Raises `StorageError` if it cannot be listed.
+    """
     if os.path.basename(absolute(path)) == ZOOKEEPER_DIRECTORY:
         return any(entry.name.startswith(("log.", "snapshot.")) for entry in scan_directory(path))
     return is_directory(os.path.join(path, ZOOKEEPER_DIRECTORY)) and not os.path.lexists(
@@ -281,8 +287,9 @@ def _log_directory(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> N
 
 
 def _do_not_belong_together(shelf: Shelf) -> None:
-    """Add findings about volumes of several clusters, two copies on one broker, and directories of a topic that was
-    created again.
+    """Add findings to the shelf about volumes of several clusters, two copies on one broker, copies with different
+    topic ids because the topic was created again, and interrupted recoveries. Also set `several_clusters` and
+    `several_topics`.
     """
     clusters: dict[str, str] = {}
     standing = [copy.log_dir for copies in shelf.copies.values() for copy in copies if copy.log_dir is not None]

@@ -13,11 +13,13 @@ __all__ = ["checkpoint_findings"]
 def checkpoint_findings(
     partition: Partition, log_end_offset: int, log_start: int, high_watermark: int | None, *, end_behind: int
 ) -> Iterator[Finding]:
-    """Yield the findings about a live partition. `log_end_offset` is after the last offset before any damage.
-    `end_behind` is after the last sound batch after damage, 0 if there is none: offsets lost between sound batches are
-    not missing at the end, and have their own finding. `log_start` is that of log-start-offset-checkpoint, 0 without an
-    entry; `high_watermark` that of replication-offset-checkpoint, None without one. A broker deletes a log that ends
-    below its start (`LogLoader`).
+    """Yield findings if a live partition's log ends below its log start offset (LOG_END_BELOW_LOG_START: a broker then
+    deletes the log, `LogLoader`) or below its high watermark. Nothing if neither is so.
+
+    `log_end_offset` is the offset after the last sound batch before any damage; `end_behind` is after the last sound
+    batch after damage, 0 if there is none: offsets lost between sound batches have their own finding. `log_start` is
+    the entry of log-start-offset-checkpoint, 0 without one; `high_watermark` that of replication-offset-checkpoint,
+    None without one.
     """
     if partition.segments and max(log_end_offset, partition.segments[-1].base_offset) < log_start:
         detail = f"the log ends at {log_end_offset}, its start is {log_start}: a broker would delete all of it"

@@ -19,7 +19,10 @@ __all__ = ["below_log_start", "deleted_partitions", "deleted_segments"]
 
 
 def deleted_segments(partition: Partition) -> tuple[Segment, ...]:
-    """Return the `.deleted` log files of a partition directory, by base offset. Raises `StorageError`."""
+    """Return the segments of a partition directory whose log file a broker renamed to `.deleted`, sorted by base
+    offset. They have no index files. A file that no longer exists or is not a regular one is skipped. Raises `OSError`
+    if a file cannot be examined.
+    """
     segments = []
     for path in partition.unfinished:
         parsed = parse_segment_file(os.path.basename(path))
@@ -33,8 +36,9 @@ def deleted_segments(partition: Partition) -> tuple[Segment, ...]:
 
 
 def below_log_start(partition: Partition) -> Partition | None:
-    """Return a view of the live segments that begin below the log start offset, which ends there; None if there are
-    none.
+    """Return a view of the partition with only the segments that begin below its log start offset, with `deleted_below`
+    set to that offset: the last of them may hold live records too. None if there are no such segments or the directory
+    is not live.
     """
     start = partition.log_start_offset
     segments = tuple(segment for segment in partition.segments if segment.base_offset < start)
@@ -44,8 +48,9 @@ def below_log_start(partition: Partition) -> Partition | None:
 
 
 def deleted_partitions(inventory: Inventory) -> tuple[Partition, ...]:
-    """Return deleted data as partitions: `-delete` and `-stray` directories; for other directories their `.deleted`
-    segments, and their records below the log start offset.
+    """Return the deleted data of an inventory as partitions, in its order. A `-delete` or `-stray` directory is
+    returned as it is. A directory with `.deleted` segments gives a partition of only those; a live one with records below its log start
+    offset gives the view of `below_log_start`. Empty if there is none.
     """
     deleted = []
     for partition in inventory.partitions:

@@ -131,8 +131,8 @@ class LogDir:
         return by_name
 
     def __getitem__(self, key: tuple[str, int]) -> Partition:
-        """Return the live directory of (topic, partition). Raises `KeyError` if there is none, `UsageError` if there
-        are several.
+        """Return the partition whose live directory belongs to the key (topic, partition number). Raises `KeyError` if
+        there is none, `UsageError` if there are several, or if the key is not a pair of that kind.
         """
         try:
             directories = self._live(*key)
@@ -178,8 +178,8 @@ def _directories(path: PathLike) -> list[Entry]:
 
 
 def existing_log_directory(path: PathLike) -> str:
-    """Return the absolute path of a log directory to write in. Raises `UsageError` if it does not exist, or is a
-    partition directory.
+    """Return the absolute path of an existing local log directory to write in; it may be empty. Raises `UsageError` if
+    it is not an existing directory or is a partition directory, `StorageError` if it cannot be listed.
     """
     root = os.path.abspath(os.fspath(path))
     if not os.path.isdir(root):
@@ -190,8 +190,9 @@ def existing_log_directory(path: PathLike) -> str:
 
 
 def is_log_dir(path: PathLike) -> bool:
-    """Whether a directory is an entry of `log.dirs`: it contains a file of one, or a partition directory. Raises
-    `StorageError`.
+    """Whether a directory is an entry of `log.dirs`: it has one of the files that a broker keeps there, such as
+    `meta.properties` or a checkpoint, or a partition directory with files of one. A partition directory that cannot be
+    listed does not count. Raises `StorageError` if the directory itself cannot be listed.
     """
     entries = scan_directory(path)
     if any(entry.name in READ_BY_A_BROKER and not entry.is_dir(follow_symlinks=False) for entry in entries):
@@ -222,8 +223,10 @@ class _Reader:
         self.findings.append(Finding(code, severity, None, None, detail, path))
 
     def small(self, name: str, code: FindingCode, decode: Callable[[bytes, str], _T]) -> _T | None:
-        """Decode a file of the log directory. Return None if it is missing, or if it cannot be decoded, with a
-        finding.
+        """Read a small file called `name` in the log directory and return what `decode` makes of its content and path.
+        None if the file is missing. If it cannot be decoded, is too large or is not a regular file, record an ERROR
+        finding with `code` and return None. If it cannot be read, raise `StorageError`, or record a finding and return
+        None if the reader is tolerant.
         """
         path = os.path.join(self.path, name)
         try:
@@ -252,7 +255,10 @@ class _Reader:
         return self.small(name, FindingCode.CHECKPOINT_INVALID, decode) or {}
 
     def beside(self) -> _Beside:
-        """Decode the files of the log directory itself."""
+        """Decode the checkpoints, `meta.properties` and the clean shutdown file of the log directory. A checkpoint that
+        is missing or invalid is an empty dict, other files None. Invalid files make findings. Raises `StorageError` if
+        a file cannot be read, unless the reader is tolerant.
+        """
         recovery, starts, replication, cleaner = [self.checkpoint(name) for name in OFFSET_CHECKPOINTS]
         meta = self.small(
             META_PROPERTIES,
@@ -280,7 +286,10 @@ class _Reader:
         return partitions
 
     def directories(self) -> Iterator[tuple[str, PartitionName]]:
-        """Yield path and name of the partition directories, and record findings about all other entries."""
+        """Yield path and name of each partition directory, in order of names and in every state. Other directories,
+        files that Kafka does not write, links and special files are not yielded and make findings. Raises
+        `StorageError` if the log directory cannot be listed.
+        """
         for entry in scan_directory(self.path):
             try:
                 status = entry.stat(follow_symlinks=False)
@@ -315,8 +324,8 @@ class _Beside(NamedTuple):
 
 
 def _duplicates(directories: Iterable[tuple[str, PartitionName]]) -> list[Finding]:
-    """Return findings about live directories of a topic-partition that another directory already has. `directories` are
-    paths and names in the order of names.
+    """Return a DUPLICATE_PARTITION finding for each live directory whose topic-partition an earlier directory in the
+    list already has; the first one has none. `directories` are pairs of path and name.
     """
     first: dict[PartitionName, str] = {}
     findings = []
@@ -331,8 +340,9 @@ def _duplicates(directories: Iterable[tuple[str, PartitionName]]) -> list[Findin
 
 
 def log_dir_findings(path: str) -> list[Finding]:
-    """Return the findings about a log directory itself (`LogDir.findings`), without its partitions; empty if it is not
-    a log directory.
+    """Return the findings about a log directory itself, as in `LogDir.findings`: unended recoveries, invalid or
+    unreadable files, foreign entries, duplicate partitions. Partition directories are not read. Empty if `path` is not
+    a log directory. Raises `StorageError` if it cannot be listed.
     """
     if is_partition_dir(path) or not is_log_dir(path):
         return []
@@ -345,11 +355,12 @@ def log_dir_findings(path: str) -> list[Finding]:
 def open_log_dir(
     path: PathLike, *, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS, wants: Wants = every
 ) -> LogDir:
-    """Return the log directory at `path`. With `tolerant` a partition or checkpoint that cannot be read is left out,
-    with a finding; otherwise it raises `StorageError`. Raises `UsageError` if `path` is not a log directory.
+    """Return the log directory at `path`, with all its partitions listed. Malformed checkpoints and foreign files make
+    findings. With `tolerant` a partition or checkpoint that cannot be read is left out, with a finding; otherwise it
+    raises `StorageError`. Raises `UsageError` if `path` does not exist or is not a log directory.
 
-    * `limits`: what a batch or file may hold at most (`Limits`)
-    * `wants`: partitions for whose names it returns False are left out and not read
+    * `limits`: what a batch or file may hold at most (`Limits`) * `wants`: partitions for whose names it returns False
+    are left out and not read
     """
     text = os.fspath(path)
     if not exists(text):
@@ -389,8 +400,9 @@ def _is_log_dir_inside(path: str) -> bool:
 
 
 def log_dirs_inside(path: PathLike, on_error: Callable[[StorageError, str], None] | None = None) -> list[str]:
-    """Return the sub-directories that are log directories: the volumes or brokers below a root. `on_error` is called
-    for those that cannot be listed.
+    """Return the paths of the direct sub-directories that are log directories, in order of names: the volumes or
+    brokers below a root. Empty if there are none. A sub-directory that cannot be listed is left out; `on_error` is
+    called with the error and its path. Raises `StorageError` if `path` itself cannot be listed.
     """
     directories = []
     for entry in _directories(path):
@@ -411,7 +423,9 @@ def log_dirs_at(path: PathLike, on_error: Callable[[StorageError, str], None] | 
 
 
 def log_directory_around(place: str) -> str | None:
-    """Return the log directory that contains a path, or is that path; None if there is none."""
+    """Return the nearest directory that has a file a broker keeps in a log directory, such as `meta.properties`:
+    `place` itself or one of its parents. None if there is none. `place` is an absolute local path; it need not exist.
+    """
     path = place
     while True:
         if any(os.path.isfile(os.path.join(path, name)) for name in READ_BY_A_BROKER):
@@ -423,9 +437,9 @@ def log_directory_around(place: str) -> str | None:
 
 
 def new_directory(target: PathLike, *, beside: str) -> str:
-    """Return the real path of a directory to write to, which does not exist or is empty; `beside` is the real path of
-    the directory that is read for it. Raises `UsageError` if the target exists and is not empty, or is inside a log
-    directory or inside `beside`.
+    """Return the real path of a directory to write to, which must not exist or must be empty; nothing is created.
+    `beside` is the real path of the directory that is read for it. Raises `UsageError` if the target is a file or a
+    directory that is not empty, or is inside `beside` or in or inside a log directory.
     """
     destination = os.path.realpath(target)
     if os.path.lexists(destination) and (not os.path.isdir(destination) or os.listdir(destination)):

@@ -40,8 +40,12 @@ _BEYOND = 1 << 62
 
 def settled(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> Inventory:
     """Return the result of `open_all` once two listings agree and no segment is being replaced. A listing during a roll
-    may miss a segment and have the one after it; the next one has both. With `tolerant`, anything that cannot be read
-    is left out, with a finding. Raises `StorageError`, and `UsageError` without a path.
+    may miss a segment and have the one after it; the next one has both. After ten listings the last one is returned as
+    it is: a `.swap` file then counts as left over. This thread sleeps 20 ms after each listing with one.
+
+    With `tolerant`, anything that cannot be read is left out, with a finding; otherwise `StorageError` is raised. A
+    file that disappears during a listing is an error only in the last one. Raises `UsageError` without a path, or for a
+    path without Kafka data.
     """
     before: object = None
     error: OSError | None = None
@@ -117,8 +121,8 @@ class _Mark(Struct, frozen=True, kw_only=True):
 
 
 class Follower:
-    """Follow one partition. With `transactions` the log is read from its start, otherwise only from the end of the last
-    segment. Raises `StorageError` if a file cannot be read, `MissingFileError` if one was removed since it was listed.
+    """Follow one partition: `look` reads what was added since the last look. With `transactions` the log is read from
+    its start, otherwise only from the end of the last segment.
     """
 
     def __init__(self, *, transactions: bool = False, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -138,7 +142,12 @@ class Follower:
         self._damaged_from: int | None = None
 
     def look(self, partition: Partition) -> Followed:
-        """Return the current state of `partition`, which was listed just now."""
+        """Read what was added to a partition since the last look, and return its state. `partition` must have been
+        listed just now. Nothing is read if the last segment's file is unchanged. If the last batch of the previous look
+        is no longer there, because the log was truncated or rewritten, everything is read again. Raises `StorageError`
+        if a file cannot be read, `MissingFileError` if it was removed since it was listed; the next look then reads
+        everything.
+        """
         segments = partition.segments
         if not segments:
             self._forget()
@@ -203,8 +212,10 @@ class Follower:
         return batch is not None and (batch.last_offset, batch.header.crc) == (mark.last_offset, mark.crc)
 
     def _read(self, segment: Segment, position: int | None, next_base: int | None, *, is_settled: bool) -> None:
-        """Read to the end of a segment. An incomplete batch there may still be completed, unless nobody has written for
-        a while.
+        """Read a segment from byte `position` to its end, and update the state: end offset, transactions, damage.
+        `position` None: from the last entry of the offset index. `next_base` is the next segment's base offset, None
+        for the last segment. An incomplete batch at the log's end may still be completed, and is not damage unless
+        `is_settled`: the file has not been modified for a second. Raises `StorageError`.
         """
         is_last = next_base is None
         damage = {StopReason.CORRUPT, StopReason.TORN_TAIL} if is_settled else {StopReason.CORRUPT}
@@ -237,8 +248,8 @@ class Follower:
         self._tracker.damaged(Passed(segment, at, expected, finding.in_file(segment.path), head))
 
     def _behind(self, segment: Segment, source: FileSource, position: int, cursor: Cursor) -> int:
-        """Return the position of a sound batch after damage; the end of the file if there is none. A fruitless search
-        is not repeated while the file is unchanged.
+        """Return the position in bytes of the next sound batch after damage at `position`; the size of the file if
+        there is none. A search without result is not repeated while the file is unchanged.
         """
         stamp = (segment.path, position, segment.modified_ns)
         if stamp == self._fruitless:

@@ -35,7 +35,9 @@ _Known = tuple[LogDir, MetaProperties]
 
 
 def read_meta_properties(root: str) -> MetaProperties | None:
-    """Return the `meta.properties` of a log directory; None if it has none. Raises `FormatError` or `StorageError`."""
+    """Return the content of `meta.properties` in the log directory `root`; None if there is no such file. Raises
+    `FormatError` if it is malformed or too large, `StorageError` if it cannot be read.
+    """
     file = os.path.join(root, META_PROPERTIES)
     try:
         data = read_small(file, DEFAULT_LIMITS.checkpoint_bytes)
@@ -53,8 +55,9 @@ def meta_properties_of(root: str) -> MetaProperties | None:
 
 
 def identity_findings(log_dirs: Sequence[LogDir]) -> list[Finding]:
-    """Return findings about everything that a broker with all of these as its `log.dirs` would reject, and about topics
-    with several ids. Each names a `meta.properties` or a partition directory.
+    """Return the findings about ids because of which a broker with all these directories as its `log.dirs` would not
+    start, and about topics whose partitions have different topic ids. Each finding names a `meta.properties` or a
+    partition directory. A directory without a readable `meta.properties` is only checked for topic ids.
     """
     known = [(log_dir, log_dir.meta_properties) for log_dir in log_dirs if log_dir.meta_properties is not None]
     findings = [finding for each in known for finding in _syntax(*each)]
@@ -66,8 +69,9 @@ def identity_findings(log_dirs: Sequence[LogDir]) -> list[Finding]:
 
 
 def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
-    """Yield findings about partitions of one topic with several topic ids: the topic was deleted and created again, or
-    one belongs to another topic.
+    """Yield an IDENTITY_MISMATCH warning for each live partition whose topic id differs from the one of the first
+    partition of its topic in this log directory: the topic was deleted and created again, or the directory belongs to
+    another topic. Partitions without `partition.metadata` are skipped.
     """
     first: dict[str, Partition] = {}
     for each in log_dir.partitions:
@@ -83,8 +87,9 @@ def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
 
 
 def are_copies_of_one(log_dirs: Sequence[LogDir]) -> bool:
-    """Whether they are one log directory at several times, such as before and after: they have the same directory id.
-    Without directory ids: every live partition of the smallest is live in all others, and there are at least two.
+    """Whether these are copies of one log directory, such as before and after a change: all have the same directory id.
+    If none has a directory id: every live partition of the smallest is live in all others, and it has at least two.
+    False for fewer than two directories.
     """
     ids = {None if log_dir.meta_properties is None else log_dir.meta_properties.directory_id for log_dir in log_dirs}
     if len(log_dirs) < 2 or len(ids) > 1:
@@ -105,11 +110,11 @@ class RefusedId(Struct, frozen=True):
 
 
 def refused_id(meta: MetaProperties, directory: str, *, has_topic_ids: bool) -> RefusedId | None:
-    """Return the id in a `meta.properties` because of which Kafka 4.1 does not start; None if it starts. A directory id
-    is checked when the file is read (`MetaProperties.Builder`), and then among those of all directories
-    (`MetaPropertiesEnsemble.verify`); `directory` is the log directory for the message. Missing ids are checked last
-    (`KafkaRaftServer.initializeLogDirs`). Every broker that writes the file writes its node id. Brokers before 0.10.1
-    knew no cluster id, so its absence counts only if partitions have topic ids, which exist since 2.8.
+    """Return the first id in a `meta.properties` that makes Kafka 4.1 refuse to start; None if it starts. The order is
+    Kafka's: an invalid directory id (`MetaProperties.Builder`), a reserved one (`MetaPropertiesEnsemble.verify`), then
+    a missing node id and a missing cluster id (`KafkaRaftServer.initializeLogDirs`). A missing directory id is
+    accepted. `directory` is the log directory named in the message. Brokers before 0.10.1 knew no cluster id, so a
+    missing one counts only if `has_topic_ids`: partitions have topic ids, which exist since 2.8.
     """
     if meta.directory_id is not None and (wrong := _wrong_uuid(meta.directory_id)) is not None:
         detail = f"directory.id is {meta.directory_id[:40]!r}, {wrong}: a broker does not start with it"
@@ -143,8 +148,8 @@ def _syntax(log_dir: LogDir, meta: MetaProperties) -> Iterator[Finding]:
 
 
 def _wrong_uuid(text: str) -> str | None:
-    """Return why a broker rejects text as a directory id (`Uuid.fromString`, `DirectoryId.reserved`); None if it is
-    valid.
+    """Return a phrase that says why a broker rejects `text` as a directory id: too long, not base64, not 16 bytes, or
+    reserved, that is below 100 (`Uuid.fromString`, `DirectoryId.reserved`). None if it is accepted.
     """
     if len(text) > _LONGEST_UUID:
         return f"longer than {_LONGEST_UUID} characters"
@@ -187,8 +192,8 @@ def _nodes(known: Sequence[_Known]) -> Iterator[Finding]:
 
 
 def _are_replicas(named: Sequence[tuple[LogDir, int]]) -> bool:
-    """Whether directories of different nodes hold the same partition, which is impossible for directories of one
-    broker.
+    """Whether log directories with different node ids have a live directory of the same partition. Those are replicas,
+    so the directories are not of one broker. `named` are pairs of a log directory and its node id.
     """
     holder: dict[PartitionName | None, int] = {}
     for log_dir, node in named:

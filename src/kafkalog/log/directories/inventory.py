@@ -30,7 +30,7 @@ LONGEST = "longest"
 
 @checked()
 class Inventory(Struct, frozen=True, kw_only=True):
-    """Everything at the given paths, in their order."""
+    """Everything found at the given paths, in their order."""
 
     paths: tuple[str, ...]
     log_dirs: tuple[LogDir, ...]
@@ -68,7 +68,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Findings from listing log directories and partitions."""
+        """All findings from the listing: about paths that cannot be read, then about log directories, then about
+        partitions.
+        """
         return (
             *self.unreadable,
             *(finding for log_dir in self.log_dirs for finding in log_dir.findings),
@@ -76,7 +78,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
         )
 
     def duplicates(self) -> dict[PartitionName, tuple[Partition, ...]]:
-        """Return the topic-partitions that are live in several directories."""
+        """Return the topic-partitions that are live in several directories, each with all these partitions in the order
+        of the inventory; empty if there are none. Single segment files do not count.
+        """
         found: dict[PartitionName, list[Partition]] = {}
         for partition in self.partitions:
             if partition.name is not None and partition.state is DirectoryState.LIVE:
@@ -86,9 +90,10 @@ class Inventory(Struct, frozen=True, kw_only=True):
         return {name: tuple(those) for name, those in several.items() if len(those) > 1}
 
     def duplicate_findings(self) -> list[Finding]:
-        """Return a finding for each copy of a topic-partition that is in several directories. For replicas on several
-        brokers it is INFO. If two volumes of one broker hold the same partition, it does not start (`LogManager`): this
-        is a WARNING.
+        """Return a DUPLICATE_PARTITION finding for each copy of a topic-partition that is live in several log
+        directories. It is INFO for replicas on different brokers, for copies of one log directory, and if the brokers
+        are unknown. It is a WARNING if two directories have the same cluster and node id, because a broker with both
+        does not start (`LogManager`). Several names in one log directory have findings of their own.
         """
         findings = []
         for name, several in self.duplicates().items():
@@ -112,7 +117,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
         return self.duplicate_findings() + identity_findings(self.log_dirs)
 
     def _broker(self, directory: str) -> tuple[str | None, int] | None:
-        """Return cluster id and node id of a log directory; None if unknown."""
+        """Return cluster id (None if missing) and node id of the log directory with this absolute path; None if it is
+        not in the inventory or has no node id.
+        """
         for log_dir in self.log_dirs:
             meta = log_dir.meta_properties
             if absolute(log_dir.path) == directory and meta is not None and meta.node_id is not None:
@@ -120,10 +127,11 @@ class Inventory(Struct, frozen=True, kw_only=True):
         return None
 
     def readable(self, replica: PathLike | None = None, select: Selection = ALL) -> tuple[Partition, ...]:
-        """Return the partitions that a consumer would read: each live one once, and every path that was named itself.
-        `replica` chooses among directories of one topic-partition: `"longest"`, or the path of one of them or of its
-        log directory. Without a choice, a duplicate raises `UsageError` with the paths. For partitions that `select`
-        does not accept nothing is chosen: all their directories are returned.
+        """Return the partitions that a consumer would read: each live topic-partition of the log directories once, then
+        partitions that were named themselves. `replica` chooses among directories of one topic-partition: `"longest"`,
+        or the path of one of them or of its log directory. Without a choice, or if it does not match exactly one, a
+        duplicate raises `ReplicaError`, a `UsageError`, with the paths. For partitions that `select` does not accept
+        nothing is chosen: all their directories are returned.
         """
         several = self.duplicates()
         chosen = {
@@ -141,8 +149,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
         )
 
     def find(self, topic: str, partition: int, replica: PathLike | None = None) -> Partition:
-        """Return the live directory of a topic-partition. Raises `UsageError` if there is none, or several without a
-        choice.
+        """Return the live directory of a topic-partition. If there are several, `replica` chooses one, as in
+        `readable`. Raises `UsageError` if there is none, `ReplicaError` if there are several and the choice is missing
+        or does not match exactly one.
         """
         name = PartitionName(topic, partition)
         partitions = [each for each in self.partitions if each.name == name]
@@ -155,8 +164,10 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
 
 def chosen_replica(name: PartitionName, found: Sequence[Partition], replica: PathLike | None) -> Partition:
-    """Return the directory of a topic-partition that `replica` chooses. Raises `ReplicaError` if it chooses none or
-    several.
+    """Return the directory of the topic-partition `name` that `replica` chooses among `found`: with `"longest"` the one
+    with the highest log end offset (the first of equal ones), otherwise the one at or below that path. Raises
+    `ReplicaError` if `replica` is None or does not match exactly one directory, `StorageError` if a log cannot be read
+    for its end.
     """
     paths = " and ".join(partition.path for partition in found)
     if replica is None:
@@ -185,7 +196,7 @@ def _distinct(paths: Iterable[PathLike]) -> list[str]:
 
 
 class _Opened:
-    """Collector of what is found, path after path."""
+    """Collector of everything that is found at the caller's paths."""
 
     def __init__(self, limits: Limits, tolerant: bool, wants: Wants) -> None:
         self._limits, self._wants = limits, wants
@@ -196,8 +207,9 @@ class _Opened:
         self._nothing: list[tuple[str, UsageError]] = []
 
     def take(self, paths: Sequence[str], *, missing_too: bool) -> None:
-        """Add all paths. With `missing_too`, a path without data beside log directories makes a finding; otherwise it
-        raises `UsageError`.
+        """Open all paths and collect their content. A path without Kafka data raises `UsageError`. With `missing_too`,
+        one that does not exist or is empty makes a finding in `unreadable` instead, if any path has a log directory.
+        Raises `StorageError` as `add` does.
         """
         for path in paths:
             try:
@@ -212,7 +224,10 @@ class _Opened:
             self.unreadable.append(missing_directory(path))
 
     def add(self, path: str) -> None:
-        """Add one path."""
+        """Open one path and collect its content: log directories in `log_dirs`, a single partition directory or segment
+        file in `standalone`. Raises `UsageError` if it does not exist or has no Kafka data. If it cannot be read,
+        raises `StorageError`, or adds a finding to `unreadable` if `tolerant`.
+        """
         try:
             if not exists(path):
                 raise UsageError(f"{path} does not exist")
@@ -228,8 +243,9 @@ class _Opened:
             self.unreadable.append(unreadable(error, path))
 
     def apart(self) -> Iterator[Partition]:
-        """Yield the named directories and segments that no other path includes. A directory that waits for deletion is
-        always yielded: a consumer of its log directory would not get it.
+        """Yield the partition directories and segment files that the caller named and that are not part of another
+        path: of a live partition in a log directory, or of another named directory. A directory waiting for deletion is
+        always yielded, because a consumer of its log directory would not get it.
         """
         if not self.standalone:
             return
@@ -264,13 +280,13 @@ def open_all(
     *paths: PathLike, tolerant: bool = False, missing_too: bool = False, limits: Limits = DEFAULT_LIMITS,
     wants: Wants = every,
 ) -> Inventory:  # fmt: skip
-    """Return everything at `paths`. A path without Kafka data raises `UsageError`, which says what it is instead. With
-    `missing_too`, a path beside log directories that does not exist or is empty makes a finding in `unreadable`
-    instead. A file or directory that cannot be read raises `StorageError`; with `tolerant` it is left out, with a
-    finding.
+    """Return everything at `paths`; a path given twice is opened once. A path without Kafka data raises `UsageError`,
+    which says what it is instead; so does a call without paths. With `missing_too`, a path beside log directories that
+    does not exist or is empty makes a finding in `unreadable` instead. A file or directory that cannot be read raises
+    `StorageError`; with `tolerant` it is left out, with a finding.
 
-    * `limits`: what a batch or file may hold at most (`Limits`)
-    * `wants`: partitions in log directories for whose names it returns False are left out and not read
+    * `limits`: what a batch or file may hold at most (`Limits`) * `wants`: partitions in log directories for whose
+    names it returns False are left out and not read
     """
     if not paths:
         raise UsageError("no path was given")

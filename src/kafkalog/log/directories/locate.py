@@ -53,8 +53,9 @@ class Located(Struct, frozen=True, kw_only=True):
 
 
 def locate(partition: Partition, offset: int, *, through_damage: bool = False) -> tuple[Located | None, list[Finding]]:
-    """Return the batch with which a fetch from `offset` begins, and the findings before it; None beyond the end of the
-    log. Damage ends the search, as it ends a consumer's reading, unless `through_damage`. Raises `StorageError`.
+    """Return the batch with which a fetch from `offset` begins, and the findings up to and inside it. The batch is None
+    if the log ends before the offset. Damage ends the search, as it ends a consumer's reading; with `through_damage`
+    the search continues after it. Raises `StorageError` if a file cannot be read.
     """
     reader = partition.batches(start_offset=offset, on_damage=SKIP if through_damage else STOP)
     for batch in reader:
@@ -99,9 +100,11 @@ def newest(partition: Partition, *, through_damage: bool = False) -> tuple[Offse
 def looking_for_newest(
     partition: Partition, *, through_damage: bool = False, look: Look = first_since
 ) -> Sliced[tuple[OffsetAndTimestamp | None, list[Finding]]]:
-    """Return the result of `newest` as a computation with pauses. `look` searches a batch for the record. At first only
-    the batch with the largest timestamp in its header is searched; if that does not have it, all are. Batches that
-    cannot be read and may hold it are in the findings.
+    """Generator that pauses after each batch; its return value is the result of `newest`: the first record with the
+    largest timestamp, and the findings. The record is None if the log has no timestamps. `look` searches a batch for a
+    record with at least a timestamp. At first only the batch with the largest timestamp in its header is searched; if
+    that does not have the record, the log is read again and all are. Batches that cannot be read and may hold it are in
+    the findings. Raises `StorageError`.
     """
     start = partition.log_start_offset
     reader = partition.batches(start_offset=start, on_damage=SKIP if through_damage else STOP)
@@ -136,9 +139,9 @@ def _wrong(path: str, position: int, detail: str) -> Finding:
 def _last_at_most(
     index: FileSource, layout: FixedLayout, wanted: int, column: int
 ) -> tuple[int, tuple[int, ...]] | None:
-    """Return slot and fields of the greatest entry whose first field is at most `wanted`, by a broker's binary search;
-    None if there is none. Slots whose field number `column` is not positive were never written and count as above
-    everything.
+    """Return slot number and fields of the last index entry whose first field is at most `wanted`, found by a broker's
+    binary search; None if there is none. A slot other than the first whose field number `column` is not positive was
+    never written and counts as greater.
     """
     low, high = -1, index.size // layout.size
     while high - low > 1:
@@ -153,7 +156,9 @@ def _last_at_most(
 
 
 def _opened(segment: Segment, kind: FileKind) -> Iterator[tuple[FileSource, FileSource, str]]:
-    """Yield the opened index, the opened log and the index's path, if both exist; otherwise nothing."""
+    """Yield the opened index of this kind, the opened log and the index's path, once; both files are closed afterwards.
+    Nothing if one of the files is missing or not a regular one. Raises `StorageError` for other errors.
+    """
     path = segment.files.get(kind)
     if path is None:
         return
@@ -165,8 +170,10 @@ def _opened(segment: Segment, kind: FileKind) -> Iterator[tuple[FileSource, File
 
 
 def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]:
-    """Return findings about the offset index that leads to `offset`: its order, and the entry that a broker would
-    use.
+    """Return findings about the offset index of the segment that holds `offset`: entries that are out of order, and the
+    entry that a broker would use for `offset`, if no batch begins at its position or the batch there begins after its
+    offset. Empty if the index is sound or missing, or the log has no segments. Raises `StorageError` if a file cannot
+    be read.
     """
     if not partition.segments:
         return []
@@ -194,9 +201,10 @@ def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]
 
 
 def index_findings_of_time(partition: Partition, timestamp: int) -> list[Finding]:
-    """Return findings about the time indexes that lead to `timestamp` (ms): entries that a broker would use, and order.
-    A broker uses the first segment whose last entry is not older; of the segments before it only the last entry is
-    checked.
+    """Return findings about the time indexes that a broker would use to find `timestamp` (ms): entries that contradict
+    the log, and entries out of order. A broker uses the first segment whose last entry has this timestamp or a later
+    one; of the segments before it only the last entry is checked, and segments after it are not. Raises `StorageError`
+    if a file cannot be read.
     """
     findings: list[Finding] = []
     for segment in partition.segments[index_of(partition.segments, partition.log_start_offset) :]:
@@ -216,7 +224,9 @@ def index_findings_of_time(partition: Partition, timestamp: int) -> list[Finding
 
 
 def _time_problem(segment: Segment, log: FileSource, entry: TimeEntry) -> str:
-    """Return how an entry contradicts the log; an empty string if it agrees."""
+    """Return a phrase that says how a time index entry contradicts the log: the log does not reach its offset, or the
+    batch there has another largest timestamp. An empty string if the entry agrees.
+    """
     offset = segment.base_offset + entry.relative_offset
     start = segment.position_of(offset, log)
     batch = next((scanned for scanned in Scanner(log, position=start) if scanned.last_offset >= offset), None)

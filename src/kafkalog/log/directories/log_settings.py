@@ -81,7 +81,10 @@ class LogSettings(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def known_to_topics(cls, values: Mapping[str, str]) -> dict[str, str]:
-        """Return the valid settings that matter to a recovery, under their topic names. All others are dropped."""
+        """Return the settings that matter to a recovery and have a valid value, as a dict from topic name to text.
+        `values` may use topic or broker names, such as `segment.bytes` or `log.segment.bytes`. Other names and invalid
+        values are left out.
+        """
         named = {_BROKER_NAMES.get(name, name): value for name, value in values.items()}
         return {
             name: value
@@ -91,8 +94,9 @@ class LogSettings(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_names(cls, values: Mapping[str, str]) -> LogSettings:
-        """Return settings from values under Kafka's topic or broker names. Raises `UsageError` for an unknown name or
-        an invalid value.
+        """Return settings from texts under Kafka's topic or broker names; a topic name takes precedence. Missing
+        settings have Kafka's defaults; known settings that do not matter to a recovery are ignored. Raises `UsageError`
+        for an unknown name or an invalid value.
         """
         topic = {name: value for name, value in values.items() if name not in _BROKER_NAMES}
         broker = {_BROKER_NAMES[name]: value for name, value in values.items() if name in _BROKER_NAMES}

@@ -23,8 +23,10 @@ __all__ = ["first_base", "lost_start"]
 
 
 def lost_start(names: Iterable[str], epochs: Sequence[int], *, is_remote: bool) -> tuple[int, int] | None:
-    """Return first and last offset (inclusive) missing before a directory's first segment; None if none are. `names`
-    are its files, `epochs` the first offsets of its leader epochs; `is_remote`: the log may begin in a remote tier.
+    """Return first and last offset (both inclusive) that are missing before a directory's first segment; None if none
+    are, or if there is no segment. `names` are the directory's files: an index without its log shows a lost segment.
+    `epochs` are the first offsets of its leader epochs, which also show one. They are ignored if `is_remote`, that is
+    if the log may begin in a remote tier, or if a file waits for deletion (`.deleted`).
     """
     parsed = {name: segment_file_name for name in names if (segment_file_name := parse_segment_file(name)) is not None}
     begins = first_base(parsed)

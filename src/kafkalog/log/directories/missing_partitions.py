@@ -24,9 +24,11 @@ def missing_directories(
     assigned: Set[tuple[str, int]],
     elsewhere: str = "",
 ) -> Iterator[Finding]:
-    """Yield findings about a log directory, with files relative to it. `there` are the topic-partitions that have a
-    directory, `others` all names in it, `checkpoints` the offsets by file name, and `assigned` the replicas that the
-    cluster metadata places in this directory. `elsewhere` follows the explanations of one that only the metadata names.
+    """Yield a PARTITION_MISSING warning for each topic-partition that a checkpoint or the cluster metadata names and
+    that has no directory, sorted by topic and number; its file is relative to the log directory. `__cluster_metadata`
+    is skipped. `there` are the topic-partitions that have a directory, `others` all names in the log directory,
+    `checkpoints` the offsets by file name, and `assigned` the replicas that the cluster metadata places in this
+    directory. `elsewhere` is appended to the explanation of one that only the metadata names.
     """
     named = {key for offsets in checkpoints.values() for key in offsets} - there
     assigned = assigned - there

@@ -18,10 +18,10 @@ def missing_segments(
     *,
     is_compacted: bool = False,
 ) -> Iterator[Finding]:
-    """Yield findings about a partition directory; `missing` are ranges of offsets from `MissingOffsets`. `bases` are
-    the base offsets of existing segments. If missing offsets begin at one, that segment is empty and the finding names
-    it; otherwise the finding names the segment after them. With `is_compacted` the ranges are known to lie where the
-    cleaner has not been.
+    """Yield a SEGMENT_MISSING finding for each range of missing offsets in a partition directory. `missing` are first
+    and last offset (inclusive) from `MissingOffsets`; offsets below `log_start` are ignored. `bases` are the base
+    offsets of existing segments: if a range begins at one, that segment is empty and the finding names it; otherwise it
+    names the segment after the range. With `is_compacted` the ranges are known to lie where the cleaner has not been.
     """
     why_sure = "where the cleaner has not been" if is_compacted else "and no others in this log are"
     there = frozenset(bases)

@@ -12,9 +12,9 @@ __all__ = ["require_outside"]
 
 
 def require_outside(target: str, examined: Sequence[str]) -> None:
-    """Raise `UsageError` if a file would be created in a directory that a broker reads, or in one of `examined`. Links
-    are followed, and all parent directories are checked. Names in `examined` that are not local directories are
-    ignored.
+    """Raise `UsageError` if the new file `target` would be inside a log directory, a partition directory, or one of the
+    directories in `examined`, at any depth. Links are followed. Names in `examined` that are not local directories are
+    ignored. Raises `UsageError` also if the file's directory does not exist, or the path has a NUL.
     """
     if "\0" in target:
         raise UsageError("a path cannot hold a NUL")

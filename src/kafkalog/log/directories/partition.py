@@ -163,9 +163,12 @@ class Partition:
         on_damage: str = RAISE,
         limits: Limits = DEFAULT_LIMITS,
     ) -> BatchReader:
-        """Return a reader of the batches of all segments, from the one that reaches `start_offset`; for the conditions
-        see `batch_filter`. `on_damage` is as in `to_arrow`; the reader's `findings` has the faults. Batches are not
-        decoded, so damage inside one with a valid checksum is not found.
+        """Return a reader of the batches of all segments in order, from the first one that reaches `start_offset`;
+        None: all. The other conditions select batches by their headers, see `batch_filter`; with `control=True` only
+        control batches are read, with False none. `on_damage` is as in `to_arrow`; the reader's `findings` has the
+        faults. Batches are not decoded, so damage inside one with a valid checksum is not found. Files are read during
+        the iteration, which raises `FormatError` for damage and `StorageError`. Raises `UsageError` for an invalid
+        argument.
         """
         wanted = batch_filter(producer_ids, codecs, transactional, control)
         return BatchReader(
@@ -186,9 +189,11 @@ class Partition:
     ) -> RecordReader:
         """Return a reader of the records that a consumer gets and `filter` accepts; see `RecordReader`.
 
-        `isolation_level` takes precedence over the filter's. `on_damage` is as in `to_arrow`; the reader's `findings`
-        has the faults. `all` yields everything in the files that `filter` accepts and continues after damage, whatever
-        `on_damage` is.
+        `isolation_level` takes precedence over the filter's. `include_control` adds control records. `all` yields
+        everything in the files that `filter` accepts and continues after damage, whatever `on_damage` is. `on_damage`
+        is as in `to_arrow`; the reader's `findings` has the faults. `on_bytes` is called with the number of log bytes
+        as they are read. The iteration raises `FormatError` for damage and `StorageError`. Raises `UsageError` for an
+        invalid argument.
         """
         from kafkalog.log.reading.records import RecordReader  # most commands read no record
 
@@ -258,8 +263,10 @@ class Partition:
         return read(columns, findings=findings) if decoding is None else decoding.decoded(self, read, columns, findings)
 
     def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
-        """Return aborted and open transactions up to the first damage. With `through_damage` return those of the whole
-        log; undecided ones then do not count as open.
+        """Return aborted and open transactions up to the first damage, according to the log itself. A transaction whose
+        end may be in that damage counts as open. With `through_damage` return the transactions of the whole log;
+        undecided ones then do not count as open. The whole log is read; only the result with default arguments is
+        cached. Raises `StorageError`.
         """
         limits = self._own(limits)
         if through_damage:
@@ -292,7 +299,11 @@ class Partition:
     def _track_transactions(
         self, limits: Limits, through_damage: bool, known: KnownTransactions | None
     ) -> tuple[TransactionTracker, int]:
-        """Return the state of transactions at the end of what is read, and the offset after it."""
+        """Read the log and return the state of its transactions, and the offset after the last batch read. Reading ends
+        at damage, unless `through_damage`. Batches below the log start offset do not count; transactions opened there
+        are those of the producer snapshot. `known` replaces the state up to its offset, see `TransactionTracker.begin`.
+        Raises `StorageError`.
+        """
         from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
         from kafkalog.log.reading.transactions import TransactionTracker
 
@@ -318,8 +329,10 @@ class Partition:
         return self.transactions().last_stable_offset
 
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Return the offset of the next record: after the last valid batch of the last segment. The segment is read
-        once, and again only after its file changed.
+        """Return the offset of the next record: after the last valid batch of the last segment, before any damage in
+        it. The base offset of that segment if it has no valid batch; the checkpointed log start offset, or 0, without
+        segments. The segment is read once, and again only after its file changed. Raises `StorageError` if it cannot be
+        read.
         """
         if not self.segments:
             return self.checkpointed_log_start_offset or 0
@@ -353,7 +366,10 @@ class Partition:
         reset: Reset | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Chunk:
-        """Return a chunk of whole batches from `offset` on, as a consumer fetches it; see `fetch.fetch`."""
+        """Return a chunk of whole batches from `offset` on, as a consumer fetches it. Parameters and errors are those
+        of `fetch.fetch`: an offset outside the log raises `OffsetOutOfRangeError` unless `reset` says where to read,
+        and damage at the offset raises `FormatError`.
+        """
         from kafkalog.log.reading.fetch import fetch  # converts and encodes: most who read do not
 
         return fetch(
@@ -398,8 +414,10 @@ def read_partition(
     as_started: bool = True,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Partition:
-    """List a directory whose name is known. With `as_started`, segments are those that a start would have if one was
-    being replaced (`put_swaps_in_place`). Raises `StorageError`.
+    """List the partition directory at `path`, whose name is already parsed, and return its content. `log_start_offset`
+    is the checkpointed one, None without an entry. With `as_started`, segments are those that a broker's start would
+    have after an interrupted compaction (`put_swaps_in_place`). Malformed small files and foreign files make findings.
+    Raises `StorageError` if the directory or a small file cannot be read.
     """
     listing = PartitionListing(path, limits)
     for entry in scan_directory(path):
@@ -423,8 +441,9 @@ def read_partition(
 
 
 def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple[int | None, Finding | None]:
-    """Return the log start offset of a single partition from the checkpoint in its parent directory, and a finding if
-    that cannot be read.
+    """Return the log start offset of a partition from log-start-offset-checkpoint in the parent directory, and a
+    finding if that file is malformed. The offset is None if the file is missing, malformed or has no entry for the
+    partition. Raises `StorageError` if the file cannot be read.
     """
     checkpoint = os.path.join(os.path.dirname(absolute(path)), LOG_START_OFFSET_CHECKPOINT)
     try:
@@ -440,8 +459,9 @@ def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple
 
 
 def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
-    """Return the partition directory at `path`. Raises `UsageError` if it is not one, `StorageError` if it cannot be
-    read.
+    """Return the partition directory at `path`, with its log start offset from the checkpoint in the parent directory.
+    Raises `UsageError` if the path does not exist, is not named like a partition directory, or has no segment or
+    snapshot in it; `StorageError` if it cannot be read.
 
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
@@ -465,8 +485,8 @@ def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partit
 
 
 def open_live(topic: str, root: str, names: Iterable[str]) -> Iterator[Partition]:
-    """Yield the live partitions of a topic among the `names` in a log directory, sorted by name. Those that cannot be
-    opened are left out.
+    """Yield the live partitions of a topic among the directory `names` in the log directory `root`, sorted by name.
+    Other names are skipped, and so are partitions that cannot be opened.
     """
     for name in sorted(names):
         parsed = parse_partition_directory(name)
@@ -495,9 +515,10 @@ def _first_offset(path: str) -> int:
 
 
 def open_segment(path: PathLike) -> Partition:
-    """Return a single log file, in any directory, as a partition of one segment. Its name may be `NNN.log` with any of
-    Kafka's suffixes, or that of a KRaft snapshot. A file with any other name must begin with a complete batch, whose
-    base offset becomes the segment's. Raises `UsageError` if it is not a segment.
+    """Return a single log file, in any directory, as a partition of one segment with the index files beside it. Its
+    name may be `NNN.log` with any of Kafka's suffixes, or that of a KRaft snapshot. A file with any other name must
+    begin with a complete batch, whose base offset becomes the segment's. Raises `UsageError` if it does not exist or is
+    not a segment, `StorageError` if it cannot be read.
 
     * `path`: the log file
     """

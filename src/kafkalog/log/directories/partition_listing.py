@@ -52,7 +52,9 @@ def _metadata_of(data: bytes) -> PartitionMetadata:
 
 
 class PartitionListing:
-    """Collector of the entries of a partition directory, each of which is examined once."""
+    """Collector of the entries of a partition directory. Each entry is passed to `look_at` once; then `segments`
+    returns the result.
+    """
 
     def __init__(self, path: str, limits: Limits) -> None:
         self.path = path
@@ -74,7 +76,10 @@ class PartitionListing:
         self.findings.append(Finding(code, severity, None, None, detail, path))
 
     def look_at(self, entry: Entry) -> None:
-        """Examine one entry. One that no longer exists is ignored."""
+        """Examine one entry and record it as a segment file, snapshot, checkpoint, unfinished file or finding. The
+        leader epochs and `partition.metadata` are read and decoded; malformed ones make findings. An entry that no
+        longer exists is ignored. Raises `StorageError` if one of these small files cannot be read.
+        """
         try:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
@@ -111,9 +116,11 @@ class PartitionListing:
             self._swaps.setdefault(parsed.base_offset, {})[parsed.kind] = path
 
     def put_swaps_in_place(self) -> None:
-        """Apply an interrupted replacement of segments as a start would. A segment that the cleaner wrote is complete
-        when it has the suffix `.swap`: a start puts it in place of those whose base offsets it covers
-        (`LogLoader.load`), unless a later one is still `.cleaned`. Each replacement makes a finding.
+        """Complete an interrupted replacement of segments in this listing, as a broker's start would on disk; no file
+        is renamed. A segment that the cleaner wrote is complete when it has the suffix `.swap`: it replaces the
+        segments whose base offsets it covers (`LogLoader.load`), unless a segment with a lower or equal base offset is
+        still `.cleaned`. Each replacement makes a WARNING finding. If a `.swap` file cannot be read, only a finding is
+        made.
         """
         swaps = {base: files for base, files in self._swaps.items() if base < self._smallest_cleaned}
         complete = [(base, files) for base, files in sorted(swaps.items()) if FileKind.LOG in files]
@@ -132,8 +139,9 @@ class PartitionListing:
             self.found(FindingCode.TEMPORARY_FILE, files[FileKind.LOG], detail, Severity.WARNING)
 
     def _no_file(self, entry: Entry, mode: int, *, holds_records: bool) -> None:
-        """Record a finding about an entry that is not a regular file. It is not read, and recovery does not act on such
-        a directory, except that directories and dangling links are ignored, as by a broker.
+        """Record a finding about an entry that is not a regular file; it is not read. A directory or a dangling link
+        makes a FOREIGN_FILE finding (ERROR if it has the name of a log), because a broker ignores it. Anything else
+        makes an UNREADABLE finding, because of which recovery does not act on the partition.
         """
         if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and not os.path.exists(entry.path)):
             severity = Severity.ERROR if holds_records else Severity.WARNING
@@ -168,7 +176,9 @@ class PartitionListing:
             self.found(FindingCode.PARTITION_METADATA_INVALID, path, reason_of(error), Severity.ERROR)
 
     def segments(self) -> tuple[Segment, ...]:
-        """Return the segments, after all entries were examined."""
+        """Return the segments by base offset, with their index files. Must be called after all entries were examined.
+        An index file without its log belongs to no segment and makes a finding.
+        """
         segments = []
         for base_offset in sorted(self.files):
             files = self.files[base_offset]

@@ -28,8 +28,8 @@ def is_glob(text: str) -> bool:
 
 @lru_cache(maxsize=16)
 def matcher(patterns: frozenset[str]) -> Callable[[str], bool]:
-    """Return a function that tells whether a name is one of the names or matches one of the patterns (as in `fnmatch`,
-    case-sensitive).
+    """Return a function that returns whether a name is one of `patterns` or matches one as a wildcard pattern
+    (`fnmatch`, case-sensitive). Without patterns it returns False for every name.
     """
     globs = sorted(filter(is_glob, patterns))
     if not globs:
@@ -39,8 +39,9 @@ def matcher(patterns: frozenset[str]) -> Callable[[str], bool]:
 
 
 class Selection(Struct, frozen=True):
-    """Partitions of the topics that match `topics`, or of all topics; `excluded` are topics, or partitions such as
-    `topic-0`. Both may be names or patterns with `*`, `?` and `[…]`, and are case-sensitive.
+    """Partitions of the topics that match `topics`, or of all topics if that is empty; only the numbers in
+    `partitions`, or all. `excluded` are topics, or partitions such as `topic-0`. Topics and exclusions may be names or
+    patterns with `*`, `?` and `[…]`, and are case-sensitive. `ALL` selects everything.
     """
 
     topics: frozenset[str] = frozenset()
@@ -59,7 +60,9 @@ class Selection(Struct, frozen=True):
         return not (self.excluded and matcher(self.excluded)(topic))
 
     def takes(self, topic: str | None, partition: int | None) -> bool:
-        """Whether a partition is selected. One whose name is unknown is selected only by `ALL`."""
+        """Whether a partition is selected: its topic and number match, and neither its topic nor `topic-number` is
+        excluded. One whose topic or number is unknown (None) is selected only by `ALL`.
+        """
         if topic is None or partition is None:
             return self == ALL
         if self.partitions and partition not in self.partitions:
@@ -69,8 +72,9 @@ class Selection(Struct, frozen=True):
         return not (self.excluded and matcher(self.excluded)(f"{topic}-{partition}"))
 
     def check(self, at_hand: Iterable[tuple[str, int]]) -> None:
-        """Raise `UnknownName` for a topic or partition that does not exist, `UsageError` if nothing is left. A pattern
-        in `topics` must match something; one in `excluded` need not.
+        """Check the selection against the existing partitions, `at_hand`, as pairs of topic and number. Raises
+        `UnknownName` for a topic, pattern in `topics`, partition number or excluded name that does not exist; a pattern
+        in `excluded` need not match anything. Raises `UsageError` if everything that was selected is excluded.
         """
         if self == ALL:
             return
@@ -105,8 +109,8 @@ class Selection(Struct, frozen=True):
             raise UnknownName(f"topic {quoted(topics.pop())} has no partition {number} here; it has {numbers}")
 
     def of_unreadable(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Return the findings about selected partitions that cannot be read. Findings whose file belongs to no
-        partition are included.
+        """Return the findings that belong to selected partitions, in order. `findings` are about paths that cannot be
+        read. A finding whose file belongs to no partition is included.
         """
         selected = []
         for finding in findings:
@@ -116,7 +120,9 @@ class Selection(Struct, frozen=True):
         return selected
 
     def directories(self, root: str, names: Iterable[str]) -> frozenset[str] | None:
-        """Return the selected directories of a log directory; None for all. Raises `UnknownName` if there are none."""
+        """Return the selected ones among the directory `names` in the log directory `root`; None if everything is
+        selected. Raises `UnknownName`, or `UsageError` if all are excluded, if none of the names is selected.
+        """
         if self == ALL:
             return None
         parsed = {directory: name for directory in names if (name := parse_partition_directory(directory)) is not None}
@@ -131,8 +137,8 @@ ALL = Selection()
 
 
 def unreadable_names(findings: Iterable[Finding]) -> list[tuple[str, int]]:
-    """Return topic and number of the partitions that findings about what could not be read are about: a partition
-    directory, or a file in it.
+    """Return topic and number of each partition whose directory, or a file directly in it, is named by one of the
+    findings, which are about what could not be read. In the order of the findings; a partition may occur several times.
     """
     names = []
     for finding in findings:

@@ -75,7 +75,11 @@ def _index(
     entry: Callable[[Fields], Entry],
     findings: list[Finding],
 ) -> Iterator[Entry]:
-    """Yield the entries as long as they increase. Zeros that a broker allocated after them are ignored."""
+    """Yield the entries of an index file in order, each converted by `entry`, up to the first that does not increase:
+    `increases` compares the fields of the previous entry (None at first) with the next. That makes a finding, and so
+    does a file size that is not a multiple of the entry size; both are appended to `findings`. Zeros that a broker
+    allocated at the end are ignored.
+    """
     if source.size % layout.size:
         detail = f"{source.size} bytes are not a multiple of {layout.size}"
         findings.append(_found(FindingCode.INDEX_SIZE_INVALID, path, detail))

@@ -1,4 +1,6 @@
-"""Find the first record of a partition with at least a timestamp, with pauses, in the batches that can hold it."""
+"""Find the first record of a partition with at least a given timestamp. The search is a generator that pauses between
+batches, so that a caller can do other work. Only batches that can hold the record are decoded.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,12 @@ def looking_for_timestamp(
     limits: Limits = DEFAULT_LIMITS,
     look: Look | None = None,
 ) -> Sliced[OffsetAndTimestamp | None]:
-    """Return the result of `Partition.offset_for_timestamp` as a computation with pauses; raises as it does. `look`
-    searches a batch that may hold the record.
+    """Generator that pauses after each batch; its return value is the result of `Partition.offset_for_timestamp`: the
+    first record from the log start offset on with `timestamp` (ms) or a later one, or None. `look` searches a batch
+    that may hold the record (default: `first_since`).
+
+    Damage before the record raises `FormatError`. If `findings` is a list, the damage is appended to it and ends the
+    search instead; with `through_damage` the search continues after it. Raises `StorageError` if a file cannot be read.
     """
     look = look or first_since
     start = partition.log_start_offset
@@ -76,8 +82,9 @@ def looking_for_timestamp(
 def first_since(
     batch: RecordBatch, timestamp: int, start: int, limits: Limits
 ) -> OffsetAndTimestamp | Finding | None:
-    """Return the first record of a batch with at least this timestamp whose offset is not below `start`; if there is
-    none, the finding about its first fault, or None.
+    """Return the first record of a batch with this timestamp (ms) or a later one whose offset is not below `start`. If
+    there is none, return the finding about the batch's first fault, which may hide the record; None if the batch is
+    sound. The leader epoch is -1 for magic 0 and 1.
     """
     epoch = batch.header.partition_leader_epoch if isinstance(batch.header, BatchHeader) else -1
     decoded = decode_batch(batch, limits=limits)

@@ -55,7 +55,9 @@ OnRead = Callable[[int], None]
 
 
 def groups_of(directories: Sequence[str]) -> list[Group]:
-    """Group partition directories by topic-partition, in the order of each group's first."""
+    """Group partition directories by topic-partition: a live directory with its `-future` and `-delete` ones. Groups
+    are in the order of their first directories; any other directory is a group of its own.
+    """
     groups: dict[object, list[str]] = {}
     for directory in directories:
         name = parse_partition_directory(directory)
@@ -85,7 +87,8 @@ def _end_with(parent: int) -> None:
 
 
 def _begin(parent: int) -> None:
-    """Initialize a forked process. An interrupt from the terminal ends it silently. Inherited objects are excluded from
+    """Initialize a forked worker process; `parent` is the process id of its parent. An interrupt from the terminal ends
+    the worker silently, and a thread ends it soon after its parent has ended. Inherited objects are excluded from
     garbage collection, which would copy their pages; new ones are collected rarely.
     """
     gc.freeze()
@@ -102,7 +105,9 @@ def _watch(parent: int) -> None:
 
 
 class Workers:
-    """Processing of `jobs` partitions at once; `on_progress` is called with every step, in the calling process."""
+    """Processing of partitions with up to `jobs` processes, and its progress. `on_progress` is called with every step,
+    in the calling process.
+    """
 
     def __init__(self, jobs: int = 1, on_progress: OnProgress | None = None) -> None:
         self.jobs = jobs
@@ -115,7 +120,9 @@ class Workers:
         self._steps: list[int] = []
 
     def begin(self, phase: str, sizes: Mapping[str, int]) -> None:
-        """Start a phase; `sizes` are those of all files by path."""
+        """Start a phase called `phase`, with all progress set to 0. `sizes` are bytes by path relative to the log
+        directory; only log files in partition directories count. `on_progress` is not called yet.
+        """
         self._phase = phase
         self._sizes = {}
         for path, size in sizes.items():
@@ -128,7 +135,9 @@ class Workers:
         self._partitions_done = self._segments_done = self._bytes_done = 0
 
     def begin_steps(self, phase: str, sizes: Sequence[int]) -> None:
-        """Start a phase of steps, one for each of `sizes`, which are the bytes that a step handles."""
+        """Start a phase called `phase` whose progress is counted in steps instead of log files, with `step_done`.
+        `sizes` has the bytes that each step handles, in order. `on_progress` is called with the initial state.
+        """
         self._phase, self._sizes, self._read = phase, {}, {}
         self._segments, self._bytes = len(sizes), sum(sizes)
         self._partitions_done = self._segments_done = self._bytes_done = 0
@@ -142,7 +151,9 @@ class Workers:
         self._tell()
 
     def read(self, path: str, end: int) -> None:
-        """Count bytes of a file up to position `end`; bytes that were already read do not count again."""
+        """Record that the log file `path`, relative to the log directory, was read up to byte `end`, and call
+        `on_progress`. Bytes that were already read do not count again; other files are ignored.
+        """
         if self._on_progress is None:
             return
         size = self._sizes.get(path.partition("/")[0], {}).get(path)
@@ -155,7 +166,9 @@ class Workers:
         self._tell()
 
     def done(self, directory: str) -> None:
-        """Count a partition as done, with all its logs."""
+        """Record that the partition directory `directory` is done, and call `on_progress`: all bytes of its logs then
+        count as read.
+        """
         if self._on_progress is None:
             return
         for path, size in self._sizes.get(directory, {}).items():
@@ -188,7 +201,10 @@ class Workers:
         return self._bytes + _BYTES_OF_A_PARTITION * len(groups) >= _WORTHWHILE_BYTES
 
     def each(self, groups: Sequence[Group], work: Callable[[Group], Result]) -> Iterator[Result]:
-        """Yield the results of `work`, in the order of the groups."""
+        """Yield `work(group)` for each group, in order, and count its partitions as done. If it saves time, groups are
+        processed in forked processes; otherwise one after another here. Work that fails in another process is repeated
+        in this one, where it raises its error.
+        """
         if not self.is_worthwhile(groups):
             for group in groups:
                 yield work(group)
@@ -198,7 +214,9 @@ class Workers:
         yield from self._in_processes(groups, work)
 
     def _tasks(self, groups: Sequence[Group]) -> Iterator[list[Group]]:
-        """Divide the groups into tasks for a process, in order."""
+        """Yield the groups in order, divided into tasks. A task is what one process gets at once: at most 32 groups, or
+        about 8 MiB of logs, and fewer if there are few groups for each process.
+        """
         most = max(1, min(_TASK_GROUPS, len(groups) // (4 * self.jobs)))
         task: list[Group] = []
         size = 0
@@ -255,9 +273,10 @@ def in_order(
     jobs: int = 1,
     on_read: OnRead | None = None,
 ) -> Iterator[Result]:
-    """Yield the result of `work` for each item, in order, with `jobs` items at once; `size` returns the bytes that an
-    item reads. `work` gets the function to call with bytes as they are read: `on_read`, or None if another process
-    reads them; `on_read` is then called when the item is done.
+    """Yield `work(item, on_read)` for each item, in order, with up to `jobs` processes; `size` returns the number of
+    bytes that an item reads. The second argument of `work` is the function to call with bytes as they are read. If
+    other processes do the work, it is None there; `on_read` is then called here with the item's whole size when the
+    item is done. Raises what `work` raises.
     """
     groups: list[Group] = [(str(number),) for number in range(len(items))]
     workers = Workers(jobs)

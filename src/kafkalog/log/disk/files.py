@@ -81,8 +81,10 @@ def what_it_is(mode: int) -> str:
 
 
 def open_regular(path: str) -> tuple[int, os.stat_result]:
-    """Open a regular file for reading; return its descriptor and status. Raises `StorageError`: `MissingFileError` if
-    it does not exist, `NotRegularFileError` for any other file type.
+    """Open a regular file for reading, without following a link or waiting for a FIFO. Return its descriptor, which the
+    caller must close, and its status. Read-ahead is turned off for a file that is mostly holes. Raises
+    `MissingFileError` if the file does not exist, `NotRegularFileError` for any other file type, including a link, and
+    `StorageError` for other errors.
     """
     try:
         descriptor = os.open(path, _FLAGS)
@@ -118,9 +120,10 @@ def _without_reading_ahead(descriptor: int) -> None:
 
 
 class FileSource:
-    """A regular file as a `codec.source.Source`, and a context manager. `size` is the size when it was opened. Raises
-    `StorageError` if opening or reading fails. `held` is an open descriptor to use instead of opening the file: `path`
-    is then only its name in errors, and `on_close` is called with the descriptor by `close`.
+    """A regular file as a `codec.source.Source`, and a context manager. `path` may be the URI of a file in an object
+    store. `size` is the size in bytes when it was opened. Raises `StorageError` if opening or reading fails. `held` is
+    an open descriptor to use instead of opening the file: `path` is then only its name in errors, and `on_close` is
+    called with the descriptor by `close`.
     """
 
     def __init__(
@@ -173,7 +176,9 @@ class FileSource:
         return status.st_dev, status.st_ino
 
     def read(self, position: int, length: int) -> bytes:
-        """Return `length` bytes from `position`; fewer only at the end of the file. Raises `StorageError`."""
+        """Return `length` bytes from byte `position`. Fewer bytes, or none, are returned only if the file ends before.
+        Raises `StorageError` if reading fails.
+        """
         if self._remote is not None:
             return self._remote.read(position, length)
         pieces: list[bytes] = []
@@ -190,8 +195,8 @@ class FileSource:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def read_into(self, position: int, target: memoryview) -> int:
-        """Read bytes from `position` into `target`; return their number, which is less than its length only at the end
-        of the file. Raises `StorageError`.
+        """Fill `target` with the bytes from byte `position` on. Return the number of bytes read, which is less than the
+        length of `target` only if the file ends before. Raises `StorageError` if reading fails.
         """
         done = 0
         if self._remote is not None or not hasattr(os, "preadv"):
@@ -213,8 +218,9 @@ class FileSource:
         return done
 
     def next_data(self, position: int, end: int) -> int:
-        """Return the first position from `position` on that is not in a hole of the file; at most `end`. Return
-        `position` if holes are unknown.
+        """Return the first position at or after `position` that is not in a hole of the file, at most `end`. If only a
+        hole follows, return the smaller of `end` and the present size, but at least `position`. Return `position` if
+        holes cannot be found: in an object store, or on a system without SEEK_DATA.
         """
         if self._remote is not None or _SEEK_DATA is None:
             return position
@@ -228,7 +234,9 @@ class FileSource:
         return StorageError(error.errno, f"cannot read at byte {position}: {error.strerror}", self.path)
 
     def close(self) -> None:
-        """Close the file. Closing it again does nothing."""
+        """Close the file: call `on_close` with the descriptor, or close the object store's file. Closing it again does
+        nothing.
+        """
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             self._on_close(descriptor)
@@ -311,14 +319,19 @@ def _entries(path: str) -> list[Entry]:
 
 
 class _Listed:
-    """Listings of directories, kept as far as there is room."""
+    """Cache of directory listings: up to 131,072 entries in all. A directory whose entries do not fit is listed again
+    each time.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, list[Entry]] = {}
         self._room = _MOST_ENTRIES
 
     def entries(self, path: str) -> list[Entry]:
-        """Return the entries of a directory. Their types and statuses may be as old as the first listing."""
+        """Return the entries of a directory, ordered by name: from the cache, or by listing it. The list is the cached
+        one, so the caller must not change it. The entries are as old as the first listing. Raises `StorageError` if the
+        directory cannot be listed.
+        """
         place = path if path.startswith("/") else absolute(path)
         known = self._known.get(place)
         if known is None:
@@ -334,8 +347,9 @@ _listed: ContextVar[_Listed | None] = ContextVar("listed", default=None)
 
 @contextmanager
 def listed_once() -> Iterator[None]:
-    """Return a context in which each directory is listed only once, so that all readers see its entries at one
-    moment.
+    """Return a context manager within which `scan_directory` lists each directory once and then answers from a cache,
+    so that all readers see the same entries. The cache belongs to this context, is bounded (131,072 entries) and is
+    dropped at its end. A nested context begins with an empty cache.
     """
     token = _listed.set(_Listed())
     try:
@@ -345,7 +359,10 @@ def listed_once() -> Iterator[None]:
 
 
 def status_of(path: str) -> os.stat_result | None:
-    """Return type, size and time of a path without following links; None if it does not exist."""
+    """Return the status of a path without following a link; None if it does not exist. For an object store only type,
+    size and modification time are set. Raises `OSError` for other errors of the system, `StorageError` for those of an
+    object store.
+    """
     storage = storage_of(path)
     if storage is not None:
         entry = storage.entry(path)
@@ -357,8 +374,9 @@ def status_of(path: str) -> os.stat_result | None:
 
 
 def exists(path: str) -> bool:
-    """Whether anything has this path, even a dangling link. Raises `StorageError` if the system does not allow to find
-    out.
+    """Whether anything has this path, even a dangling link. False also if the path is impossible: too long, below a
+    file, or with a NUL character. Raises `StorageError` if that cannot be found out: access is denied, or an I/O error
+    or a failed request to an object store.
     """
     if storage_of(path) is not None:
         return status_of(path) is not None
@@ -374,7 +392,9 @@ def exists(path: str) -> bool:
 
 
 def is_directory(path: str) -> bool:
-    """Whether the path is a directory, or a link to one."""
+    """Whether the path is a directory, or a link to one. False if it does not exist or cannot be examined. Raises
+    `StorageError` only if a request to an object store fails.
+    """
     storage = storage_of(path)
     if storage is None:
         return os.path.isdir(path)

@@ -62,8 +62,9 @@ def _write_all(descriptor: int, position: int, data: bytes | bytearray | memoryv
 
 
 class AppendFile:
-    """A file that is appended to. `size` is the end of its content, even if more space is reserved after it. Only the
-    process that opened it may change it: a forked child does not know what its parent wrote since.
+    """A file open for appending. `size` is the number of bytes of its content, even if more space is reserved after it.
+    Only the process that opened it may change it, because a forked child does not know what its parent wrote since: its
+    methods raise `UsageError` there.
     """
 
     def __init__(self, path: str, *, create: bool, mode: int = _MODE) -> None:
@@ -82,7 +83,9 @@ class AppendFile:
         self._reserved = self.size
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
-        """Append bytes. If that fails, the content is unchanged."""
+        """Write `data` at the end of the content and increase `size`; nothing is flushed. If writing fails, the file is
+        truncated to its previous content and `StorageError` is raised. Raises `UsageError` in a forked child.
+        """
         self._process.require()
         with _wrapped("write the file", self.path):
             try:
@@ -100,7 +103,10 @@ class AppendFile:
             return os.pread(self._descriptor, max(min(length, self.size - position), 0), position)
 
     def reserve(self, size: int) -> None:
-        """Reserve space up to `size` bytes, which reads as zeros."""
+        """Allocate disk space so that the file is at least `size` bytes long; the added bytes read as zeros.
+        `self.size`, the end of the content, does not change. Does nothing if that much is already reserved. Raises
+        `StorageError` if the space cannot be allocated, `UsageError` in a forked child.
+        """
         self._process.require()
         with _wrapped("reserve room for the file", self.path):
             if size > self._reserved:
@@ -133,8 +139,9 @@ class AppendFile:
 
 
 def lock_file(path: str) -> tuple[int, bool]:
-    """Open the file `path` for locking, and create it if necessary; return its descriptor and whether it was
-    created.
+    """Open the file `path` for reading and writing, so that it can be locked; create it if it does not exist. Return
+    the descriptor, which the caller must close, and whether the file was created. The lock is not taken here. Raises
+    `StorageError` if the file cannot be opened, for example because it is a link.
     """
     with _wrapped("open the file", path):
         try:
@@ -144,8 +151,9 @@ def lock_file(path: str) -> tuple[int, bool]:
 
 
 def make_directory(path: str, *, follow: bool = True) -> bool:
-    """Create a directory and flush its name. Return False if it already exists. If `follow` is False, anything else
-    with the name, such as a link to a directory, raises `StorageError`.
+    """Create a directory in an existing one, and flush its name to disk. Return True if it was created, False if the
+    name is already in use. With `follow=False` the name may only be in use by a directory itself: a link or a file of
+    that name raises `StorageError`.
     """
     with _wrapped("make the directory", path):
         try:
@@ -159,7 +167,9 @@ def make_directory(path: str, *, follow: bool = True) -> bool:
 
 
 def sync_directory(path: str) -> None:
-    """Flush the names in a directory to disk."""
+    """Flush a directory to disk (`fsync`), so that files created, renamed or removed in it stay so after a crash.
+    Raises `StorageError` if that fails.
+    """
     with _wrapped("flush the directory", path):
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -169,8 +179,9 @@ def sync_directory(path: str) -> None:
 
 
 def write_new(path: str, data: bytes) -> None:
-    """Write a whole file, replacing its content, and flush it; `sync_directory` flushes its name. Raises `StorageError`
-    if the existing file is not a regular one, or has other names, whose content would change too.
+    """Write `data` as the whole content of a file, which is created or overwritten in place, and flush it. Its name is
+    not flushed: call `sync_directory` for that. Raises `StorageError` if writing fails, or, before anything is changed,
+    if an existing file is a link, is not a regular file, or has other hard links, whose content would change too.
     """
     with _wrapped("write the file", path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _FLAGS, _MODE)
@@ -204,8 +215,8 @@ def rename(path: str, target: str) -> None:
 
 
 def rename_new(path: str, target: str) -> None:
-    """Rename a file to an unused name. If the name is in use, raises `StorageError` with EEXIST and replaces
-    nothing.
+    """Rename a file, but never replace another one: raises `StorageError` with errno EEXIST if `target` exists. On a
+    file system without hard links `target` is created as an empty file first, and then replaced.
     """
     with _wrapped("rename the file", path):
         try:
@@ -226,9 +237,9 @@ def set_modified(path: str, time_ns: int) -> None:
 
 
 def remove_tree(path: str, *, inode: int | None = None) -> None:
-    """Remove a directory with everything in it; do nothing if it does not exist. Raises `StorageError`, and removes
-    nothing, if it is not itself a directory (for example a link to one), or has another inode than `inode`. See
-    `remove_tree_at`.
+    """Remove a directory with everything in it, as `remove_tree_at` does; do nothing if it does not exist. Raises
+    `StorageError`, and removes nothing, if `path` is a file or a link, or if `inode` is given and the directory has
+    another one. Raises `StorageError` also if a removal fails; what was removed before stays removed.
     """
     parent, name = os.path.split(path)
     with _wrapped("remove the directory", path):
@@ -240,10 +251,13 @@ def remove_tree(path: str, *, inode: int | None = None) -> None:
 
 
 def remove_tree_at(parent: int, name: str, *, inode: int | None = None, depth: int = 0) -> None:
-    """Remove the directory `name` of the open directory `parent`, with everything in it. All removals of directories in
-    this project end here. Directories are opened one below another without following links. A link inside is removed
-    itself. Raises `OSError` for a link in place of the directory, a file system mounted below it, or a nesting of more
-    than a hundred directories.
+    """Remove the directory `name`, with everything in it, from the directory that is open as descriptor `parent`. Do
+    nothing if it does not exist. All removals of directories in this project end here. Directories are opened one below
+    another without following links; a link inside is itself removed. `depth` is the present depth of the recursion.
+
+    Raises `OSError` if `name` is a link or a file, or if `inode` is given and is not the directory's; nothing is
+    removed then. Raises `OSError` also if another file system is mounted there or below, if directories are nested more
+    than a hundred deep, or if a removal fails; part of the content may be gone then.
     """
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -270,7 +284,7 @@ def remove_tree_at(parent: int, name: str, *, inode: int | None = None, depth: i
 
 
 def remove_if_empty(path: str) -> None:
-    """Remove a directory if it exists and is empty."""
+    """Remove a directory. Does nothing if it has entries or does not exist. Raises `StorageError` for other errors."""
     with _wrapped("remove the directory", path):
         try:
             os.rmdir(path)

@@ -69,7 +69,8 @@ def keep_free(descriptors: int) -> None:
 
 
 class HeldFiles:
-    """Log files of one read, in its order. The next ones are kept open, as many as the process may hold. `passed`
+    """Log files of one read, opened ahead of their turn so that they stay readable if they are deleted. `paths` are in
+    the order of reading. The next files are kept open, as many as the process's limit of open files allows. `passed`
     closes a file and opens later ones instead. A file that was not kept open is opened when it is read. If it was
     deleted before, `MissingFileError` is raised: nothing is skipped. All are closed with the last reference. Files in
     an object store are not kept open.
@@ -107,8 +108,10 @@ class HeldFiles:
         return self._guard if self._process.is_here else nullcontext()
 
     def open(self, path: str) -> FileSource:
-        """Open one of the files for reading. Raises `StorageError`, in particular `MissingFileError` if it was
-        deleted.
+        """Open one of the files for reading: through its descriptor if it is kept open, otherwise by its path. Several
+        readers may have the file open at once. If the process has no free descriptor, the kept file that would be read
+        last is closed, and opening is tried again. Raises `MissingFileError` if the file was deleted before its turn,
+        `StorageError` if it cannot be opened.
         """
         while True:
             try:
@@ -139,7 +142,10 @@ class HeldFiles:
                 os.close(descriptor)
 
     def _release_last(self, wanted: str) -> bool:
-        """Close the open file that would be read last, so that another can be opened. Return False if there is none."""
+        """Close the kept file that would be read last, so that a descriptor is free for the file `wanted`; it will be
+        opened again later. Return True if one was closed; False if no file is kept open, or the last one is `wanted`
+        itself or is being read.
+        """
         with self._alone():
             path = next(reversed(self._held), wanted)
             if path == wanted or self._held[path] == _IN_USE:
@@ -149,7 +155,9 @@ class HeldFiles:
             return True
 
     def passed(self, path: str) -> None:
-        """Close a file that will not be read again, and open later ones instead."""
+        """Record that a file will not be read again: close it, or let its last reader close it, and open later files
+        instead.
+        """
         with self._alone():
             self._drop(path)
             if self._waiting and self._waiting[-1] == path:

@@ -67,8 +67,8 @@ def note_given_back(descriptor: int) -> None:
 
 
 def held_by_us(root: str) -> bool:
-    """Whether this process holds the lock of the log directory `root`. Trying the lock would not show it, and would
-    release it.
+    """Whether this process has locked the file `.lock` of the log directory `root`, according to its own table of
+    locks. False if the file does not exist. Trying the lock would not show it, and would release it.
     """
     try:
         status = os.lstat(os.path.join(root, LOCK_FILE))
@@ -78,7 +78,9 @@ def held_by_us(root: str) -> bool:
 
 
 def is_under_its_name(descriptor: int, path: str) -> bool:
-    """Whether an open file still has the name `path`. A lock on a removed file excludes nobody."""
+    """Whether `path` (links not followed) is still the file that is open as `descriptor`; False if it was removed or
+    replaced. A lock on a removed file excludes nobody.
+    """
     try:
         named = os.lstat(path)
     except OSError:
@@ -88,8 +90,10 @@ def is_under_its_name(descriptor: int, path: str) -> bool:
 
 
 def told_held_by_others(root: str) -> bool | None:
-    """Whether another process holds the lock; None if that is unknown. Creates and changes nothing, and does not
-    wait.
+    """Whether another process has locked the file `.lock` of the log directory `root`. Creates and changes nothing, and
+    does not wait. False also if the file does not exist, or if only this process has locked it. True also if the
+    kernel's list of locks (`/proc/locks`) cannot be read. None if the file is not a regular one, or cannot be examined
+    or opened.
     """
     path = os.path.join(root, LOCK_FILE)
     try:
@@ -120,7 +124,9 @@ def told_held_by_others(root: str) -> bool | None:
 
 
 def _listed(status: os.stat_result) -> set[int] | None:
-    """Return the processes that the kernel lists as holding a lock on the file; None if there is no list."""
+    """Return the ids of the processes that hold a POSIX lock on the file with this status, read from `/proc/locks`;
+    empty if nobody holds one. Waiting processes and locks by `flock` are not included. None if the list cannot be read.
+    """
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     try:
         with open(_LOCKS, "rb", buffering=0) as stream:

@@ -56,7 +56,9 @@ def _modified_ns(path: str) -> int:
 
 
 def refuse_odd_lock(path: str) -> None:
-    """Raise `StorageError` if something other than a regular file has the name of the lock file of `path`."""
+    """Raise `NotRegularFileError` if the file `.lock` in the log directory `path` is a link, a directory or anything
+    else that is not a regular file. Does nothing if the file is missing or cannot be examined.
+    """
     file = os.path.join(path, LOCK_FILE)
     try:
         mode = os.lstat(file).st_mode
@@ -76,8 +78,9 @@ def is_held_here(path: str) -> bool:
 
 
 def refuse_half_done(path: str) -> None:
-    """Raise `RecoveryRefused` if an execution on the log directory `path` has begun and not ended. A writer must check
-    this after it has the lock: before that, another process could begin an execution and be killed.
+    """Raise `RecoveryRefused` if a recovery of the log directory `path`, or its undo, has begun and not ended, also one
+    by another version of kafkalog; likewise if the pointer file with their names cannot be read. A writer must call
+    this after it has locked the directory: before that, another process could begin a recovery and be killed.
     """
     pointer = read_pointer(path)
     for run_id in () if pointer is None else pointer.at_work:
@@ -91,8 +94,9 @@ def refuse_half_done(path: str) -> None:
 
 
 class HeldDirectory:
-    """A locked log directory. `partitions` are the names of those being written. Raises `UsageError` if another process
-    has the lock, `RecoveryRefused` if an execution has not ended.
+    """A log directory that this process has locked by its file `.lock`, which is created if necessary. `partitions` are
+    the names of the partitions being written. Creating an instance raises `UsageError` if another process has the lock,
+    `RecoveryRefused` if a recovery of the directory has not ended, `StorageError` for I/O errors.
     """
 
     def __init__(self, path: str) -> None:
@@ -127,8 +131,10 @@ class HeldDirectory:
             raise
 
     def _lock(self, file: str) -> bool:
-        """Lock the file. Return False if the previous holder removed it meanwhile, because such a lock excludes nobody.
-        Raises `UsageError` if another process holds it.
+        """Take the POSIX lock on `file`, which is already open as `self._descriptor`, without waiting; return True.
+        Return False, with the descriptor closed, if the previous holder removed the file meanwhile, because such a lock
+        excludes nobody. Raises `UsageError` if another process has the lock, `StorageError` for other errors; the
+        descriptor is closed then too.
         """
         try:
             with TAKING:
@@ -155,8 +161,9 @@ class HeldDirectory:
         self.written.discard(partition)
 
     def release(self, partition: str) -> None:
-        """Remove a partition. After the last one, release the lock and remove its file, as a broker does when it stops
-        in order. Does nothing in a forked child.
+        """Remove a partition from `partitions`. After the last one, release the directory's lock and remove the file
+        `.lock`, as a broker does in a clean shutdown. Does nothing in a forked child. Raises `StorageError` if the file
+        cannot be removed.
         """
         if not self.process.is_here:
             return
@@ -167,8 +174,9 @@ class HeldDirectory:
                 self._give_up()
 
     def _give_up(self) -> None:
-        """Remove the lock file, as a broker does when it stops in order, and release the lock. If nothing else changed
-        the directory, its modification time is restored.
+        """Remove the file `.lock`, as a broker does in a clean shutdown, and release the lock. If this process created
+        the file, and nothing else changed the directory's entries, the directory's modification time is restored. The
+        lock is released even if `StorageError` is raised.
         """
         try:
             is_untouched = _modified_ns(self.path) == self._locked
@@ -186,8 +194,11 @@ def latest_cut(held: HeldDirectory, partition: str) -> LogCut | None:
 
 
 def hold(path: str, partition: str) -> HeldDirectory:
-    """Lock a log directory to write one partition. Raises `UsageError` if another process has it locked, or this one
-    already writes the partition or recovers the directory.
+    """Lock the log directory `path` to write the partition named `partition`; return the lock, which all writers of the
+    directory in this process share. The partition is added to its `partitions`; call `release` at the end. Raises
+    `UsageError` if another process has the lock, or if this process already writes the partition or is recovering the
+    directory. Raises `RecoveryRefused` if a recovery has not ended, `StorageError` if the directory or the file `.lock`
+    is unusable.
     """
     with _GUARD:
         key = _identity(path)

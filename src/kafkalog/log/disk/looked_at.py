@@ -63,8 +63,8 @@ def looked_at() -> LookedAt | None:
 
 @contextmanager
 def looking_once() -> Iterator[None]:
-    """Return a context in which object stores are asked only once about each directory. The cache is dropped at its
-    end.
+    """Return a context manager within which listings and small files of object stores are cached, so that each
+    directory is listed only once. The cache is dropped at its end. A nested context uses the outer cache.
     """
     if _now.get() is not None:
         yield
@@ -77,8 +77,9 @@ def looking_once() -> Iterator[None]:
 
 
 def in_threads(act: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
-    """Call `act` for each item, several at once; return the results in the order of the items. The first error is
-    raised.
+    """Call `act` with each item, in up to 16 threads; return the results in the order of the items. All calls are made
+    even if one fails; then the error of the first failing item, in that order, is raised. A single item is handled in
+    the calling thread.
     """
     from concurrent.futures import ThreadPoolExecutor  # only stores are asked in threads
 

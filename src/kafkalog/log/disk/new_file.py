@@ -16,7 +16,9 @@ __all__ = ["NewFile", "require_replaceable"]
 
 
 def require_replaceable(path: str) -> None:
-    """Raise `UsageError` if something other than a regular file has this name. Links are followed."""
+    """Raise `UsageError` if something other than a regular file has this name: a directory, a device or a FIFO. Links
+    are followed. Does nothing if nothing has the name or it cannot be examined.
+    """
     try:
         mode = os.stat(path).st_mode
     except OSError:  # nothing is there, or it is said when the file is made
@@ -26,9 +28,9 @@ def require_replaceable(path: str) -> None:
 
 
 class NewFile:
-    """A new file, as a context manager. After an error or interrupt nothing is left. An existing file is not touched
-    (`UsageError`), unless `overwrite` is True: then a regular file is replaced in one step, also if a link leads to it.
-    Raises `StorageError` for I/O errors.
+    """A file to be created, as a context manager: the content is written to a temporary file beside it. After an error
+    or interrupt nothing is left. An existing file is not touched (`UsageError`), unless `overwrite` is True: then a
+    regular file is replaced in one step, also if a link leads to it. Raises `StorageError` for I/O errors.
     """
 
     def __init__(self, path: str, *, overwrite: bool = False) -> None:
@@ -48,8 +50,9 @@ class NewFile:
         self._file.append(data)
 
     def finish(self) -> None:
-        """Flush the file and give it its name. Raises `UsageError` if another process created a file of that name
-        meanwhile.
+        """Flush and close the temporary file, rename it to its final name, and flush the directory. Raises `UsageError`
+        if a file of that name exists, or, with `overwrite`, if something other than a regular file has the name. Raises
+        `StorageError` for I/O errors. If an error occurs before the renaming is done, the temporary file is removed.
         """
         try:
             self._file.sync()

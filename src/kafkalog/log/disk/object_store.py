@@ -92,7 +92,10 @@ def _is_file_uri(path: str) -> bool:
 
 
 def root_of_uri(path: str) -> str:
-    """Return scheme and authority of a URI. Raises `UsageError` if it contains credentials."""
+    """Return scheme and authority of a URI, such as `s3://bucket`; the scheme is in lower case. Raises `UsageError` if
+    the authority contains credentials, which are not shown: anything before an `@`, except the container name of an
+    Azure URI.
+    """
     parts = urlsplit(path)
     if "@" in parts.netloc and parts.scheme.lower() not in ("abfs", "abfss", "wasb", "wasbs"):
         host = parts.netloc.rpartition("@")[2]
@@ -160,7 +163,9 @@ class _Store:
         return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(filesystem))
 
     def inner(self, path: str) -> str:
-        """Return a URI in the library's notation."""
+        """Return the path of a URI in the notation of the library that reads it: `bucket/path` in pyarrow, `/path` for
+        HDFS, and whatever fsspec makes of the URI for other schemes. No slash at the end, except for the root of HDFS.
+        """
         if self._strip is not None:
             return str(self._strip(path))
         below = path[len(self.root) :].strip("/")
@@ -170,8 +175,10 @@ class _Store:
 
     @contextmanager
     def telling(self, doing: str, path: str) -> Iterator[None]:
-        """Return a context that converts the library's errors to `StorageError`, in one line and without the values of
-        options.
+        """Return a context manager that converts errors of the library: `FileNotFoundError` becomes `MissingFileError`,
+        and `OSError`, `ValueError`, `TypeError` and `ImportError` become `StorageError`. `StorageError` and
+        `UsageError` are passed on. `doing`, such as "cannot open the file", begins the message, which is one line of
+        bounded length. Secret values of options are replaced by `[hidden]`.
         """
         try:
             yield
@@ -190,7 +197,10 @@ class _Store:
     # -- what `log.disk.remote.Storage` asks for ------------------------------------------------------------------
 
     def open(self, path: str) -> RemoteFile:
-        """Open a file for reading. Raises `MissingFileError` if it does not exist, `StorageError` for other errors."""
+        """Open the file with the URI `path` for reading. Within `looking_once`, a cached content is returned without a
+        request. Raises `MissingFileError` if the file does not exist, `StorageError` for other errors of the store,
+        `UsageError` for an option or scheme that is not supported.
+        """
         with self.telling("cannot open the file", path):
             known = looked_at()
             if known is not None and (content := known.content(path)) is not None:
@@ -204,7 +214,10 @@ class _Store:
         return self._retries.call(act)
 
     def entries(self, path: str) -> list[RemoteEntry]:
-        """Return the entries of a directory. Raises `StorageError`."""
+        """Return the entries of a directory, in the order of the store. Within `looking_once` the listing is cached and
+        not requested again. Raises `MissingFileError` if the directory does not exist, `StorageError` for other errors
+        of the store.
+        """
         import pyarrow.fs
 
         known, place = looked_at(), path.rstrip("/")
@@ -219,7 +232,11 @@ class _Store:
         return entries
 
     def list_ahead(self, root: str, directories: list[str], known: LookedAt) -> None:
-        """List directories below `root` and add them to `known`."""
+        """List `directories`, which are below `root`, and add their entries to the cache `known`, which must be the
+        present one. Those in it are not listed again. Up to 16 are listed one by one, several at once, and a missing
+        one raises `MissingFileError`. For more, one recursive listing of `root` is requested, and a missing directory
+        counts as empty. Raises `StorageError` if a request fails.
+        """
         wanted = [path for path in directories if path not in known.listings]
         if len(wanted) <= _SINGLY:
             in_threads(self.entries, wanted)
@@ -238,8 +255,10 @@ class _Store:
         known.listings.update(listings)
 
     def entry(self, path: str) -> RemoteEntry | None:
-        """Return the entry of a path; None if it does not exist. A directory of an object store exists if something is
-        below it.
+        """Return the file or directory with this URI; None if it does not exist. A directory of an object store exists
+        if something is below it. Within `looking_once` it is answered from cached listings if possible; a listing of
+        the path itself may be added. For a directory from the cache, size and modification time are 0. Raises
+        `StorageError` if a request fails.
         """
         import pyarrow.fs
 
@@ -274,7 +293,9 @@ def _entry(info: Any, directory: str) -> RemoteEntry:
 
 
 class _File:
-    """An open file. The last piece is kept, because the next read often begins where the last one ended."""
+    """An open file of an object store. The bytes of the last request are kept, because the next read often begins where
+    the last one ended.
+    """
 
     def __init__(self, store: _Store, path: str, file: Any) -> None:
         self._store = store
@@ -291,7 +312,10 @@ class _File:
         return self._size
 
     def read(self, position: int, length: int) -> bytes:
-        """Return `length` bytes from `position`; fewer only at the end of the file. Raises `StorageError`."""
+        """Return `length` bytes from byte `position`. Fewer bytes, or none, are returned only if the file ends before.
+        Each request asks for at least 256 KiB, if the file has that many, and replaces the kept bytes. Raises
+        `StorageError` if the request fails.
+        """
         length = min(length, self._size - position)
         if length <= 0:
             return b""

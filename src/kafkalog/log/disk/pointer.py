@@ -1,9 +1,11 @@
-"""The small file in a log directory with the directory's id, its executions that have not ended, and its quarantines
-elsewhere. A broker ignores it. Its first line has an id of the log directory, which the journals of its executions have
-too. Then come the names of executions that have begun and not ended. Each execution has a new name, so a backup, or any
-other directory put in this place, does not contain it and is not mistaken for one with half-done changes. The other
-lines are paths of quarantines that are not beside the directory. Whoever provides the directory may have written this
-file, so it is only used to find executions: nothing new is written to a path because this file names it.
+"""The pointer file of a log directory: a small file with the directory's id, its recoveries that have not ended, and
+its quarantines elsewhere. A quarantine holds the journals of recoveries and the files that they removed; usually it is
+beside the directory, as `NAME.recovery`. A broker ignores the pointer file. Its first line has an id of the log
+directory, which the journals have too. Then come the ids of recoveries ("runs") that have begun and not ended. Each
+recovery has a new id, so a backup, or any other directory put in this place, does not contain it and is not mistaken
+for one with half-done changes. The other lines are paths of quarantines that are not beside the directory. Whoever
+provides the directory may have written this file, so it is only used to find recoveries: nothing new is written to a
+path because this file names it.
 """
 
 from __future__ import annotations
@@ -89,7 +91,9 @@ def ends_of(run_id: str, *, is_foreign: bool = False) -> tuple[Advice, Advice]:
 
 
 def cut_short(run_id: str, *, is_foreign: bool = False, is_undo: bool = False) -> Sentence:
-    """Return the sentence about an execution, or the undo of one, that has begun and not ended."""
+    """Return the sentence that a recovery, or with `is_undo` its undo, has begun and not ended, with the advice how to
+    complete or reverse it. `is_foreign`: it was begun on another machine, which the sentence says.
+    """
     where = ", begun on another machine," if is_foreign else ""
     complete, reverse = ends_of(run_id, is_foreign=is_foreign)
     if is_undo:
@@ -114,8 +118,8 @@ class Pointer(Struct, frozen=True):
 
 
 def read_pointer(root: str) -> Pointer | None:
-    """Return the pointer of a log directory; None if it has none. Raises `RecoveryRefused` if kafkalog did not write it
-    or it cannot be read.
+    """Return the content of a log directory's pointer file; None if it has none. Raises `RecoveryRefused` if the file
+    cannot be read, has more than 64 KiB, or does not have the form that kafkalog writes.
     """
     path = os.path.join(root, POINTER)
     try:
@@ -135,8 +139,10 @@ def read_pointer(root: str) -> Pointer | None:
 
 
 def half_done(root: str) -> list[Sentence]:
-    """Return one sentence for each execution on a log directory, or undo of one, that has begun and not ended. Used by
-    commands that change nothing: returns an empty list if the pointer cannot be read, or for an object store.
+    """Return one sentence for each recovery of a log directory, or undo of one, that has begun and not ended: those of
+    the pointer file in its order, then those of other versions of kafkalog. One whose journal is in no quarantine is
+    omitted. For commands that change nothing: returns an empty list if the pointer file cannot be read, or for an
+    object store.
     """
     if storage_of(root) is not None:
         return []
@@ -159,8 +165,9 @@ def _places(root: str, pointer: Pointer | None) -> tuple[str, ...]:
 
 
 def runs_of_other_versions(root: str, pointer: Pointer | None) -> list[str]:
-    """Return one sentence for each unended execution of another version of kafkalog, in the order of quarantines.
-    Earlier versions did not name executions in the log directory: only the quarantine shows them.
+    """Return one sentence for each recovery that another version of kafkalog has begun and not ended, by quarantine and
+    then by id. Earlier versions did not name recoveries in the log directory, so the journals in the quarantines are
+    read. A quarantine that is missing or cannot be listed is skipped. `pointer` is None if the directory has none.
     """
     sentences = []
     for place in _places(root, pointer):
@@ -191,8 +198,9 @@ class LogCut(Struct, frozen=True):
 
 
 def logs_cut_by_runs(root: str) -> dict[str, LogCut]:
-    """Return the latest cut of each partition directory from whose log an execution removed something. Executions that
-    were undone or cannot be read are ignored. Empty if the pointer cannot be read.
+    """Return the latest `LogCut` by partition directory name, for each log from which an ended recovery removed
+    something. Recoveries without a readable manifest, such as those that were undone, are ignored. Empty if the pointer
+    file cannot be read.
     """
     try:
         pointer = read_pointer(root)
@@ -222,8 +230,9 @@ def _epoch_before(run: str, partition: str) -> int:
 
 
 def _logs_taken(document: str) -> set[str]:
-    """Return the partition directories from which an execution removed a log or a part of one. Empty if its document
-    cannot be read.
+    """Return the names of the partition directories in which a recovery truncated, removed or rewrote a log file,
+    according to its manifest, the JSON file `document`. Empty if the manifest cannot be read, is malformed or is larger
+    than 256 MiB.
     """
     try:
         steps = json.loads(read_small(document, _LARGEST_JOURNAL))["journal"]["steps"]
@@ -238,7 +247,9 @@ def _logs_taken(document: str) -> set[str]:
 
 
 def _version_of(document: str) -> int | None:
-    """Return the version of a journal; 0 if it is missing or unreadable, None if there is no such file."""
+    """Return the version of the journal in the file `document`, read from its last 256 bytes. None if the file does not
+    exist; 0 if it cannot be read or has no version there.
+    """
     try:
         with FileSource(document) as source:
             tail = source.read(max(source.size - _TAIL, 0), _TAIL)

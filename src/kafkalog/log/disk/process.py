@@ -34,7 +34,7 @@ os.register_at_fork(after_in_child=_Generation.begin)
 
 
 class OwnProcess:
-    """The process that made an object. `what` names the object in errors in other processes."""
+    """The process that created an object. `what` names that object in error messages in other processes."""
 
     __slots__ = ("_generation", "_pid", "_what")
 
@@ -49,7 +49,7 @@ class OwnProcess:
         return self._generation is _Generation.now
 
     def require(self) -> None:
-        """Raise `UsageError` in any other process."""
+        """Raise `UsageError` if the current process is not the one that created the object, but was forked from it."""
         if not self.is_here:
             raise UsageError(
                 f"{self._what} was opened by process {self._pid}, and this is process {os.getpid()}, which was forked "

@@ -33,14 +33,17 @@ class ShortReadError(OSError):
 
 
 class Retries(Struct, frozen=True):
-    """Bounds on retries: most retries, and seconds after which no other begins."""
+    """Bounds on retries of one request: `most` retries, of which none begins after `seconds`."""
 
     most: int = 10
     seconds: float = 60.0
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> Retries:
-        """Return the bounds from options. Raises `UsageError` for a negative value or one that is not a number."""
+        """Return the bounds from the options `retries` and `retry.seconds` (names without `storage.`); 10 retries and
+        60 seconds if they are missing. Raises `UsageError` if one is not a number, is negative, or if the seconds are a
+        million or more.
+        """
         default = cls()
         try:
             most, seconds = int(values.get(RETRIES, default.most)), float(values.get(RETRY_SECONDS, default.seconds))
@@ -51,8 +54,10 @@ class Retries(Struct, frozen=True):
         return cls(most, seconds)
 
     def call(self, act: Callable[[], _T]) -> _T:
-        """Call `act` and return its result. After a passing error it is called again, with growing pauses; the error of
-        the last try is raised with the number of tries. Other errors are raised at once.
+        """Call `act` and return its result. After a transient error (throttling, a broken connection, a server error or
+        `ShortReadError`) it is called again. Before each retry this thread sleeps: up to 0.1 s at first, then twice as
+        long each time up to 10 s, with random jitter. When the bounds are reached, the last error is raised again, as
+        its type, with the number of tries in the message. Other errors are raised at once.
         """
         until = time.monotonic() + self.seconds
         for number in range(self.most + 1):

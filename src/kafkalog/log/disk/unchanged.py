@@ -29,14 +29,19 @@ def settled_state(path: str) -> State | None:
 
 
 class Unchanged(Generic[K, T]):
-    """Cache of the latest result, valid for the same file and key while the file is unchanged."""
+    """Cache of one result: the latest, valid for the same file and key while the file is unchanged (device, inode, size
+    and modification time).
+    """
 
     def __init__(self) -> None:
         self._asked: tuple[str, K, State] | None = None
         self._answer: list[T] = []
 
     def of(self, path: str, key: K, find: Callable[[], T]) -> T:
-        """Return the cached result, or call `find` and cache its result if the file did not change meanwhile."""
+        """Return the cached result if it is for this path and key and the file is unchanged; otherwise call `find` and
+        return its result. The result replaces the cached one, unless the file changed during the call, does not exist,
+        or was modified within the last second. Raises what `find` raises.
+        """
         before = settled_state(path)
         asked = None if before is None else (path, key, before)
         if asked is not None and asked == self._asked:

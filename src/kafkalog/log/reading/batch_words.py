@@ -1,4 +1,4 @@
-"""A batch as an object under kafka-dump-log's names."""
+"""Convert a batch to a dict with the names that kafka-dump-log prints."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ __all__ = ["batch_words"]
 
 
 def batch_words(batch: RecordBatch) -> dict[str, object]:
-    """Return a valid batch under kafka-dump-log's names. The timestamp's name is its type; an entry of magic 0 or 1 has
-    one offset.
+    """Return the header fields of a valid batch as a dict with kafka-dump-log's names; `position` is in bytes. The
+    timestamp's key is its type: `CreateTime`, `LogAppendTime` or `NoTimestampType`. An entry of magic 0 or 1 has
+    `offset` as its first key, and only the fields of its format. `isvalid` is always True.
     """
     header = batch.header
     words: dict[str, object] = {} if isinstance(header, BatchHeader) else {"offset": header.offset}

@@ -114,10 +114,13 @@ def consumer_view(
     through_damage: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> ConsumerView:
-    """Return the view of a consumer between two offsets. For `read_committed` the whole log is scanned. With
-    `through_damage` the scan continues after damage. A transaction whose end may be in the damage is then excluded like
-    an aborted one, and does not end the view. Without it, the view ends at the first damage that is not before the
-    start. Raises `UsageError` for an unknown isolation level, `StorageError` if files cannot be read.
+    """Return the view of a consumer that reads from `start_offset` (None: the log start offset) up to `end_offset`
+    (exclusive; None: no bound). A start below the log start offset is raised to it. `batches` excludes more batches by
+    their headers. For `read_committed` the whole log is scanned, and the view ends at the first open transaction.
+
+    Without `through_damage` that scan ends at the first damage at or after the start. With it the scan continues after
+    damage; a transaction whose marker may be in the damage is then excluded like an aborted one, and does not end the
+    view. Raises `UsageError` for an unknown isolation level, `StorageError` if files cannot be read.
     """
     check_isolation_level(isolation_level)
     start = max(partition.log_start_offset, start_offset or 0)
@@ -140,8 +143,9 @@ def consumer_view(
 
 
 def _behind_damage(found: Transactions, start: int) -> Transactions:
-    """Return the transactions for reading from offset `start`, which is after damage: only undecided ones that may have
-    records there.
+    """Return `found`, the result of a scan through damage, for reading from offset `start`, which is after the damage.
+    Only undecided transactions that reach `start` are kept, and they count as open again: their first offsets are added
+    to `open_first_offsets`.
     """
     undecided = tuple(each for each in found.undecided if each.last_offset >= start)
     first_offsets = dict(found.open_first_offsets)
@@ -154,9 +158,12 @@ def _behind_damage(found: Transactions, start: int) -> Transactions:
 def wanted_offsets(
     partition: ReadablePartition, filter: RecordFilter, passed: list[Finding], limits: Limits
 ) -> tuple[int | None, int | None]:
-    """Return the first offset that a filter accepts and the offset after the last one; None if it sets no bound.
+    """Return the first offset that a filter's offset and timestamp bounds accept, and the offset after the last one
+    (exclusive); each is None if the filter does not bound it. If no record has the start timestamp or a later one, the
+    first offset is `NO_END`.
 
-    The search by timestamp goes past damage; damage that may hide an earlier accepted record is appended to `passed`.
+    The search by timestamp reads the log, and continues after damage. Damage that may hide an earlier accepted record
+    is appended to `passed`. Raises `StorageError` if files cannot be read.
     """
     low, high = filter.start_offset, filter.end_offset
     if filter.start_timestamp is not None:
@@ -178,8 +185,9 @@ def hiding(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def nothing_to_read(partition: ReadablePartition, limits: Limits) -> Finding | None:
-    """Return the finding about a log that is not empty but of which a consumer reads nothing, because its log start
-    offset is above its end; otherwise None.
+    """Return the finding LOG_END_BELOW_LOG_START if the log has bytes but a consumer gets no record of it, because its
+    log start offset is above its log end offset; otherwise None. The last segment is read for the end offset if
+    necessary.
     """
     if not any(segment.size for segment in partition.segments):
         return None
@@ -194,10 +202,11 @@ def nothing_to_read(partition: ReadablePartition, limits: Limits) -> Finding | N
 
 
 class BatchSelection:
-    """Selection of batches, to be called for the batches of a log in order: one by one (`low_of`) or in runs (`parts`).
-    `next_offset` is the offset after the batches so far. A batch that ends below it repeats offsets. It is still
-    decoded for faults inside and for records beyond the end that its header claims, as the consumer does
-    (`CompletedFetch`), unless it ends below `opens_from`, which is by default the start of the view.
+    """Selection of the batches of a log that a `ConsumerView` wants. It must be called for all batches in order: one by
+    one (`low_of`) or in runs of consecutive batches (`parts`). `next_offset` is the offset after the batches so far. A
+    batch that ends below it repeats offsets. It is still decoded for faults inside and for records beyond the end that
+    its header claims, as the consumer does (`CompletedFetch`), unless it ends below `opens_from`, which is by default
+    the start of the view.
     """
 
     def __init__(self, view: ConsumerView, *, include_control: bool = False, opens_from: int | None = None) -> None:
@@ -228,7 +237,11 @@ class BatchSelection:
         return CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
 
     def low_of(self, batch: RecordBatch) -> int | None:
-        """Return the first wanted offset of the next batch; None if nothing of it is wanted. Advances `next_offset`."""
+        """Return the first wanted offset of the next batch: records below it were already read or are not wanted. None
+        if the whole batch is excluded: it is below `opens_from`, at or after the view's end, a control batch, of an
+        aborted or undecided transaction, or rejected by the batch filter. Advances `next_offset`; sets `held_back` to
+        the undecided transaction, or None.
+        """
         header = batch.header
         self.held_back = None
         if header.last_offset < self._opens_from:
@@ -296,7 +309,9 @@ class BatchSelection:
                 yield part, low
 
     def _consecutive(self, run: AnyRun, highest: int, lows: Any) -> int:
-        """Return how many of the first batches need not be examined one by one; write their first wanted offsets to
+        """Return the number of batches at the start of the run that follow each other in order and need not be examined
+        one by one. A repeated offset, a control batch, a batch that ends above offset `highest`, or one that begins at
+        the view's end or later stops the count. Writes the first wanted offset of each counted batch to the array
         `lows`.
         """
         from kafkalog.codec.headers.runs import BatchRun

@@ -147,11 +147,15 @@ def fetch(
     reset: Reset | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Chunk:
-    """Return at most `max_bytes` of whole batches from `offset` on, but at least one batch. If the first batch does not
-    fit, the size is doubled until it does; raises `LimitExceeded` if it would exceed `max_chunk_bytes`. The end of the
-    log is `end_offset`, or found by reading if that is None. Outside the log, reading starts where `reset` says (the
-    chunk's `offset` shows it), or raises `OffsetOutOfRangeError` without `reset`. Damage at the offset raises
-    `FormatError`; damage after it ends the chunk before it.
+    """Return a chunk of whole batches from offset `offset` on: at most `max_bytes` bytes, but at least one batch, all
+    from one segment. If the first batch does not fit, the size is doubled until it does; raises `LimitExceeded` if that
+    would exceed `max_chunk_bytes`. The chunk is empty if no batch follows, in particular at the log end offset. That is
+    `end_offset`, or found by reading the log if None.
+
+    If `offset` is below the log start offset or above the log end offset, reading starts at the start or the end, as
+    `reset` says (the chunk's `offset` shows it); without `reset`, `OffsetOutOfRangeError` is raised. Damage at the
+    offset raises `FormatError`; damage after it ends the chunk before it. Raises `UsageError` unless `max_bytes` is
+    positive and at most `max_chunk_bytes`, `StorageError` if the log cannot be read.
     """
     if max_bytes < 1 or max_chunk_bytes < max_bytes:
         raise UsageError("max_bytes must be positive, and max_chunk_bytes no less")
@@ -171,7 +175,11 @@ def fetch(
 
 
 def _read(segment: Segment, offset: int, max_bytes: int, most: int, limits: Limits) -> Chunk | None:
-    """Return what the segment has from an offset on; None if it has nothing."""
+    """Return a chunk of the segment's batches from the one that ends at or after `offset`; None if it has none. The
+    chunk has at most `max_bytes` bytes, or as many as the first batch needs, after doubling. Raises `LimitExceeded` if
+    that batch has more than `most` bytes, `FormatError` if damage comes before any batch, `StorageError` if the file
+    cannot be read.
+    """
     with segment.open() as source:
         position = segment.position_of(offset, source, limits=limits)
         scanner = Scanner(source, position=position, limits=limits)

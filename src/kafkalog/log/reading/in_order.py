@@ -65,13 +65,14 @@ class _End(Struct, frozen=True):
 
 
 class InOrder(Generic[K, T]):
-    """Iterator over the keys of `works`, each with its items, which must be read to their end before the next key. It
-    is a context manager, and leaving it ends all jobs. A job is taken from `works` and started when all jobs before it
-    were, in one of `threads` threads, or as many as the system allows. With `takes_part` the reading thread is one of
-    them; without it, entering raises `StorageError` if no thread can start. A job is given a function that waits until
-    it has its turn. Items wait as long as they take no more than `room` bytes by `size_of`; one item of the job that
-    has its turn may always wait. Exceptions of a job are raised when its items are read, those of `works` when the next
-    key is requested. In a forked child there are no threads, and reading raises `UsageError`.
+    """Iterator over pairs of a key of `works` and the items of its job; the items must be read to their end before the
+    next key. It is a context manager, and leaving it ends all jobs. A job is taken from `works` and started when all
+    jobs before it were, in one of `threads` threads, or as many as the system allows. With `takes_part` the reading
+    thread is one of them; without it, entering raises `StorageError` if no thread can start. A job is a function that
+    returns an iterator of items; its argument is a function that waits until the job has its turn. Items wait as long
+    as they take no more than `room` bytes by `size_of`; one item of the job that has its turn may always wait.
+    Exceptions of a job are raised when its items are read, those of `works` when the next key is requested. In a forked
+    child there are no threads, and reading raises `UsageError`.
     """
 
     def __init__(
@@ -140,7 +141,10 @@ class InOrder(Generic[K, T]):
                 return
 
     def _take(self) -> tuple[int, Work[T]] | None:
-        """Return the next job and its number; None if there are no more."""
+        """Take the next job from `works` and record it as begun. Return its number, counted from 0, and the job; None
+        if there are no more, or the reader has finished. An exception of `works` is stored for the reading thread,
+        which raises it later; then None is returned.
+        """
         with self._taking:
             if self._ended is not None or self._is_over:
                 return None
@@ -218,7 +222,11 @@ class InOrder(Generic[K, T]):
     # -- the reading thread ------------------------------------------------------------------------------------------
 
     def _go_on(self) -> bool:
-        """Do a part of the reading thread's own job. Return False if nothing can be done, or no more items may wait."""
+        """Make one item of the reading thread's own job, or record its end or error; take a new job if it has none.
+        Return True if that was done. Return False if it does not take part, no job is left, the waiting items take all
+        the room, or its job must wait for its turn. A job that asks for its turn too early is stopped, its items are
+        dropped, and it is started again when it has its turn.
+        """
         own = self._own
         if own is None:
             is_needed = self._turn == len(self._begun)
@@ -294,7 +302,9 @@ class InOrder(Generic[K, T]):
             raise self._ended.error
 
     def _has_turn(self, number: int) -> bool:
-        """Give a job its turn; return False if there is no such job."""
+        """Give the turn to the job with this number, and wait until it has begun or no jobs are left. The reading
+        thread may begin it itself. Return False if there is no such job.
+        """
         with self._changed:
             self._turn = number
             self._tell()

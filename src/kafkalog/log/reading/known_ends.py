@@ -35,8 +35,10 @@ def known_transactions(
     opened: dict[int, int],
     limits: Limits = DEFAULT_LIMITS,
 ) -> KnownTransactions | None:
-    """Return the transactions as the files beside the log know them, if they know more than its batches, from which
-    `aborted` and `opened` were derived. None if both agree, or if the files are missing, damaged or contradicted.
+    """Return the transactions according to the producer snapshot and the transaction indexes, at the snapshot's offset,
+    if these files know more than the log's batches. `aborted` and `opened` (first offsets by producer id) are what the
+    batches alone give. None if both agree, or if the files are missing, damaged or contradicted by a batch. Reads the
+    whole log if they differ; raises `StorageError` if it cannot be read.
     """
     snapshot = snapshot_of_start(partition, limits)
     if snapshot is None or not snapshot.entries:
@@ -63,7 +65,10 @@ def _with_bases(reader: BatchReader) -> Iterator[tuple[int, BatchRun | RecordBat
 
 
 def _listed(segments: Sequence[Segment], end: int) -> list[AbortedTransaction] | None:
-    """Return the aborted transactions that the indexes of the segments below `end` list; None if one is damaged."""
+    """Return the aborted transactions with markers below offset `end` that the transaction indexes list, in segment
+    order. Only segments that begin below `end` count, and a segment without an index is skipped. None if an index
+    cannot be read or is not valid for its segment.
+    """
     listed: list[AbortedTransaction] = []
     for segment, behind in zip_longest(segments, segments[1:]):
         path = segment.files.get(FileKind.TRANSACTION_INDEX)

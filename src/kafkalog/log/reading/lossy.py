@@ -17,14 +17,19 @@ _REPLACED = "\N{REPLACEMENT CHARACTER}"
 
 
 class Lossy:
-    """Find such values in the Arrow batches of a partition; only the first of each kind is reported."""
+    """Find such values in the Arrow batches of a partition, which are passed in order; only the first of each kind is
+    reported. `path` is the file name in the findings.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._found: set[FindingCode] = set()
 
     def __call__(self, batch: pa.RecordBatch) -> Iterator[Finding]:
-        """Yield the findings about kinds that are new in this batch."""
+        """Yield findings about values in this Arrow batch that a table cannot hold: TIMESTAMP_OUT_OF_RANGE (ERROR) and
+        HEADER_KEY_NOT_TEXT (WARNING), each at its first row and only once per partition. Columns `timestamp` and
+        `headers` that the batch does not have are not checked.
+        """
         names = batch.schema.names
         if "timestamp" in names and (times := batch.column("timestamp")).null_count:
             row = pc.index(times.is_null(), True).as_py()

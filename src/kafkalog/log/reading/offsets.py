@@ -24,9 +24,13 @@ def offsets_before(
     end_offset: int | None = None,
     now_ms: int | None = None,
 ) -> list[int]:
-    """Return at most `max_count` offsets, descending, at which segments begin that were last modified by `timestamp`
-    (ms). For `LATEST` they begin with the log end offset; for `EARLIEST` the only one is the log start offset. `now_ms`
-    is the time of the log end. Raises `UsageError` for a wrong `max_count` or `timestamp`.
+    """Return at most `max_count` base offsets, in descending order: of the last segment modified at or before
+    `timestamp` (ms since 1970), and of segments before it. A base offset below the log start offset is replaced by
+    that. If the last segment is not empty, the log end offset counts as one more, with the time `now_ms` (None: now).
+    Empty if nothing is old enough or the log has no segments.
+
+    With `LATEST` all segments count; with `EARLIEST` only the log start offset is returned. `end_offset` is the log end
+    offset; None: it is found by reading. Raises `UsageError` if `max_count` is not positive or `timestamp` is below -2.
     """
     if max_count < 1:
         raise UsageError("max_count must be positive")

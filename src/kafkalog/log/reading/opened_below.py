@@ -52,8 +52,9 @@ def opened_below_start(partition: WithSnapshots, limits: Limits = DEFAULT_LIMITS
 
 
 def snapshot_of_start(partition: WithSnapshots, limits: Limits = DEFAULT_LIMITS) -> LoadedSnapshot | None:
-    """Return the newest producer snapshot above the log start that can be read, which a start would use; None if there
-    is none.
+    """Return the producer snapshot that a broker would load at its start: the newest one above the log start offset,
+    and not above the log end offset, that can be read. One that is damaged or unreadable is skipped, as a broker
+    deletes it. None if there is none.
     """
     start = partition.log_start_offset
     last = partition.segments[-1].base_offset if partition.segments else start

@@ -76,7 +76,7 @@ class RecordReader:
     `FormatError` with the finding is raised after the records before it. With `on_damage="stop"` the reader just ends,
     and with `"skip"` it continues with the next sound batch. `all_records` yields everything in the files that the
     filter accepts: control records, records below the log start offset, aborted transactions, repeated offsets, and
-    records after damage. The files are kept open from now on, see `HeldFiles`.
+    records after damage. The files are kept open from its creation on, see `HeldFiles`.
     """
 
     def __init__(
@@ -206,7 +206,10 @@ class RecordReader:
             raise raised(self.ended_by)
 
     def _judged(self, batch: RecordBatch, selection: BatchSelection) -> Iterator[OfBatch]:
-        """Yield the wanted records of a batch; none of one that a consumer cannot pass, which the scan has reported."""
+        """Yield the batch with its wanted records, if it has any; otherwise nothing. A batch that a consumer cannot
+        read past, which the scan has already reported, gives nothing. The finding about an undecided transaction is
+        added to `findings` once. A fault inside the batch is recorded as in `_one`.
+        """
         if self._skips and self._is_passed(batch):
             return
         low = selection.low_of(batch)
@@ -241,7 +244,10 @@ class RecordReader:
                     return
 
     def _one(self, batch: RecordBatch, low: int, high: int) -> Iterator[OfBatch]:
-        """Yield the records of a batch from offset `low` to `high` (exclusive), and record a fault in it."""
+        """Decode a batch; yield it with its records from offset `low` to `high` (exclusive), or nothing if there are
+        none. A fault inside it comes after the records: with `on_damage="skip"` the finding is only added to
+        `findings`; otherwise it also stops the scan (`_is_damaged`).
+        """
         decoded = decode_batch(batch, limits=self._limits)
         records = _between(decoded.records, low, high)
         if records:
@@ -269,8 +275,8 @@ class RecordReader:
 
 
 def _between(records: tuple[Record, ...], low: int, high: int) -> Sequence[Record]:
-    """Return the records with offsets from `low` to `high` (exclusive). A valid checksum does not guarantee increasing
-    offsets.
+    """Return the records with offsets from `low` (inclusive) to `high` (exclusive), in their order in the batch. Each
+    offset is compared, because a valid checksum does not guarantee increasing offsets.
     """
     if not records:
         return records

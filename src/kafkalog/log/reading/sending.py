@@ -31,8 +31,9 @@ def send(target: int, data: bytes | memoryview) -> None:
 
 
 def send_file(target: int, source: int, position: int, length: int) -> int:
-    """Send a part of a file with the system's `sendfile`; return the number of bytes, 0 if that is not possible. Raises
-    `StorageError`.
+    """Copy `length` bytes from byte `position` of the file open as `source` to the descriptor `target`, with the
+    system's `sendfile`. Return the number of bytes sent: fewer if the file ends before, 0 if `sendfile` cannot be used
+    for these descriptors. Raises `StorageError` for other errors. Blocks until all is sent.
     """
     sent = 0
     with _wrapped():

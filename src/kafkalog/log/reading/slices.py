@@ -81,11 +81,11 @@ class Damage(Struct, frozen=True, kw_only=True):
 
 
 class SliceReader:
-    """Iterator over Arrow batches and damage. Afterwards `next_offset` is the offset after the last batch. With
-    `tolerant` it continues after damage with the next valid batch; otherwise damage is the last item. Of batches that
-    `batches` does not accept only the checksums are compared. The file is opened with `files`, if given. A header fault
-    that does not end a consumer's reading is yielded as damage with `goes_on`. Raises `StorageError` if the file cannot
-    be opened or read.
+    """Iterator over Arrow batches and `Damage`, in the order of the log. Afterwards `next_offset` is the offset after
+    the last batch. Rows are collected by `assembler`. With `tolerant` it continues after damage with the next valid
+    batch; otherwise damage is the last item. Of batches that `batches` does not accept only the checksums are compared.
+    The file is opened with `files`, if not None. A header fault that does not end a consumer's reading is yielded as
+    damage with `goes_on`. Raises `StorageError` if the file cannot be opened or read.
     """
 
     def __init__(
@@ -194,7 +194,11 @@ class SliceReader:
         return scanner.not_decoded_by(self._window)
 
     def _window(self, window: bytes | memoryview, position: int) -> tuple[int, bool]:
-        """Decode a window with compiled code, see `WindowDecoder`. Completed Arrow batches wait for `_taken`."""
+        """Decode batches at the start of a window of the file with compiled code (see `WindowDecoder`); `position` is
+        the window's byte position in the file. Return the number of bytes decoded, 0 if offsets must first be examined
+        one by one, and whether it stopped only because enough rows are held. Completed Arrow batches wait in
+        `_complete`; the selection and the cursor are advanced.
+        """
         from kafkalog.codec.columnar.run_decoder import Order
 
         selection = self._selection
@@ -217,8 +221,8 @@ class SliceReader:
         return self._faults(complete)
 
     def _run(self, run: BatchRun | MessageRun) -> Iterator[pa.RecordBatch | Damage]:
-        """Yield the Arrow batches that a run completes: as `_batch`, but ordinary batches are not examined one by
-        one.
+        """Yield the Arrow batches that a run of consecutive batches completes, and the damage in it; usually nothing.
+        Does the same as calling `_batch` for each one, but ordinary batches are handled together.
         """
         for part in self._selection.parts(run, self._cursor):
             if isinstance(part, RecordBatch):
@@ -239,8 +243,9 @@ class SliceReader:
         return Damage(finding=error, start=start, end=end, next_offset=self.next_offset, is_told_before=is_told_before)
 
     def _batch(self, batch: RecordBatch) -> Iterable[pa.RecordBatch | Damage]:
-        """Yield the Arrow batches that a batch completes, which are usually none. The batch is added while
-        iterating.
+        """Return the Arrow batches that this batch completes, usually none, and damage in it. A batch that no consumer
+        can read past, or one of an undecided transaction, gives damage instead of rows. The cursor and the selection
+        advance at once; the rows are only added while the result is iterated.
         """
         cursor = self._cursor
         expected = cursor.next_offset
@@ -262,7 +267,9 @@ class SliceReader:
         yield replace(damage, finding=transaction.finding, next_offset=batch.header.first_offset)
 
     def _told(self, batch: RecordBatch) -> Iterator[Damage]:
-        """Yield the header faults of a batch that is read nevertheless."""
+        """Yield damage with `goes_on` for each reportable fault in the header of a batch whose records are read
+        nevertheless. `start` and `end` are the byte positions of the batch.
+        """
         for finding in self._cursor.found:
             if finding.code in REPORTED_AND_READ:
                 end = batch.position + batch.size
@@ -270,7 +277,10 @@ class SliceReader:
                 yield replace(damage, finding=replace(finding, file=self._slice.path), goes_on=True)
 
     def _passed_by(self, batch: RecordBatch, expected: int) -> Iterator[pa.RecordBatch | Damage]:
-        """Yield damage for a batch that no consumer can pass, although its checksum may be valid."""
+        """Yield completed rows, then damage for a batch that no consumer can read past, although its checksum may be
+        valid. If `expected`, the offset that should come here, is not below the end of the view, yield nothing and end
+        the reading. After a batch in the wrong place (`Verdict.DISPLACED`), reading continues at its end.
+        """
         selection = self._selection
         if expected >= selection.end_offset:
             selection.next_offset = selection.end_offset

@@ -74,7 +74,12 @@ def partition_to_arrow(
     threads: int = 1,
     layout: str = COPY,
 ) -> pa.RecordBatchReader:
-    """Implement `Partition.to_arrow`."""
+    """Return a reader of the records of a partition as Arrow batches; implements `Partition.to_arrow`, which explains
+    the parameters. Bounds by timestamp and, for `read_committed`, the transactions are read at once, the records
+    lazily; the log files are kept open from now on. `batch_rows` may be lowered for a small log. Raises `UsageError`
+    for sizes or `threads` below 1 or an unknown column or `on_damage`; damage is raised, collected or warned of while
+    the batches are read.
+    """
     if batch_rows < 1 or batch_bytes < 1 or threads < 1:
         raise UsageError("batch_rows, batch_bytes and threads must be positive")
     limits = partition.limits
@@ -123,8 +128,9 @@ def _all_reported(
     partition: ReadablePartition, pieces: Iterable[pa.RecordBatch | Damage], view: ConsumerView,
     passed: Iterable[Finding], limits: Limits,
 ) -> Iterator[pa.RecordBatch | Damage]:  # fmt: skip
-    """Yield the pieces; before them damage that may hide the first of them, and after them the reason why there are no
-    more.
+    """Yield the pieces, with more damage around them: first the findings in `passed`, which may hide earlier rows; at
+    the end the undecided transaction that ends the view, or, if there were no pieces, the reason why a consumer gets
+    none. This damage has no bytes of its own.
     """
     for finding in passed:
         yield _elsewhere(finding, view.start_offset)
@@ -177,8 +183,9 @@ def _undamaged(
 
 
 def _report(lossy: Iterable[Finding], on_damage: str, findings: list[Finding] | None) -> None:
-    """Report values that a batch cannot hold. Raises `FormatError` for a time that is null in it, unless `on_damage`
-    says otherwise.
+    """Report findings about values that a table cannot hold: append them to `findings`, or warn if that is None. With
+    `on_damage="raise"`, one of severity ERROR (a time that is null in the table) raises `FormatError`, after it was
+    appended.
     """
     for finding in lossy:
         if findings is not None:
@@ -192,7 +199,10 @@ def _report(lossy: Iterable[Finding], on_damage: str, findings: list[Finding] | 
 def _slices(
     wanted: Sequence[Segment], view: ConsumerView, files: HeldFiles, limits: Limits
 ) -> Iterator[tuple[Segment, Slice]]:
-    """Yield each segment with its slice."""
+    """Yield each segment with the slice of it to read. The first slice begins at the last position at which its offset
+    index allows to find the view's start, all others at byte 0. The slice that contains the view's end has
+    `likely_end`; without an end offset none has. Raises `StorageError` if a file cannot be opened.
+    """
     low, high = view.start_offset, view.end_offset
     for number, segment in enumerate(wanted):
         start, following = 0, None if number + 1 == len(wanted) else wanted[number + 1].base_offset
@@ -214,8 +224,9 @@ def _slices(
 def _parts(
     slices: Iterable[tuple[Segment, Slice]], every: int, rows: int, files: HeldFiles
 ) -> Iterator[tuple[Slice, Slice]]:
-    """Cut slices lazily into parts for threads; yield each part with its whole slice. Ends at the slice's end offset.
-    Only index and headers are read, to choose cuts and expected offsets; faults are left to the readers.
+    """Cut slices lazily into parts of about `every` bytes and at most `rows` rows, for threads; yield each part with
+    its whole slice. Ends when the slices' end offset is reached. Only indexes and headers are read, to choose cuts and
+    the expected offset at each; faults are left to the readers.
     """
     next_offset = -1
     for segment, whole in slices:
@@ -233,7 +244,10 @@ def _parts(
 
 
 def _spans(segment: Segment, whole: Slice, every: int, rows: int, files: HeldFiles) -> Iterator[Span]:
-    """Yield spans of all bytes of the slice, including bytes that the file lost: the reader reports those."""
+    """Yield consecutive spans of about `every` bytes or `rows` rows that cover a slice without gaps. The last one
+    reaches the slice's end even if the file is shorter now: the reader reports the missing bytes. Nothing for an empty
+    slice.
+    """
     last = Span(whole.start, whole.start, segment.base_offset, segment.base_offset, segment.base_offset)
     for span in _spans_of_file(segment, whole, every, rows, files):
         if last.size:
@@ -267,7 +281,9 @@ class _End(NamedTuple):
 
 
 class _Reading:
-    """Read slices one after another, each from the offset at which the previous one ended."""
+    """Read slices one after another, each from the offset at which the previous one ended. `tolerant`: continue after
+    damage.
+    """
 
     def __init__(
         self,
@@ -297,7 +313,11 @@ class _Reading:
     def _part(
         self, part: Slice, await_turn: Callable[[], None] | None = None, is_large: bool = False
     ) -> Iterator[pa.RecordBatch | Damage | _End]:
-        """Yield the decoded pieces of a part, and at last its end. A part with a large batch waits for its turn."""
+        """Yield the Arrow batches and damage of a part, and as the last item an `_End` with the next wanted and the
+        next expected offset. `await_turn` waits until this part's rows are next in order: it is called at once if
+        `is_large`, and otherwise by the assembler before it does something large. An assembler is reused unless the
+        part was damaged.
+        """
         if is_large and await_turn is not None:
             await_turn()
         try:
@@ -330,9 +350,11 @@ class _Reading:
     def in_threads(
         self, parts: Iterable[tuple[Slice, Slice]], threads: int, every: int
     ) -> Iterator[pa.RecordBatch | Damage]:
-        """Yield the rows of slices that several threads read in parts. A part that began with another offset than
-        expected is read again. A part with damage is read again together with the rest of its slice, because the cuts
-        were guesses. `every` is the approximate size of a part without a large batch.
+        """Yield the Arrow batches and damage of slices that `threads` threads read in parts, in the order of the log.
+        `parts` are pairs of a part and its whole slice. A part that began with another offset than the previous part
+        ended with is read again. A part with damage is read again together with the rest of its slice, because the cuts
+        were guesses. `every` is the approximate size in bytes of a part; one of more than twice that contains a large
+        batch, and waits for its turn. A file that was read is closed.
         """
         works = (
             ((part, whole), partial(self._in_thread, part, part.size > _LARGE_PART * every)) for part, whole in parts
@@ -363,9 +385,10 @@ class _Reading:
     def _undamaged(
         self, pieces: Iterable[pa.RecordBatch | Damage | _End], part: Slice, whole: Slice
     ) -> Iterator[pa.RecordBatch | Damage | _End]:
-        """Yield the pieces of a part; from damage on, those of its whole slice read without cuts. That reading begins
-        at the start of the part and with the same pieces, which are skipped by their number, because an offset may
-        occur twice.
+        """Yield the pieces of a part. At damage that ends the part, read the rest of its slice without cuts and yield
+        the pieces of that instead; the slice is then recorded as `_undivided`. The second reading begins at the start
+        of the part, so the rows and faults already yielded are skipped by their number, because an offset may occur
+        twice.
         """
         damage: Damage | None = None
         rows = told = 0

@@ -55,8 +55,9 @@ _PATIENCE_NS = 60_000_000_000
 
 
 def marker_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS, *, whole: bool = False) -> Marker | None:
-    """Return the COMMIT or ABORT marker with which a control batch begins; None for another type or an empty batch.
-    Raises `FormatError` if it cannot be read; with `whole` also for any other fault of the batch.
+    """Return the COMMIT or ABORT marker in the first record of a control batch, with its timestamp in ms. None if that
+    record is of another control type, or the batch has no records. Raises `FormatError` if the record cannot be
+    decoded; with `whole=True` also if anything after it in the batch cannot.
     """
     decoded = decode_batch(batch, limits=limits)
     if decoded.finding is not None and (whole or not decoded.records):
@@ -107,8 +108,9 @@ class Transactions(Struct, frozen=True):
 def why_it_ends(
     open_first_offsets: Mapping[int, int], log_end_offset: int, log_start_offset: int = 0
 ) -> str | None:
-    """Return a sentence for readers of committed data about the transaction at which they stop; None if none is
-    open.
+    """Return a sentence for the user about the earliest open transaction, at which reading with `read_committed` ends;
+    None if none is open. `open_first_offsets` has first offsets by producer id. For a transaction that began below the
+    log start offset, the sentence says that nothing is read.
     """
     if not open_first_offsets:
         return None
@@ -127,8 +129,8 @@ def why_it_ends(
 
 class StaysOpen:
     """Report open transactions to repeated readers of committed data, each once. While a log is written, transactions
-    open and end; so a patient reader gets only those of a log that nobody has written to for as long as a coordinator
-    leaves a transaction open.
+    open and end. So a patient reader is told only about a log that nobody has written to for 60 seconds, after which a
+    coordinator has ended each transaction.
     """
 
     def __init__(self) -> None:
@@ -137,8 +139,10 @@ class StaysOpen:
     def news(
         self, name: str, segments: Iterable[Segment], first_offset: int, why: str | None, *, patient: bool = True
     ) -> str | None:
-        """Return the sentence about a log whose committed data ends at `first_offset`, if it is to be reported now;
-        otherwise None.
+        """Return the sentence `name: why` if it should be reported now; otherwise None. `why` explains why the
+        committed data of the log called `name` ends at `first_offset`; None if it does not end early. Each first offset
+        of a log is reported once, which is remembered. With `patient`, nothing is reported while one of the log's files
+        was modified within the last 60 seconds.
         """
         written = max((segment.modified_ns for segment in segments), default=0)
         if why is None or (patient and written > time.time_ns() - _PATIENCE_NS):
@@ -160,8 +164,8 @@ class KnownTransactions(Struct, frozen=True):
 
 
 class TransactionTracker:
-    """State of transactions, to be given the batches of a partition in order. Memory grows only with open and aborted
-    transactions.
+    """State of the transactions of a partition while its batches are passed in order. Memory grows only with open and
+    aborted transactions.
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -192,8 +196,9 @@ class TransactionTracker:
         self._set_open(known.opened)
 
     def follow(self, reader: BatchReader, *, end: int = NO_END) -> Iterator[BatchRun | RecordBatch]:
-        """Yield everything that the reader yields, and update the state from sound batches below `end` and from all
-        damage that the reader skips. A damaged batch is yielded, but counts only as damage.
+        """Yield every run and batch of the reader, after updating the state from it: from batches that begin below
+        offset `end`, and from all damage that the reader skips. A damaged batch is yielded too, but counts only as
+        damage.
         """
         passed = 0
         for found in reader.by_run():
@@ -211,7 +216,11 @@ class TransactionTracker:
             self.damaged(damage)
 
     def take(self, found: BatchRun | RecordBatch, segment: Segment | None = None, *, end: int = NO_END) -> None:
-        """Process a batch or run. Offsets that were already seen open and end nothing."""
+        """Update the state from a batch or a run of batches; those that begin at `end` or later do not count. Batches
+        that end below an offset already reached are ignored: they repeat offsets. When the offset of the known state
+        (`begin`) is reached, that state replaces the one derived so far. `segment` is the file in findings about
+        unreadable markers.
+        """
         known = self._known
         if known is not None and not isinstance(found, RecordBatch):
             split = int(found["base_offset"].searchsorted(known.offset))
@@ -233,8 +242,9 @@ class TransactionTracker:
             self._load(self._known)
 
     def damaged(self, passed: Passed) -> None:
-        """Process damage, in which every open transaction may have ended. If a transaction index lists its end there,
-        that is accepted.
+        """End every open transaction, because its marker may be in this damage. A transaction becomes undecided, with
+        its records up to the damage's end; or aborted, if the damaged bytes have the header of its marker and the
+        segment's transaction index lists it.
         """
         claimed = None
         if len(passed.head) == BATCH.size:
@@ -246,9 +256,11 @@ class TransactionTracker:
     def _ends_unread(
         self, producer_id: int, last: int, finding: Finding, segment: Segment | None, claimed: tuple[int, int] | None
     ) -> None:
-        """End a transaction whose marker may be in damage. If the damaged bytes claim to be the marker that a
-        `.txnindex` lists, with the first offset that the log has, it was aborted; otherwise it is undecided. A missing
-        entry proves nothing, because the index may be missing or older.
+        """End the open transaction of a producer, if there is one, because its marker may be in damage. `claimed` are
+        producer id and base offset in the header of the damaged batch, None if there is no whole header. If they are
+        this producer's, and the `.txnindex` lists a marker there for the first offset that the log has, the transaction
+        is added to `aborted`. Otherwise it is added to `undecided` with its records up to offset `last` (inclusive): a
+        missing entry proves nothing, because the index may be missing or older.
         """
         first = self._open.pop(producer_id, None)
         if first is None:
@@ -273,7 +285,11 @@ class TransactionTracker:
         return dict(self._open)
 
     def feed(self, batch: RecordBatch, segment: Segment | None = None) -> None:
-        """Process one batch; findings name the file of `segment`."""
+        """Update the state from one batch: a transactional data batch opens its producer's transaction, a COMMIT or
+        ABORT marker ends it, and ABORT adds it to `aborted`. Batches without a producer id change nothing. A marker
+        that cannot be read adds a finding, which names the file of `segment`, and ends the transaction as undecided, or
+        as aborted if the transaction index lists it.
+        """
         header = batch.header
         if not isinstance(header, BatchHeader) or not header.has_producer_id:
             return
@@ -307,7 +323,9 @@ class TransactionTracker:
 
 
 def _is_listed(segment: Segment | None, producer_id: int, first: int, marker: int) -> bool:
-    """Whether the transaction index of a segment lists an aborted transaction exactly as it is in the log."""
+    """Whether the transaction index of a segment has an entry with this producer id, first offset and marker offset.
+    False if the segment or its index is missing, or the index cannot be read.
+    """
     path = None if segment is None else segment.files.get(FileKind.TRANSACTION_INDEX)
     if path is None:
         return False
@@ -322,8 +340,8 @@ def _is_listed(segment: Segment | None, producer_id: int, first: int, marker: in
 
 
 class AbortedFilter:
-    """Filter of the batches of aborted transactions (`CompletedFetch` of the consumer), to be called in order: batch by
-    batch, or with `rejected` for a run.
+    """Filter of the batches of aborted transactions (`CompletedFetch` of the consumer). It must be called for all
+    batches in order: batch by batch with `rejects`, or with `rejected` for a run of consecutive batches.
     """
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
@@ -337,8 +355,8 @@ class AbortedFilter:
         return _AbortedColumns(self._all)
 
     def rejected(self, run: BatchRun) -> npt.NDArray[np.bool_]:
-        """Return a mask of the batches that `rejects` would reject, of a run whose offsets increase and are above all
-        earlier ones.
+        """Return a boolean mask, one element for each batch of the run: True if `rejects` would return True for it. The
+        offsets of the run must increase and be above all earlier ones. Advances the filter to the end of the run.
         """
         mask, behind = self._columns.rejected(run)
         ids = run["producer_id"]
@@ -368,7 +386,9 @@ class AbortedFilter:
         return any(undecided.first_offset <= last and undecided.last_offset >= first for undecided in self._undecided)
 
     def rejects(self, batch: RecordBatch) -> bool:
-        """Whether a consumer that reads committed data skips this batch."""
+        """Whether a batch is a data batch of an aborted transaction, which a consumer with `read_committed` skips.
+        Control batches and batches without a producer id are never rejected. Advances the filter to this batch.
+        """
         header = batch.header
         if not header.has_producer_id:
             return False
@@ -398,8 +418,9 @@ class _AbortedColumns:
         self._keys = keys[self._order]
 
     def rejected(self, run: BatchRun) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
-        """Return a mask of the batches that belong to aborted transactions. Also return the producers that have written
-        after an aborted transaction of theirs, with its last offset.
+        """Return a boolean mask of the run's batches: True for transactional data batches of aborted transactions. Also
+        return sorted pairs of a producer id and the last offset of its aborted transaction, for producers with a batch
+        after that offset in the run: these transactions are over.
         """
         import numpy as np
 
