@@ -42,8 +42,9 @@ class OfRuns(ABC, Generic[Piece]):
         """Return a piece made of the decoder's buffers; None if it must be made in Python."""
 
     def pieces(self, run: BatchRun, low: npt.NDArray[np.int64], high: int) -> Iterator[Piece | HandedBack]:
-        """Yield the pieces with the wanted records of a run, and a `HandedBack` for batches that were not decoded.
-        Wanted are offsets from `low` (one for each batch) to `high` (exclusive).
+        """Yield the pieces with the wanted records of a run in order, and in their place a `HandedBack` (range of batch
+        numbers) for batches that compiled code did not decode or `make` returned None for. Wanted are offsets from
+        `low` (one bound for each batch) to `high` (exclusive).
         """
         begin = 0
         for handed in self.decoder.decode_run(run, low, high):
@@ -77,7 +78,9 @@ class OfRuns(ABC, Generic[Piece]):
         return ends
 
     def nulls_of(self, name: str, rows: int) -> list[int]:
-        """Return the numbers of the rows in which a field is null."""
+        """Return the numbers of the rows, in ascending order, in which field `name` (`KEY`, `VALUE`, `HEADER_VALUE`) is
+        null; empty for a field that is never null.
+        """
         buffers, nulls = self.builder.buffers, f"{name}_NULLS"
         if nulls not in Filled.__members__ or buffers.count(Filled[nulls]) == 0:
             return []

@@ -30,7 +30,9 @@ class RecordObjects(OfRuns[Iterator[Record]]):
     columns = ("key", "value", "offset", "timestamp", "timestampType", "headers", "sequence", "leaderEpoch")
 
     def make(self) -> Iterator[Record]:
-        """Return an iterator over the decoded records."""
+        """Return an iterator over the decoded records in order. All values are copied at once, so the buffers may be
+        reused; the `Record` objects are made as they are requested.
+        """
         builder = self.builder
         buffers, rows = builder.buffers, builder.rows
         fields: dict[str, Iterable[Any]] = {

@@ -1,3 +1,3 @@
-"""Small helpers that import nothing else of the codec: errors and findings, limits, arguments, sources of bytes, memory,
-words.
+"""Small helpers that import nothing else of the codec: errors and findings, limits, arguments, sources of bytes,
+memory, words.
 """

@@ -62,7 +62,8 @@ def parse(
     """Parse one structure that fills all of `data`; return a container of fields, or a list of such containers. `what`
     is a name in `LAYOUTS`: an `entry` is one batch or message of any magic, a `log` is a list of entries. Raises
     `FormatError` if the bytes are anything else or exceed `limits`; it has the position (from the start of `data`), the
-    path of the field, and `source`, which is a file name for the message only.
+    path of the field, and `source`, which is a file name for the message only. Raises `UsageError` for an unknown
+    `what`.
     """
     tree = layout_of(what)
     view = bytes(data)
@@ -98,10 +99,10 @@ def build(value: Any, what: str = "entry") -> bytes:
 
 
 def with_timestamps(entry: Mapping[str, Any], change: Callable[[int], int]) -> Container:
-    """Return a copy of `entry` in which `change` has been applied to the timestamp of every record (ms, as a consumer
-    gets it). Base timestamp, deltas and largest timestamp of a batch are adapted, but a delete horizon is kept; a
-    wrapper message gets the largest timestamp of its messages. With LogAppendTime `change` is applied to the entry's
-    one timestamp. Raises `UsageError` for magic 0, which has no timestamps.
+    """Return a copy of `entry` (a container as `parse` returns it) in which `change` has been applied to the timestamp
+    of every record (ms, as a consumer gets it). Base timestamp, deltas and largest timestamp of a batch are adapted,
+    but a delete horizon is kept; a wrapper message gets the largest timestamp of its messages. With LogAppendTime
+    `change` is applied to the entry's one timestamp. Raises `UsageError` for magic 0, which has no timestamps.
     """
     changed: Container = deepcopy(Container(entry))
     if changed.magic == 0:
