@@ -35,7 +35,11 @@ class KeyPlaces(Struct, frozen=True):
     def of(
         cls, inventory: Inventory, partitions: Sequence[Partition], partitioner: Partitioner, count: int | None
     ) -> KeyPlaces:
-        """Raises `UsageError` where the number of partitions is not known, and where keys lie elsewhere."""
+        """Return the map for the topics of `partitions`; `partitioner` is the rule by which producers chose partitions,
+        and `count` the number of partitions (None: taken from the cluster's metadata in `inventory`). Reads the first
+        records of each partition. Raises `UsageError` if the number is unknown, or a key lies elsewhere than the
+        partitioner puts it.
+        """
         known = {} if count is not None else cluster_facts(inventory).topics
         counts: dict[str | None, int] = {}
         for each in partitions:
