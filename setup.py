@@ -33,7 +33,9 @@ class BuildWithLibrary(build_py):
     """Copies the packages, and compiles the library into them: in place if the installation is editable."""
 
     def run(self) -> None:
-        """Copy, and compile."""
+        """Copy the packages to the build folder, then build the library of compiled code there; in an editable
+        installation it is built in the source folder.
+        """
         super().run()
         if self.editable_mode:
             target = native.HERE / native.LIBRARY
