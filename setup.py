@@ -1,4 +1,4 @@
-"""The part of the build that pyproject.toml cannot say: compiled code, beside its Python, for any Python 3.
+"""The part of the build that pyproject.toml cannot express: a library of compiled code, which fits any Python 3.
 
 A wheel is for the machine that it is built on, or for `KAFKALOG_PLATFORM` (`manylinux_2_17_aarch64`), which Zig builds.
 """

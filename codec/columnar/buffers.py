@@ -127,8 +127,9 @@ class ColumnBuffers:
         return [memory if number in self._in_use else nothing for number, memory in enumerate(self._viewed)]
 
     def ensure(self, rows: int, record_bytes: int, records: int | None = None) -> None:
-        """Reserve room for `rows` more rows and for everything that `record_bytes` more bytes can hold. These are the
-        bytes of `records` records, or of all rows if that is None.
+        """Make the buffers large enough for `rows` more rows and for everything that `record_bytes` more bytes of
+        records can hold. These are the bytes of `records` records, or (None) of all rows; that is only an estimate for
+        the sizes of the buffers. A buffer that grows is copied: its address in `addresses` changes.
         """
         filled, capacity = self.filled.tolist(), self.capacity.tolist()
         of_these = record_bytes / max(rows if records is None else records, 1)

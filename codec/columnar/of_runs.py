@@ -28,7 +28,9 @@ _ROWS, _BYTES = 8 * 1024, MIB
 
 
 class OfRuns(ABC, Generic[Piece]):
-    """Converter of the runs of one partition. It makes one piece for every few thousand records."""
+    """Converter of runs (consecutive batches of one partition) to pieces, such as lists or text. It makes one piece for
+    every few thousand records.
+    """
 
     columns: Sequence[str]
     """columns that `make` needs"""

@@ -123,7 +123,7 @@ _release_buffer.argtypes = [ctypes.POINTER(_Buffer)]
 
 def address_of(data: bytes | bytearray | memoryview) -> int:
     """Return the address of the first byte of a buffer, which may be read-only; 0 if it has none. The address is valid
-    while the buffer lives. Raises an error of Python if the object is no contiguous buffer.
+    while the buffer lives. Raises an error of Python if the object has no contiguous buffer.
     """
     view = _Buffer()
     _get_buffer(data, view, 0)

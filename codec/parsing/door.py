@@ -1,4 +1,4 @@
-"""Convert bytes to values and back by the whole declarations: the public `kafkalog.codec.parse` and `build`. A value is
+"""Parse bytes to values and build them again: the public `kafkalog.codec.parse` and `build`. A value is
 a Construct container of the fields, under the names of docs/format. If it is changed and built again, lengths, counts
 and checksums are computed. Base offset, last offset delta and largest timestamp keep their values, because compaction
 and LogAppendTime require it (`with_timestamps` changes the largest timestamp too).
@@ -87,7 +87,7 @@ def build(value: Any, what: str = "entry") -> bytes:
     """Build the bytes of one structure from `value`, in the form that `parse` returns. `what` is a name in `LAYOUTS`.
     Lengths, counts and checksums are computed. Contents are compressed again only if the `compressed` bytes (for a
     wrapper message, its `value`) do not hold exactly them. Raises `FormatError` with the name of a field whose value
-    does not fit.
+    does not fit, and `UsageError` for an unknown `what`.
     """
     try:
         return bytes(layout_of(what).build(value))

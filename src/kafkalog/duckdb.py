@@ -1,4 +1,4 @@
-"""Kafka's log directories as a table of DuckDB's, which hands its columns and filters down.
+"""Kafka's log directories as a table for DuckDB, which passes the wanted columns and filters down.
 
 import duckdb, kafkalog.duckdb
 orders = kafkalog.duckdb.dataset("data", topics="orders")

@@ -1,4 +1,4 @@
-"""Kafka's log directories as a LazyFrame of Polars, which hands columns, filters and the number of rows down."""
+"""Kafka's log directories as a LazyFrame of Polars, which passes columns, filters and the number of rows down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys or values of one topic as an Arrow column of one type, whatever schemas they were written with."""
+"""Decode keys or values of one topic, written with any schemas, to an Arrow column of one type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow's types for what schemas describe.
+"""Arrow's types for the values that schemas describe.
 
 Where Arrow has no type (a schema within itself, a decimal of more than 76 digits, JSON) a column is text.
 """

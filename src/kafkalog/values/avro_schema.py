@@ -1,4 +1,4 @@
-"""An Avro schema made ready for fastavro: references put in, logical types our own, and limits where it has none.
+"""Prepare an Avro schema for fastavro: insert references, use our own logical types, and add missing limits.
 
 fastavro calls a function for each value of a logical type that it knows.  Ours give JSON at once, where its own make
 Python objects that cannot hold every value; and they count what takes no bytes: an array of nulls says its length in
@@ -125,6 +125,8 @@ def names_in(schema: Any, namespace: str = "") -> dict[str, tuple[Any, str]]:
 
 
 class _Walk(Struct, kw_only=True):
+    """Walk over a schema that prepares each of its parts."""
+
     references: Mapping[str, tuple[Any, str]]
     typed: bool = False
     raw: bool = False

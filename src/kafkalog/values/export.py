@@ -1,4 +1,4 @@
-"""A registry given back: the calls that one in IMPORT mode takes with their ids, or the records of a new `_schemas`.
+"""Export a registry: as REST calls that fill another in IMPORT mode with the same ids, or as records of `_schemas`.
 
 Decided by Confluent's REST interface: in mode IMPORT a registration has its id and version, references have to be there
 before what uses them, and deletions come last, newest first, since what is referred to cannot be deleted.

@@ -1,4 +1,4 @@
-"""Values into a column of a type: those that do not fit are null, and the others are none the worse for it."""
+"""Convert values to a column of one type: values that do not fit become null, without effect on the others."""
 
 from __future__ import annotations
 

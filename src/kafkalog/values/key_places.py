@@ -1,4 +1,4 @@
-"""In which partition a key can be: only where somebody vouches for the partitioner, and only as long as that fits.
+"""Find the partition in which a key must be, if the caller states the partitioner; first records are compared with it.
 
 No log says who wrote it with which partitioner, and a topic whose number of partitions has grown has its older keys
 where the old number put them.  So it has to be asked for; the first keys of each partition are compared with it.

@@ -1,4 +1,4 @@
-"""Fields that are not to be seen, in Arrow columns: what `masking` does with JSON, with the column's own types."""
+"""Mask fields by their names in Arrow columns, as `masking` does in JSON values; columns keep their types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields that are not to be seen, by their names: at any depth of a decoded value, and as keys of maps too."""
+"""Mask fields by their names, at any depth of a decoded value; entries of maps are fields too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which way the bytes of a key or a value are to be read: framed with the id of a schema, as JSON, or as text.
+"""Decide how the bytes of a key or value are read: framed with the id of a schema, as JSON, or as text.
 
 Confluent's wire format is a zero byte and four bytes of id before the payload; newer serializers put the id, or the
 GUID of a schema, into a header instead (`SchemaId`).  Protobuf has the path to its message in the same place.

@@ -1,4 +1,4 @@
-"""Protobuf, read by its own library with descriptors that are made while the program runs."""
+"""Decode Protobuf with its own library; descriptors are compiled from schemas at run time."""
 
 from __future__ import annotations
 

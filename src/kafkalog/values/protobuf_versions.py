@@ -1,4 +1,4 @@
-"""Which Protobuf messages can be read as a later version of them: fields are matched by their numbers.
+"""Check whether Protobuf messages can be read as a later version: fields are matched by their numbers.
 
 Protobuf's own reading drops what it cannot take and cuts numbers to the size of their field.  Here every field that
 both versions have must hold each value of the older one.

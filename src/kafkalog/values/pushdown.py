@@ -1,4 +1,4 @@
-"""What a filter says of where its rows can be: asked of Arrow, which knows whether rows with a guarantee can pass.
+"""Derive bounds from a filter: Arrow tells whether rows with a guarantee, such as a range of offsets, can pass.
 
 So no filter is taken apart here, and what Arrow cannot judge only makes more be read.
 """
@@ -50,7 +50,7 @@ class Reach(Struct, frozen=True):
 
     def only_values(self, name: str) -> list[bytes] | None:
         """Return the only values of the binary column `name` that rows can have and pass the filter, in ascending
-        order. None if other values or null can pass, or there is no filter.
+        order. None if other values or null can pass, there is no filter, or its text has too many candidates.
 
         The text of a filter shows bytes in hexadecimal digits: all such texts are tried, and Arrow says whether any
         value between them passes.

@@ -1,4 +1,4 @@
-"""What a schema registry holds: subjects, versions, ids, references, deletions, compatibility and modes.
+"""Contents of a schema registry: subjects, versions, ids, references, deletions, compatibility and modes.
 
 Decided by Confluent's Schema Registry: ids belong to a context (`:.context:subject`; most registries have only the
 default one), a subject without a setting of its own has that of its context, and else the global one.

@@ -37,7 +37,7 @@ def resolver(writer: Any, writers: Names, reader: Any, readers: Names) -> Resolv
     as Arrow takes it. `writers` and `readers` map full names to definitions and namespaces.
 
     The function raises `UndecodableError` for a value that Avro cannot resolve. The same error is raised at once if a
-    schema is invalid or recursive, or the schemas are too large to compare.
+    schema is invalid or nested too deeply, or the schemas are too large to compare.
     """
     try:
         pair = _Pair(aliases_of(named(reader, "", readers), readers), writers, readers)
@@ -57,6 +57,8 @@ _REFUSAL = _Refusal()
 
 
 class _Pair:
+    """Schemas of a writer and a reader, which are compared type by type."""
+
     def __init__(self, aliases: Aliases, writers: Names, readers: Names) -> None:
         self.aliases, self.writers, self.readers = aliases, writers, readers
         self._records: dict[tuple[int, int], list[Resolve]] = {}

@@ -1,4 +1,4 @@
-"""The records of `_schemas`, one after the other, into a registry.
+"""Apply the records of `_schemas`, one after the other, to a registry.
 
 Decided by Confluent's `KafkaStoreReaderThread`, `SchemaRegistrySerializer` and `KafkaStoreMessageHandler`.  Keys are
 compared as what they say, as the registry does; the cleaner compares their bytes, and that is where two registries, or

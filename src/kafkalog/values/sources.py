@@ -1,4 +1,4 @@
-"""Where a registry is read from: the `_schemas` topic in log directories, a file of lines, or a folder of schemas.
+"""Read a registry from the `_schemas` topic in log directories, a file of lines, or a folder of schemas.
 
 A file of lines is what `kafkalog schemas --export` wrote, or `kafkalog dump --json` of `_schemas`.  In a folder each
 schema is a file that is named after its id: `17.avsc`, `18.proto`, `19.json`, or with its subject before it,
