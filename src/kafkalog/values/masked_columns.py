@@ -69,8 +69,8 @@ def _masked_inside(text: str, names: frozenset[str]) -> str:
 
 
 def _unquoted(text: str) -> str:
-    """Return the text of a JSON string without its quotes and escapes. Text that does not begin with a quote, or is no
-    valid JSON string, is returned unchanged.
+    """Return the text of a JSON string without its quotes and escapes. Text that does not begin with a quote, or is not
+    a valid JSON string, is returned unchanged.
     """
     try:
         value = json.loads(text) if text.startswith('"') else text
