@@ -1,5 +1,5 @@
-"""Record bytes of many batches of one compression, as addresses: in the window if not compressed, otherwise in memory
-into which they were decompressed.
+"""Record bytes of many batches of a run (consecutive v2 batches), as addresses: in the window of the file if not
+compressed, otherwise in memory into which they were decompressed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Decode runs of v0 and v1 entries to Arrow batches with compiled code, as `run_decoder` does for v2. Single messages
-are read in the window; the sets inside wrappers are decompressed first. Entries that cannot be decoded are handed back
-one by one.
+"""Decode runs of v0 and v1 entries (consecutive in one window of a file) to Arrow batches with compiled code, as
+`run_decoder` does for v2. Single messages are read in the window; the sets inside wrappers are decompressed first.
+Entries that cannot be decoded are handed back one by one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Convert the records of runs without an Arrow batch: to objects, or lines of JSON or text."""
+"""Convert the records of runs (consecutive v2 batches in one window of a file) without an Arrow batch: to objects, or
+lines of JSON or text.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ these records are freed before the next are made.
 
 
 class RecordObjects(OfRuns[Iterator[Record]]):
-    """Maker of the records of one partition."""
+    """Maker of `Record` objects from the decoded columns of one partition."""
 
     columns = ("key", "value", "offset", "timestamp", "timestampType", "headers", "sequence", "leaderEpoch")
 

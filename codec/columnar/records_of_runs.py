@@ -25,7 +25,7 @@ _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
 class RecordsOfRuns:
-    """Decoder of runs that keeps no record."""
+    """Check the records of runs (consecutive v2 batches in one window of a file) without keeping them."""
 
     def __init__(self, limits: Limits) -> None:
         collector = Collector((ArrowBuffer.TIMESTAMP, ArrowBuffer.TIMESTAMP_VALID), _ROWS, _BYTES)

@@ -1,4 +1,6 @@
-"""Decode runs of v2 batches into buffers with compiled code. Batches that cannot be decoded so are handed back."""
+"""Decode runs (consecutive v2 batches in one window of a file) into buffers with compiled code. Batches that cannot be
+decoded so are handed back.
+"""
 
 from __future__ import annotations
 

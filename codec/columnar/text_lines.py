@@ -22,8 +22,8 @@ _LABELS = {int(timestamp_type): timestamp_type.label for timestamp_type in Times
 
 
 class TextLines(OfRuns[str]):
-    """Maker of the lines of one partition. The caller's function `text_of` converts bytes that are not all printable
-    ASCII to text.
+    """Maker of the lines of the decoded records of one partition. The caller's function `text_of` converts bytes that
+    are not all printable ASCII to text.
     """
 
     columns = ("key", "value", "offset", "timestamp", "timestampType", "headers", "sequence")

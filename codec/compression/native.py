@@ -84,8 +84,8 @@ _ISAL = "isal.igzip_lib"
 
 
 class NativeGzip:
-    """`isal_inflate_stateless(state)`, which returns 0 after a whole deflate stream, with a state. To be used by one
-    thread.
+    """The C function `isal_inflate_stateless(state)`, which returns 0 after a whole deflate stream, and a state for it.
+    Only one thread may use it.
     """
 
     def __init__(self, inflate: int, initialize: int) -> None:

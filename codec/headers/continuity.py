@@ -1,4 +1,6 @@
-"""Apply the rules of `codec.rules` to a run of batches at once: count the first batches without a finding."""
+"""Apply the rules of `codec.rules` to a run (consecutive v2 batches) at once: count the first batches without a
+finding.
+"""
 
 from __future__ import annotations
 

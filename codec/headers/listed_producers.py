@@ -1,4 +1,4 @@
-"""Find the batches in a run that can contradict the entries of a producer snapshot."""
+"""Find the batches in a run (consecutive v2 batches) that can contradict the entries of a producer snapshot."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ def expect_many() -> None:
 
 
 class _Later:
-    """Descriptor for a method of a dataclass (such as `__init__`), which replaces itself at its first use by the method
-    that the standard library makes.
+    """Descriptor for a method of a dataclass. It replaces itself by the method that the standard library makes: at the
+    first use, or for methods that can work field by field (such as `__init__`) after `_few` uses.
     """
 
     __slots__ = ("calls", "home", "name", "options", "until_then")

@@ -1,7 +1,4 @@
-"""JSON, with a JSON Schema or without any schema: its value, and text of values with all digits of their numbers.
-
-A value is not checked against its JSON Schema.
-"""
+"""Parse JSON, with a JSON Schema or without any schema, and write values as text with all digits of their numbers."""
 
 from __future__ import annotations
 

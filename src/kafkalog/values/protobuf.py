@@ -71,7 +71,7 @@ def _path(data: bytes) -> tuple[tuple[int, ...], int]:
 
 
 class ProtobufDecoder:
-    """Payloads of one Protobuf schema, whichever of its messages they are."""
+    """Decode payloads of one Protobuf schema, of any of its message types."""
 
     def __init__(self, text: str, imports: Mapping[str, str]) -> None:
         """Compile a schema; `text` is its source, and `imports` maps the file names that it imports to their sources.

@@ -26,7 +26,7 @@ _FIRST_TIME, _LAST_TIME = -62_135_596_800_000, 253_402_300_800_000
 
 
 class Reach(Struct, frozen=True):
-    """Which rows of a table with a schema a pyarrow filter can let through; `filter` None lets all through."""
+    """Rows of a table that a pyarrow filter can let through; all rows if `filter` is None."""
 
     filter: Any
     schema: pa.Schema
