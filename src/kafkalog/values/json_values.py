@@ -1,4 +1,7 @@
-"""Parse JSON, with a JSON Schema or without any schema, and write values as text with all digits of their numbers."""
+"""Parse JSON, with a JSON Schema or without any schema, and write values as text with all digits of their numbers.
+
+A value is not checked against its JSON Schema.
+"""
 
 from __future__ import annotations
 
