@@ -79,7 +79,7 @@ def setup() -> None:
 
 
 def demo() -> None:
-    """Run examples/demo.py"""
+    """Run examples/demo.py in .venv, which is made if it is missing"""
     program = ROOT / "examples" / "demo.py"
     if not program.is_file():
         raise DevError("there is no examples/demo.py to run")
@@ -88,7 +88,7 @@ def demo() -> None:
 
 
 def test() -> None:
-    """Set up, then lint, types and every test that is not of the long campaigns; goes on without Java"""
+    """Make .venv, then run lint, types and all tests but the long campaigns; without Java some are left out"""
     setup()
     compiling = _Compiling()
     _run_all({"lint": _lint, "types": _types, "pytest": partial(_pytest, compiling)})
@@ -123,7 +123,7 @@ def interop() -> None:
 
 
 def trials(*options: str) -> None:
-    """Lose real KRaft quorums and bring them back, cut power (--cuts 100), start damaged nodes (--starts); resumes"""
+    """Lose real KRaft quorums and recover them (--cuts 100: cut power, --starts: start damaged nodes); resumes"""
     _ensure_venv()
     if "--starts" in options:
         _run_all({"starts": partial(_campaign, "starts.py", *options)})
@@ -140,7 +140,10 @@ def native() -> None:
 
 
 def _sanitized(windows: int) -> None:
-    """Run a build of the compiled code that ends the process at the first access outside of what it was given."""
+    """Build the compiled code with sanitizers, which end the process at the first access outside its memory, and run
+    its tests and `windows` random windows with it. The build is kept in `.cache`. Raises `DevError` if there is no
+    compiler or a test fails.
+    """
     spec = importlib.util.spec_from_file_location("native", ROOT / "release" / "native.py")
     if spec is None or spec.loader is None:
         raise DevError("release/native.py is missing")
@@ -164,7 +167,9 @@ def _sanitized(windows: int) -> None:
 
 
 def _without_library() -> None:
-    """Run the tests of codec and log as on a machine without compiled code, and say how long they take."""
+    """Run the tests of codec and log as on a machine without compiled code, and print how long they take. Raises
+    `DevError` if one fails.
+    """
     started = time.monotonic()
     left_out = "not sweep and not recorded and not compiled"
     command = [_python(), "-m", "pytest", "-q", "-n", "2", "tests/codec", "tests/log", "-m", left_out]
@@ -196,7 +201,9 @@ def _compare_with(base: str, *options: str) -> None:
 
 
 def _same() -> None:
-    """Compare a part of the fixtures and recorded cases with the commit that is named beside the program."""
+    """Compare a part of the fixtures and recorded cases with the commit in tests/campaigns/base_commit.txt. Only prints
+    a line if this checkout does not have the commit; raises `DevError` if results differ.
+    """
     base = (ROOT / "tests" / "campaigns" / "base_commit.txt").read_text(encoding="utf-8").strip()
     known = subprocess.run(["git", "cat-file", "-e", f"{base}^{{commit}}"], cwd=ROOT, capture_output=True, check=False)
     if known.returncode:
@@ -206,7 +213,10 @@ def _same() -> None:
 
 
 def _installed_commit(name: str) -> Path:
-    """The tree of a commit, set up in an environment of its own below `.cache`; made once."""
+    """Return the folder with the tree of a commit (any name that git knows), set up in an environment of its own below
+    `.cache`. The tree is extracted once; its `dev.py setup` runs each time. Raises `DevError` if there is no such
+    commit.
+    """
     found = subprocess.run(
         ["git", "rev-parse", "--verify", f"{name}^{{commit}}"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -247,7 +257,7 @@ def release() -> None:
 
 
 def ci() -> None:
-    """Recorded cases, the frozen judge, wheel, bundle, then what fits of interop and sweep into 45 minutes"""
+    """Run recorded cases, compare with a base commit, build wheel and bundle, then interop and sweep in 45 minutes"""
     started = float(os.environ.get(STARTED) or time.time())
     setup()
     os.environ["KAFKALOG_SWEEP"] = "ci"
@@ -279,7 +289,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command; return the exit code."""
+    """Run one command; without arguments, or for `help`, print the commands. Return the exit code: 0, 1 for a failed
+    step or an old Python, 64 for an unknown command, 130 after Ctrl-C. Errors are printed to stderr.
+    """
     if sys.version_info[:2] < OLDEST_PYTHON:
         found = ".".join(str(part) for part in sys.version_info[:3])
         print(f"kafkalog needs Python 3.11 or later; this is {found}: run dev.py with a newer one", file=sys.stderr)
@@ -312,7 +324,9 @@ def _lint(venv: Path = VENV) -> None:
 
 
 def _linters() -> Path:
-    """A virtual environment that holds nothing but what lint runs: 1 GB less than all."""
+    """Return the virtual environment in `.cache` that holds only the linters, which saves 1 GB. It is made, or made
+    again, unless it has the versions that requirements pin. Raises `DevError` if the installation fails.
+    """
     venv = CACHE / "lint"
     stamp, pinned = venv / "kafkalog-stamp", REQUIREMENTS / "dev.txt"
     wanted = hashlib.sha256(pinned.read_bytes()).hexdigest()
@@ -371,8 +385,9 @@ def _pytest(compiling: _Compiling) -> None:
 
 def has_room_in_memory(place: Path, facts: Path) -> bool:
     """Whether tests may write to a file system in memory: they make and remove a million small files, 400 MiB at most.
+    False if `place` cannot be written, or it or the memory has too little room.
 
-    `facts` is what Linux says of its memory.
+    `facts` is the file with Linux's memory figures (/proc/meminfo); False if it cannot be read.
     """
     try:
         available = re.search(r"^MemAvailable: +(\d+) kB$", facts.read_text(encoding="ascii"), re.MULTILINE)
@@ -385,7 +400,9 @@ def has_room_in_memory(place: Path, facts: Path) -> bool:
 
 
 def _within(end: float, share: float, campaign: Callable[[], None]) -> None:
-    """Give a campaign its share of the time that is left; its tests say what they had to leave out."""
+    """Run a campaign with `share` (0 to 1) of the time left until `end` (seconds since 1970). While it runs, the
+    environment variable `UNTIL` tells its tests when to stop. If no time is left, only print that.
+    """
     seconds = (end - time.time()) * share
     if seconds <= 0:
         print("left out, the time is up", flush=True)
@@ -440,7 +457,9 @@ def _call_marked(marker: str, *options: str) -> None:
 
 
 def _run_all(steps: Mapping[str, Callable[[], None]]) -> None:
-    """Run every step even after one has failed, then say which failed."""
+    """Run every step in order, even after one has failed, and print its name. Raises `DevError` with the names of the
+    failed steps at the end.
+    """
     failed = []
     for name, step in steps.items():
         print(f"--- {name}", flush=True)
@@ -476,7 +495,10 @@ def _wheel_of_here(wheels: Mapping[str, Path]) -> Path:
 
 
 def _built(temporary: Path) -> tuple[Path, dict[str, Path]]:
-    """Build a source distribution, and a wheel for each platform, and check what they hold."""
+    """Build a source distribution, and a wheel for each platform, below `temporary`, and check their contents. Return
+    the path of the source distribution, and of each wheel by platform. Raises `DevError` if a build fails or contents
+    are wrong.
+    """
     built, sources = temporary / "dist", temporary / "sources"
     build = [_python(), "-m", "build", "--no-isolation", "--outdir", str(built)]
     _step("building sdist", [*build, "--sdist", str(ROOT)])
@@ -507,7 +529,7 @@ def _pinned(archive: Path, temporary: Path) -> list[str]:
 
 
 def package_sources(root: Path) -> dict[str, Path]:
-    """Return the path inside the package -> file, for every file that an installation must hold."""
+    """Return every source file that an installation must hold: path inside the package -> file below `root`."""
     sources = {"kafkalog/py.typed": root / "src" / "kafkalog" / "py.typed"}
     folders = [(f"kafkalog/{room}", root / room) for room in ROOMS]
     folders += [(marker.parent.name, marker.parent) for marker in sorted((root / "src").glob("*/__init__.py"))]
@@ -518,7 +540,9 @@ def package_sources(root: Path) -> dict[str, Path]:
 
 
 def wheel_problems(archive: Path, root: Path) -> list[str]:
-    """Return what is wrong with a wheel: a source file missing or different, or anything else at its top."""
+    """Return one sentence for each fault of a wheel; empty if it is right. Faults are a source file of `root` that is
+    missing or different, missing pages of the manual, and an unexpected name at its top.
+    """
     with zipfile.ZipFile(archive) as stored:
         names = set(stored.namelist())
         contents = {name: stored.read(name) for name in names if name.endswith(_COMPARED)}
@@ -536,7 +560,9 @@ def wheel_problems(archive: Path, root: Path) -> list[str]:
 
 
 def sdist_problems(archive: Path, root: Path) -> list[str]:
-    """Return what is wrong with a source distribution: a source file missing, different, or only a link."""
+    """Return one sentence for each fault of a source distribution: a source file of `root` that is missing, different,
+    or only a link. Empty if it is right.
+    """
     top = archive.name.removesuffix(".tar.gz")
     names = set()
     contents = {}
@@ -560,7 +586,9 @@ def _source_problems(what: str, contents: Mapping[str, bytes], names: set[str], 
 
 
 def _try_alone(archive: Path, temporary: Path) -> None:
-    """Install nothing but the wheel and its own dependencies into a new environment, and run the command there."""
+    """Install only the wheel and its own dependencies into a new environment below `temporary`, and run the command
+    outside the checkout. Raises `DevError` if a step fails.
+    """
     environment = temporary / "alone"
     elsewhere = temporary / "elsewhere"
     elsewhere.mkdir()
@@ -598,7 +626,9 @@ except (OSError, RuntimeError) as error:
 
 
 def _with_first(made: Path, program: str) -> None:
-    """Put another `__main__.py` into a packed file, which is what Python runs first."""
+    """Replace `__main__.py`, which Python runs first, in the packed file `made` by the text `program`. The file keeps
+    its first line (the interpreter), its other entries and its mode.
+    """
     other = made.with_suffix(".other")
     with made.open("rb") as packed, other.open("wb") as file:
         file.write(packed.readline())  # the line that names the interpreter
@@ -611,7 +641,9 @@ def _with_first(made: Path, program: str) -> None:
 
 
 def _bundle() -> None:
-    """Pack the command and what it needs into one file, and try it where there is nothing else."""
+    """Pack the command and its dependencies into one file, run it in an environment without them, and copy it to
+    `dist`. Raises `DevError` if a step fails.
+    """
     show = "import sys, sysconfig; print(sys.implementation.name, *sys.version_info[:2], sysconfig.get_platform())"
     implementation, major, minor, platform = _output([_python(), "-c", show]).split()
     with tempfile.TemporaryDirectory(prefix="kafkalog-") as temporary:
@@ -704,7 +736,7 @@ def _stamp() -> str:
 
 
 def _venv_works() -> bool:
-    """Tell whether .venv has a Python of this version that starts."""
+    """Whether `.venv` has a Python of the running version that starts. Starts that Python."""
     if not Path(_python()).exists():
         return False
     show = "import sys; print(sys.version_info[:3] , sys.prefix)"
@@ -732,7 +764,7 @@ def _installer(uv: str | None, venv: Path) -> list[str]:
 
 
 def venv_sentence() -> str | None:
-    """Return what to install when this Python cannot make a virtual environment, else None."""
+    """Return a sentence that says what to install if this Python cannot make a virtual environment; None if it can."""
     if importlib.util.find_spec("venv") is not None and importlib.util.find_spec("ensurepip") is not None:
         return None
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -743,7 +775,9 @@ def venv_sentence() -> str | None:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of every program started here: the virtual environment's own, caches in ``.cache``."""
+    """Return a copy of the environment for every program started here: `.venv` first on PATH, its Python for PySpark,
+    JAVA_HOME of the Java found, and no variables that lead Python or pip elsewhere.
+    """
     values = dict(os.environ)
     for name in ("PYTHONPATH", "PYTHONHOME", "PIP_USER", "PIP_TARGET", "PIP_PREFIX"):
         values.pop(name, None)
@@ -776,7 +810,9 @@ def parse_java_version(text: str) -> int | None:
 
 
 def find_java(variables: Mapping[str, str]) -> Path | None:
-    """Return the first java of JAVA_HOME and PATH that is new enough, links resolved."""
+    """Return the first java of JAVA_HOME and PATH, links resolved, whose version is at least `OLDEST_JAVA`; None if
+    there is none. Each candidate is started to learn its version.
+    """
     for candidate in _java_candidates(variables):
         version = _java_version(candidate)
         if version is not None and version >= OLDEST_JAVA:
@@ -804,7 +840,9 @@ def _java_version(java: Path) -> int | None:
 
 
 def missing_tools(variables: Mapping[str, str]) -> list[str]:
-    """Return one sentence for each tool that is missing, with what is then not run."""
+    """Return one sentence for each missing tool (JDK, compiler, Maven), with the tests that are then not run; empty if
+    all are there. `variables` are environment variables.
+    """
     sentences = []
     java = find_java(variables)
     if java is None:
@@ -844,7 +882,9 @@ def _code(command: Sequence[str], **variables: str) -> int:
 
 
 def _step(label: str, command: Sequence[str], folder: Path = ROOT, **variables: str) -> None:
-    """Run a program quietly, say that it goes on, and show its output only if it fails."""
+    """Run a program in `folder` with `variables` added to the environment, and print its label and its time. Its output
+    is written to stderr only if it fails, and `DevError` raised. The program is terminated if this one is interrupted.
+    """
     terminal = sys.stdout.isatty()
     started = shown = time.monotonic()
     print(f"  {label} ...", end="" if terminal else "\n", flush=True)

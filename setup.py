@@ -1,4 +1,4 @@
-"""The part of the build that pyproject.toml cannot say: compiled code, beside its Python, for any Python 3.
+"""The part of the build that pyproject.toml cannot express: a library of compiled code, which fits any Python 3.
 
 A wheel is for the machine that it is built on, or for `KAFKALOG_PLATFORM` (`manylinux_2_17_aarch64`), which Zig builds.
 """
@@ -33,7 +33,10 @@ class BuildWithLibrary(build_py):
     """Copies the packages, and compiles the library into them: in place if the installation is editable."""
 
     def run(self) -> None:
-        """Copy, and compile."""
+        """Copy the packages to the build folder, then build the library of compiled code there; in an editable
+        installation it is built in the source folder. Without a compiler, a library there is removed and a message
+        printed. Raises `BuildError` if the compiler rejects the sources.
+        """
         super().run()
         if self.editable_mode:
             target = native.HERE / native.LIBRARY

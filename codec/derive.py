@@ -94,7 +94,9 @@ class FixedLayout(msgspec.Struct, frozen=True):
         return field.position + field.size
 
     def reader(self, name: str) -> Callable[[Any, int], int]:
-        """Return a function (buffer, position of the structure) -> value that reads this field."""
+        """Return a function (buffer, position of the structure) -> value that reads field `name`. Raises `KeyError` for
+        an unknown field; the function raises `struct.error` if the buffer is too short.
+        """
         field = self[name]
         unpack_from = struct.Struct(self.order + field.format).unpack_from
         offset = field.position
@@ -106,7 +108,9 @@ class FixedLayout(msgspec.Struct, frozen=True):
         return read
 
     def writer(self, name: str) -> Callable[[bytearray, int, int], None]:
-        """Return a function (buffer, position of the structure, value) that overwrites this field."""
+        """Return a function (buffer, position of the structure, value) that overwrites field `name` in the buffer. It
+        raises `struct.error` if the value does not fit the field or the buffer is too short.
+        """
         field = self[name]
         pack_into = struct.Struct(self.order + field.format).pack_into
         offset = field.position
@@ -147,9 +151,9 @@ _FOUR_BYTES = str.maketrans("lL", "iI")
 
 
 def fixed(tree: Construct, names: Sequence[str], order: str = ">") -> FixedLayout:
-    """Derive a layout whose fields are all numbers of fixed size and one byte order. `names` must be the declared
-    fields in their order. Raises `DerivationError` if the declaration has other fields, another order, or a field of
-    another kind.
+    """Derive the struct of a layout whose fields are all numbers of fixed size and one byte order (`order`: ">" or
+    "<"). `names` must be the declared fields in their order. Raises `DerivationError` if the declaration has other
+    fields, another order, or a field of another kind.
     """
     fields: list[Field] = []
     position = 0
@@ -205,8 +209,9 @@ _LEAVES: dict[int, OpKind] = {
 
 
 def opcodes(tree: Construct) -> tuple[Opcode, ...]:
-    """Derive the steps of a layout with fields of variable length. Only int8 and the leaves of `primitives` are
-    possible; raises `DerivationError` for others.
+    """Derive the decoding steps of a layout with fields of variable length, one opcode for each field in order. An
+    array's opcode contains those of its element. Only int8, the leaves of `primitives` and varint arrays are possible;
+    raises `DerivationError` for others.
     """
     steps: list[Opcode] = []
     for name, _doc, named in _named(tree):
@@ -261,7 +266,7 @@ def element_of(leaf: Construct) -> Construct | None:
 
 
 def type_name(leaf: Construct) -> str:
-    """Return a field's type in words. Raises `DerivationError` for a construct without a name for pages."""
+    """Return a field's type in words, for a page. Raises `DerivationError` for a construct that has no name there."""
     leaf = _below(leaf)
     if isinstance(leaf, TextLeaf):
         return leaf.kind
@@ -290,8 +295,10 @@ def bit_range(lowest: int, width: int) -> str:
 
 
 def documentation(tree: Construct, prefix: str = "", position: int | None = 0) -> list[DocRow]:
-    """Return the lines of a format page. The lines of an array's element or of an inner structure follow its
-    own line.
+    """Return the rows of a format page for the fields of `tree` in order. A structure has no row of its own, only its
+    fields, as `name.field`; an array's row is followed by those of its element, as `name[].field`. `prefix` is put
+    before every name. `position` is the byte position of the first field; a row's is None after a field of variable
+    size.
     """
     rows: list[DocRow] = []
     for name, doc, leaf in _named(tree):

@@ -235,7 +235,9 @@ def is_seen_by_java(name: str) -> bool:
 
 @lru_cache(maxsize=_DIRECTORIES_KEPT)
 def parse_partition_directory(name: str) -> PartitionName | None:
-    """Parse the name of a partition directory; return None if a broker with such a directory would not start."""
+    """Parse the name of a partition directory, also with a suffix `-delete`, `-future` or `-stray`, which becomes the
+    state (otherwise `LIVE`). Return None for a name with which a broker would not start.
+    """
     state = DirectoryState.LIVE
     for suffix in (DirectoryState.DELETE, DirectoryState.FUTURE, DirectoryState.STRAY):
         if name.endswith("-" + suffix.value):
@@ -278,7 +280,9 @@ def segment_file(base_offset: int, kind: FileKind) -> str:
 
 @lru_cache(maxsize=_NAMES_KEPT)
 def parse_segment_file(name: str) -> SegmentFileName | None:
-    """Parse the name of a segment's file; return None if it does not belong to a base offset."""
+    """Parse the name of a segment's file: base offset, kind by its extension, and a suffix such as `.deleted` (empty if
+    there is none). Return None for any other name, or if the name does not begin with an offset.
+    """
     digits, ordinary = name[:_OFFSET_DIGITS], _BEHIND_DIGITS.get(name[_OFFSET_DIGITS:])
     if ordinary is not None and digits.isdigit() and digits.isascii() and int(digits) < 1 << 63:
         return SegmentFileName(int(digits), ordinary)
@@ -301,8 +305,9 @@ def kraft_snapshot_file(end_offset: int, epoch: int) -> str:
 
 
 def parse_kraft_snapshot_file(name: str) -> KRaftSnapshotName | None:
-    """Parse the name of a KRaft snapshot by position (`Snapshots.parse`); return None for any other name, such as
-    `bootstrap.checkpoint`. A snapshot that is still being written is named `<end
+    """Parse the name of a KRaft snapshot as `Snapshots.parse` does, by the positions of the characters: end offset,
+    epoch, and the suffix of a deleted or unfinished snapshot (empty if there is none). Return None for any other name,
+    such as `bootstrap.checkpoint`. A snapshot that is still being written is named `<end
     offset>-<epoch>-<random>.checkpoint.part`.
     """
     for pending in (UNFINISHED_SNAPSHOT, DELETED, ""):

@@ -106,8 +106,10 @@ class ArrowAssembler:
         """whether `add_run` may be called: compiled code saves time"""
 
     def add_run(self, run: BatchRun | MessageRun, low: npt.NDArray[np.int64], high: int = NO_END) -> Iterator[Piece]:
-        """Add the batches of a run; yield all Arrow batches that become complete. Only offsets from `low` (one for each
-        batch) to `high` (exclusive) are kept. Raises `TypeError` unless `takes_runs`.
+        """Add the batches of a run (consecutive log batches in one window); yield each Arrow batch that becomes
+        complete, and a `Fault` for each log batch with a record that cannot be decoded. Records with offsets from `low`
+        (one bound for each batch) to `high` (exclusive) are kept; those that do not fill an Arrow batch stay collected
+        for the next call or `flush`. Raises `TypeError` on the first step of the iterator unless `takes_runs`.
         """
         if not self.takes_runs:
             raise TypeError("this assembler takes one batch at a time")
@@ -132,9 +134,11 @@ class ArrowAssembler:
                 yield from self.flush()
 
     def add_window(self, window: bytes | memoryview, order: Order) -> tuple[int, bool, list[Piece]]:
-        """Add batches from the start of a window. Return the number of bytes decoded, whether it stopped only because
-        it has enough for now, and the completed Arrow batches. They contain copies, except for view columns, which keep
-        the window. Advances `order` to the offset after the decoded batches.
+        """Add v2 batches from the start of a window. Return the number of bytes decoded, True if decoding stopped only
+        because enough was decoded for now (False: at the end of the window or of `order`, or at a batch that must be
+        examined in Python), and the Arrow batches completed so far. (0, False, []) if the window does not begin with a
+        v2 header. Arrow batches contain copies; only view columns point into the window. Sets `order.next_offset` to
+        the offset after the decoded batches.
         """
         done: list[Piece] = []
         if len(window) < BATCH.size or window[MAGIC_POSITION] != BATCH_MAGIC:
@@ -167,8 +171,10 @@ class ArrowAssembler:
         return self._messages
 
     def add(self, batch: RecordBatch, low: int, high: int = NO_END) -> Iterator[Piece]:
-        """Add one batch; yield all Arrow batches that become complete. Only offsets from `low` to `high` (exclusive)
-        are kept. A large batch is decompressed only after all records before it were yielded.
+        """Add one log batch; yield each Arrow batch that becomes complete, and a `Fault` if the batch cannot be
+        decompressed or a record cannot be decoded. Records with offsets from `low` to `high` (exclusive) are kept;
+        small batches stay collected for a later call or `flush`. A large batch is decompressed only after all records
+        before it were yielded, and `await_turn` is called first.
         """
         header = batch.header
         if isinstance(header, BatchHeader):
@@ -211,7 +217,9 @@ class ArrowAssembler:
         return self._batches
 
     def _opened_unless_large(self, batch: RecordBatch) -> tuple[bytes | memoryview | None, Finding | None] | None:
-        """Return the payload as `open_payload` does, or None if it would be large."""
+        """Return the decompressed payload (or None) and finding of `open_payload`. Return None instead of the tuple if
+        a compressed batch exceeds the limit for small batches.
+        """
         if batch.header.codec == Codec.NONE:
             return open_payload(batch, self._limits)
         most = min(self._limits.decompressed_batch_bytes, 2 * self._bounds.collected, _LARGE)
@@ -233,7 +241,9 @@ class ArrowAssembler:
         return self._bytes >= self._bounds.collected
 
     def flush(self) -> Iterator[Piece]:
-        """Yield all collected records as Arrow batches. Nothing is collected afterwards."""
+        """Yield all collected records in order as Arrow batches without empty ones, and a `Fault` for each log batch
+        with a faulty record. Nothing remains collected once the iterator ends.
+        """
         if self._collecting is not None and not self._collecting.is_empty:
             record_bytes = self._collecting.record_bytes
             piece = self._collecting.build()
@@ -256,8 +266,9 @@ class ArrowAssembler:
             yield from self._cut(piece)
 
     def _cut(self, piece: pa.RecordBatch, record_bytes: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the piece, or slices of it if it exceeds the bounds. `record_bytes` is the size of the records from
-        which it was made, None if unknown.
+        """Yield the piece, or consecutive slices of it (at least one row each) if it exceeds the bounds of rows and
+        bytes. Each step doubles `_rows_bound` up to `bounds.rows`. `record_bytes` is the size of the records from which
+        the piece was made, None if unknown.
         """
         start = 0
         ends = _byte_ends(piece) if self._is_larger(piece, _ABOUT * self._bounds.bytes, record_bytes) else None
@@ -272,8 +283,9 @@ class ArrowAssembler:
             start = end
 
     def _is_larger(self, piece: pa.RecordBatch, size: float, record_bytes: int | None) -> bool:
-        """Whether the rows of `piece` hold more than `size` bytes. A view column's buffers are shared with other
-        pieces, so its fields are added up.
+        """Whether the columns of `piece` hold more than `size` bytes. `record_bytes`, the size of the records from
+        which it was made, allows a quick estimate; None: measure the columns. A view column shares its buffers with
+        other pieces, so the sizes of its values are added up.
         """
         if record_bytes is not None:  # all keys and values are in them, and counting those takes longer
             most = record_bytes + piece.num_rows * self._bits_of_row // 8 + len(self._others)
@@ -286,7 +298,10 @@ class ArrowAssembler:
 
 
 def _bits_of_row(kind: pa.DataType) -> int | None:
-    """Return the most bits of a column for each row, without the bytes of keys and values; None if unknown."""
+    """Return the upper bound of a column's bits per row, without the bytes of keys and values: 0 for a view column,
+    offset and validity for binary, width and validity for a number. Return None for other types, whose size must be
+    measured.
+    """
     if pa.types.is_binary_view(kind):
         return 0
     if pa.types.is_binary(kind):
@@ -303,7 +318,7 @@ def _viewed_sizes(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _byte_ends(piece: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """Return, for each row, the bytes of all columns up to its end."""
+    """Return, for each row, the total size in bytes of all columns from the first row to this one (cumulative)."""
     import numpy as np
     import pyarrow.compute as pc  # takes a while to load, and is seldom needed
 

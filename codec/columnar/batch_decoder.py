@@ -41,9 +41,10 @@ class BatchDecoder:
         self._plain = PlainDecoder(schema, topic, partition, limits)
 
     def decode(self, part: Part) -> Iterator[Piece]:
-        """Yield the wanted rows in order, as many at once as the bounds allow, and a fault after the rows before it.
-        The columns of a record larger than the bound point to the record bytes instead of copying them. Raises
-        `TypeError` for a batch of another magic.
+        """Yield the records of a batch with offsets from `part.low` to `part.high` (exclusive) as Arrow batches in
+        order, as many rows at once as the bounds allow; an Arrow batch may be empty. A `Fault` follows the rows before
+        a faulty record, or before bytes after the last record, and ends the iterator. A record larger than the bound
+        gets columns that point to its bytes instead of copying them. Raises `TypeError` for a batch of magic 0 or 1.
         """
         header, size = part.batch.header, len(part.payload)
         if not isinstance(header, BatchHeader):
@@ -70,7 +71,9 @@ class BatchDecoder:
             yield Fault(part.batch, record_finding(part.batch, done, fault), self._after(part, header, done))
 
     def _after(self, part: Part, header: BatchHeader, records: int) -> int | None:
-        """Return the offset after the first `records` records, which can be decoded; None for no records."""
+        """Return the offset after record number `records` of the batch, for which all records before are decoded again;
+        None for 0 records.
+        """
         data, position, offset = memoryview(part.payload), 0, None
         for _ in range(records):
             decoded = record_at(data, position, self._limits)
@@ -81,8 +84,9 @@ class BatchDecoder:
         return offset
 
     def _decode_part(self, part: Part, headers: Table, position: int, records: int) -> tuple[int, int]:
-        """Decode at most `records` records from `position` of the record bytes. Return the number of records decoded
-        and the position after them.
+        """Decode at most `records` records from byte `position` of the record bytes into the builder's buffers. Return
+        the number of records decoded (0 if the first is faulty or larger than the bound) and the position after them.
+        Records outside the part's offsets count too, but are not stored.
         """
         buffers, limits = self._builder.buffers, self._limits
         most = min(records, self._rows)

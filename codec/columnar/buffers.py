@@ -99,8 +99,8 @@ class ColumnBuffers:
         return arrow_buffer(self._blocks[buffer].buffer)
 
     def number_of(self, memory: pa.Buffer) -> int:
-        """Return the number of this memory among the data buffers of view columns; add it if it is new. It must be
-        smaller than 2 GiB.
+        """Return the index of this memory among the data buffers of view columns; append it if it is not one of the
+        last three. The memory must be smaller than 2 GiB (not checked).
         """
         place = memory.address, memory.size
         for number in range(len(self._viewed) - 1, max(len(self._viewed) - 3, -1), -1):
@@ -127,8 +127,9 @@ class ColumnBuffers:
         return [memory if number in self._in_use else nothing for number, memory in enumerate(self._viewed)]
 
     def ensure(self, rows: int, record_bytes: int, records: int | None = None) -> None:
-        """Reserve room for `rows` more rows and for everything that `record_bytes` more bytes can hold. These are the
-        bytes of `records` records, or of all rows if that is None.
+        """Make the buffers large enough for `rows` more rows and for everything that `record_bytes` more bytes of
+        records can hold. These are the bytes of `records` records, or (None) of all rows; that is only an estimate for
+        the sizes of the buffers. A buffer that grows is copied: its address in `addresses` changes.
         """
         filled, capacity = self.filled.tolist(), self.capacity.tolist()
         of_these = record_bytes / max(rows if records is None else records, 1)
@@ -158,7 +159,9 @@ class ColumnBuffers:
                 self._resize(_OF_HEADERS, filled[Filled.HEADERS], header_capacity)
 
     def _resize(self, buffers: Iterable[ArrowBuffer], used: int, items: int) -> None:
-        """Reserve room for `items` items and one more, because there is one more end than rows."""
+        """Make each buffer large enough for `items` items and one more, as Arrow has one more end offset than rows. The
+        first `used` + 1 items are copied to a new buffer. The first end offset of a new buffer is set to 0.
+        """
         for buffer in buffers:
             block, size = self._blocks.get(buffer), (items + 1) * _ITEM_BYTES[buffer]
             if block is None or block.size < size:
@@ -172,7 +175,10 @@ class ColumnBuffers:
         self.addresses[buffer] = block.address
 
     def reset(self) -> None:
-        """Release the filled buffers, which belong to Arrow arrays now; keep those that Arrow did not get."""
+        """Start a new Arrow batch: set all counters to 0 and let go of the filled buffers, which belong to Arrow arrays
+        now. Buffers that Arrow did not get are kept for reuse. The bytes per row seen so far become the estimate for
+        the next buffers.
+        """
         filled = self.filled.tolist()
         if filled[Filled.ROWS]:
             for buffer in self._of_data:

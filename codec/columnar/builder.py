@@ -51,8 +51,8 @@ class RecordBatchBuilder(Collector):
         return COLUMNS[name].of_batch
 
     def add_headers(self, headers: Table, rows: Int64s, window_start: int = 0) -> None:
-        """Remember values of the headers of decoded batches for the columns. `rows` has the number of rows of each
-        batch. Positions in `headers` count from `window_start`.
+        """Store the header fields of decoded batches that the wanted columns need. `rows` has the number of decoded
+        rows of each batch. Byte positions in `headers` are relative to `window_start`.
         """
         if self._of_batch:
             self._rows_of_batch.append(rows.copy())
@@ -102,8 +102,8 @@ class RecordBatchBuilder(Collector):
         return _binary(buffers, rows, ends, data, column.type, valid if nulls else None, nulls)
 
     def repeated(self, name: str, value: object) -> pa.Array:
-        """Return column `name` with `value` in every row of the batch. It is cached by name: `value` must be the same
-        in every call for that name.
+        """Return column `name` with `value` in every row of the current batch. The array is cached by name: `value`
+        must be the same in every call for that name.
         """
         rows = self.rows
         known = self._repeated.get(name)
@@ -140,7 +140,7 @@ def _views(buffers: ColumnBuffers, rows: int, views: ArrowBuffer, valid: ArrowBu
 
 
 def _header_keys(buffers: ColumnBuffers, headers: int) -> pa.Array:
-    """Return the keys of headers as text. Bytes that are not UTF-8 become U+FFFD."""
+    """Return the keys of the first `headers` headers as an Arrow string array. Invalid UTF-8 becomes U+FFFD."""
     keys = _binary(buffers, headers, ArrowBuffer.HEADER_KEY_ENDS, ArrowBuffer.HEADER_KEY, pa.string())
     if not (buffers.view(ArrowBuffer.HEADER_KEY, np.uint8, buffers.count(Filled.HEADER_KEY)) > _LAST_ASCII).any():
         return keys
@@ -152,7 +152,9 @@ def _header_keys(buffers: ColumnBuffers, headers: int) -> pa.Array:
 
 
 def _headers(buffers: ColumnBuffers, rows: int, kind: pa.DataType) -> pa.Array:
-    """Return the column of headers: a list of key and value for each record, null if it has none."""
+    """Return the `headers` column of the first `rows` records, of the list type `kind`: a list of (key, value) structs
+    for each record, null if the record has no headers. A header value may be null.
+    """
     headers, nulls = buffers.count(Filled.HEADERS), buffers.count(Filled.HEADER_VALUE_NULLS)
     valid = ArrowBuffer.HEADER_VALUE_VALID if nulls else None
     values = _binary(

@@ -1,5 +1,5 @@
-"""Record bytes of many batches of one compression, as addresses: in the window if not compressed, otherwise in memory
-into which they were decompressed.
+"""Record bytes of many batches of a run (consecutive v2 batches), as addresses: in the window of the file if not
+compressed, otherwise in memory into which they were decompressed.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ class Decompressed(NamedTuple):
 
 
 def decompress_batches(run: BatchRun, codec: int, limits: Limits, budget: int) -> Decompressed:
-    """Decompress the first batches of a run, about `budget` bytes and at least one batch. The result is empty if the
-    first batch cannot be decompressed. All batches must have this codec and at least one record.
+    """Decompress the first batches of a run: as many as have about `budget` bytes, at least one. Uncompressed records
+    are not copied: their addresses are in the run's window. The result is empty if the first batch cannot be
+    decompressed or exceeds the limits. All batches must have the compression `codec` and at least one record.
     """
     window = run.window
     base = np.frombuffer(window, np.uint8).ctypes.data
@@ -77,8 +78,10 @@ def decompressor(limits: Limits, memory: int, memory_bytes: int) -> Int64s:
 def decompress_together(
     codec: int, sources: Int64s, compressed: Int64s, limits: Limits, budget: int
 ) -> Decompressed:
-    """Decompress many batches in one call. The result is empty if the first batch is not in the plain form of its
-    codec, or no installed library has the codec.
+    """Decompress batches in one call of compiled code until they fill about `budget` bytes; stops before the first that
+    fails. `sources` and `compressed` are the address and size in bytes of each compressed stream. The result is empty
+    if the first stream is damaged, too large or unusual (more than a plain single stream), or no installed library has
+    the codec.
     """
     block = Block(2 * budget)
     thread_decompressor = decompressor(limits, block.address, 2 * budget)
@@ -152,8 +155,8 @@ def _opened(
 
 
 def opened_batches(run: BatchRun, limits: Limits, budget: int) -> Iterator[OpenedBatches]:
-    """Yield the record bytes of a run in pieces of about `budget` bytes. Batches without records, and batches that
-    cannot be decompressed, are left out.
+    """Yield the record bytes of the batches of a run in order, in pieces of about `budget` bytes and one compression
+    each. Batches without records and batches that cannot be decompressed are left out.
     """
     start = 0
     while start < len(run):

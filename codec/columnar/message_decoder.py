@@ -1,6 +1,6 @@
-"""Decode runs of v0 and v1 entries to Arrow batches with compiled code, as `run_decoder` does for v2. Single messages
-are read in the window; the sets inside wrappers are decompressed first. Entries that cannot be decoded are handed back
-one by one.
+"""Decode runs of v0 and v1 entries (consecutive in one window of a file) to Arrow batches with compiled code, as
+`run_decoder` does for v2. Single messages are read in the window; the sets inside wrappers are decompressed first.
+Entries that cannot be decoded are handed back one by one.
 """
 
 from __future__ import annotations
@@ -97,8 +97,10 @@ class MessageDecoder:
     def _decode_sets(
         self, addresses: Int64s, sizes: Int64s, run: MessageRun, found: Table, low: Int64s, high: int
     ) -> int:
-        """Decode entries of a run; return their number, which is lower if an entry has a fault. `found` has their
-        message sets, as compiled code measured them.
+        """Decode the records of a run's first entries into the buffers. Return the number of entries decoded, which is
+        lower than `len(addresses)` if an entry has a fault. `addresses` and `sizes` are those of the entries' message
+        sets in bytes, and `found` the counts that compiled code found in the sets. Offsets from `low` (one for each
+        entry) to `high` (exclusive) are kept.
         """
         buffers = self._builder.buffers
         buffers.ensure(int(found[MessageSet.COUNT].sum()), int(sizes.sum()))
@@ -108,8 +110,8 @@ class MessageDecoder:
         return done
 
     def _fitting(self, counts: Int64s, sizes: Int64s) -> int:
-        """Return how many of the entries fit into the bounds together with those already collected. It is at least one
-        if nothing was collected.
+        """Return how many of the first entries fit into the bounds of rows and bytes together with those already
+        collected; at least 1 if nothing is collected. `counts` and `sizes` are the records and bytes of each entry.
         """
         rows = self._builder.rows + np.cumsum(counts)
         total = self._bytes + np.cumsum(sizes)

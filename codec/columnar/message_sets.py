@@ -50,7 +50,9 @@ class Opened(NamedTuple):
 
 
 def open_entries(run: MessageRun, limits: Limits) -> Iterator[Opened]:
-    """Yield all entries of a run in order, in groups whose wrappers hold about `_AT_ONCE` bytes."""
+    """Yield all entries of a run in order, in groups whose decompressed wrappers hold about `_AT_ONCE` bytes. A run
+    without wrappers is one group. The size of an entry is -1 if it is too large or cannot be decompressed.
+    """
     base = np.frombuffer(run.window, np.uint8).ctypes.data
     addresses, sizes = run["position"] + base, run.sizes
     sizes[sizes > _LARGEST] = -1
@@ -94,8 +96,9 @@ class _Values:
         self.opened_bytes = 0
 
     def open_from(self, number: int) -> tuple[Int64s | int, Int64s | list[int]]:
-        """Decompress wrapper `number`, or several from it on; return the addresses and sizes of their sets. Size -1: it
-        cannot be decompressed or is too large.
+        """Decompress wrapper `number` (index among the wrappers), and the ones after it if that can be done in one
+        call. Return the addresses and the sizes in bytes of their message sets. One size of -1: wrapper `number` cannot
+        be decompressed or is too large. The memory is appended to `keep`, and its size added to `opened_bytes`.
         """
         edge = int(self._edges[np.searchsorted(self._edges, number, side="right")])
         kind = int(self._kinds[number])
@@ -117,7 +120,9 @@ class _Values:
         return int(pa.py_buffer(piece).address), [len(piece)]
 
     def _piece(self, number: int) -> bytes | memoryview | None:
-        """Return the decompressed set of a wrapper; None if it cannot be decompressed or is too large."""
+        """Return the decompressed message set of wrapper `number`; None if its value is null, cannot be decompressed or
+        is larger than `_LARGEST`.
+        """
         start, size = int(self._starts[number]), int(self._sizes[number])
         if size < 0:
             return None

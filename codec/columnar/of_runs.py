@@ -1,4 +1,6 @@
-"""Convert the records of runs without an Arrow batch: to objects, or lines of JSON or text."""
+"""Convert the records of runs (consecutive v2 batches in one window of a file) without an Arrow batch: to objects, or
+lines of JSON or text.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ _ROWS, _BYTES = 8 * 1024, MIB
 
 
 class OfRuns(ABC, Generic[Piece]):
-    """Converter of the runs of one partition. It makes one piece for every few thousand records."""
+    """Converter of runs (consecutive batches of one partition) to pieces, such as lists or text. It makes one piece for
+    every few thousand records.
+    """
 
     columns: Sequence[str]
     """columns that `make` needs"""
@@ -42,8 +46,9 @@ class OfRuns(ABC, Generic[Piece]):
         """Return a piece made of the decoder's buffers; None if it must be made in Python."""
 
     def pieces(self, run: BatchRun, low: npt.NDArray[np.int64], high: int) -> Iterator[Piece | HandedBack]:
-        """Yield the pieces with the wanted records of a run, and a `HandedBack` for batches that were not decoded.
-        Wanted are offsets from `low` (one for each batch) to `high` (exclusive).
+        """Yield the pieces with the wanted records of a run in order, and in their place a `HandedBack` (range of batch
+        numbers) for batches that compiled code did not decode or `make` returned None for. Wanted are offsets from
+        `low` (one bound for each batch) to `high` (exclusive).
         """
         begin = 0
         for handed in self.decoder.decode_run(run, low, high):
@@ -77,7 +82,9 @@ class OfRuns(ABC, Generic[Piece]):
         return ends
 
     def nulls_of(self, name: str, rows: int) -> list[int]:
-        """Return the numbers of the rows in which a field is null."""
+        """Return the numbers of the rows, in ascending order, in which field `name` (`KEY`, `VALUE`, `HEADER_VALUE`) is
+        null; empty for a field that is never null.
+        """
         buffers, nulls = self.builder.buffers, f"{name}_NULLS"
         if nulls not in Filled.__members__ or buffers.count(Filled[nulls]) == 0:
             return []

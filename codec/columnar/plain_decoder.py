@@ -25,7 +25,10 @@ class PlainDecoder:
         self._given = {"topic": topic, "partition": partition}
 
     def decode(self, parts: Sequence[Part]) -> Iterator[Piece]:
-        """Yield the wanted rows of all parts in order, and a fault after the rows before it."""
+        """Yield the wanted rows (offsets from `low` to `high`, exclusive) of all parts in order as Arrow batches, and a
+        `Fault` after the rows before it. The last Arrow batch, and one before a fault, may be empty. Records of a
+        faulty batch after the fault are skipped.
+        """
         rows: list[tuple[RecordBatch, Record]] = []
         for part in parts:
             batch = part.batch

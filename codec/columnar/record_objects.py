@@ -25,12 +25,14 @@ these records are freed before the next are made.
 
 
 class RecordObjects(OfRuns[Iterator[Record]]):
-    """Maker of the records of one partition."""
+    """Maker of `Record` objects from the decoded columns of one partition."""
 
     columns = ("key", "value", "offset", "timestamp", "timestampType", "headers", "sequence", "leaderEpoch")
 
     def make(self) -> Iterator[Record]:
-        """Return an iterator over the decoded records."""
+        """Return an iterator over the decoded records in order. All values are copied at once, so the buffers may be
+        reused; the `Record` objects are made as they are requested.
+        """
         builder = self.builder
         buffers, rows = builder.buffers, builder.rows
         fields: dict[str, Iterable[Any]] = {

@@ -25,15 +25,16 @@ _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
 class RecordsOfRuns:
-    """Decoder of runs that keeps no record."""
+    """Check the records of runs (consecutive v2 batches in one window of a file) without keeping them."""
 
     def __init__(self, limits: Limits) -> None:
         collector = Collector((ArrowBuffer.TIMESTAMP, ArrowBuffer.TIMESTAMP_VALID), _ROWS, _BYTES)
         self._decoder = RunDecoder(collector, limits, _ROWS, _BYTES)
 
     def doubtful(self, run: BatchRun) -> Iterator[int]:
-        """Yield the numbers of the batches, in order, that have a faulty record or whose newest record has another
-        timestamp than the header. Every record of all other batches can be read.
+        """Yield the numbers of the batches of a run, in order, that must be examined in Python: compiled code cannot
+        decode all their records, or their largest record timestamp may differ from the header's (checked with
+        CreateTime only). All other batches are sound. Batches without records are never yielded.
         """
         begin = 0
         for handed in self._decoder.decode_run(run, np.full(len(run), _LOWEST), _HIGHEST):
@@ -47,8 +48,9 @@ class RecordsOfRuns:
         yield from self._unlike(run, begin, len(run))
 
     def _unlike(self, run: BatchRun, begin: int, end: int) -> Iterator[int]:
-        """Yield the numbers of the decoded batches from `begin` to `end` (exclusive) whose largest timestamp is not
-        that of the header.
+        """Yield the numbers of the decoded batches from `begin` to `end` (exclusive) whose largest record timestamp is
+        not the header's. Batches with LogAppendTime are left out; a timestamp beyond Arrow's range makes every batch
+        with CreateTime doubtful. Drops the decoded records afterwards.
         """
         buffers, rows = self._decoder.builder.buffers, self._decoder.builder.rows
         numbers = begin + np.flatnonzero(run["records_count"][begin:end])

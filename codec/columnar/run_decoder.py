@@ -1,4 +1,6 @@
-"""Decode runs of v2 batches into buffers with compiled code. Batches that cannot be decoded so are handed back."""
+"""Decode runs (consecutive v2 batches in one window of a file) into buffers with compiled code. Batches that cannot be
+decoded so are handed back.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +63,9 @@ class Order(Struct):
 
 
 class RunDecoder:
-    """Decoder that collects records up to a bound of rows and bytes. `decode_run` yields None when `drop` must be
-    called, and a `HandedBack` for batches that it did not decode.
+    """Decoder that collects records in a builder up to a bound of rows and bytes. `decode_run` yields None when the
+    collected records must be taken from the builder and `drop` called, and a `HandedBack` (range of batch numbers) for
+    batches that it did not decode.
     """
 
     def __init__(self, builder: Collector, limits: Limits, rows: int, most_bytes: int) -> None:
@@ -100,8 +103,9 @@ class RunDecoder:
         self.builder.reset()
 
     def decode_window(self, window: bytes | memoryview, start: int, order: Order) -> tuple[int, bool]:
-        """Collect batches from byte `start` of a window. Return the position after them, and whether `drop` must be
-        called before it can continue. Advances `order` to the offset after these batches.
+        """Collect batches from byte `start` of a window until the window or `order` ends, or at a batch that is not
+        sound. Return the byte position after the collected batches, and True if the bounds are reached: then `drop`
+        must be called before the next call. Sets `order.next_offset` to the offset after these batches.
         """
         memory = arrow_buffer(window)
         headers, builder = self._headers, self.builder
@@ -125,8 +129,10 @@ class RunDecoder:
     def _decode_more(
         self, memory: pa.Buffer, start: int, order: Order, decompressor: Int64s, viewed: Int64s
     ) -> tuple[int, int, int]:
-        """Call the compiled `decode_window` on a window from byte `start`. Return the number of batches decoded, the
-        position after them, and what the next batch lacks: record bytes of room, MEMORY_IS_FULL, or 0 for nothing.
+        """Call the compiled `decode_window` once on the window from byte `start`. Return the number of batches decoded,
+        the byte position after them, and why it stopped: the record bytes of the next batch if the buffers lack room
+        for them, `MEMORY_IS_FULL` if the decompression memory is full, else 0. Sets `order.next_offset`; header values
+        and viewed memory are passed to the builder.
         """
         headers, buffers, limits = self._headers, self.builder.buffers, self._limits
         self._capacity[:] = buffers.capacity
@@ -152,7 +158,9 @@ class RunDecoder:
         self._scratch_used = 0
 
     def _decompressor(self) -> Int64s:
-        """Return the struct for decompression in this thread; an empty one until a compressed batch is found."""
+        """Return the C struct `Decompressor` of this thread with the free part of the scratch memory; a struct of zeros
+        while there is no scratch memory, as until a compressed batch is found.
+        """
         if self._scratch is None:
             return self._nothing
         limits = self._limits
@@ -161,7 +169,9 @@ class RunDecoder:
         return decompressor(limits, place, left)
 
     def _viewed(self, window: pa.Buffer) -> Int64s:
-        """Return the struct with the memory that views may point into."""
+        """Return the C struct `Viewed`: addresses and buffer numbers of the window and the scratch memory, into which
+        views may point. Both are added to the builder's data buffers. A struct of zeros if no column is a view.
+        """
         buffers = self.builder.buffers
         if not buffers.has_views:
             return self._nothing
@@ -173,8 +183,10 @@ class RunDecoder:
         return viewed
 
     def decode_run(self, run: BatchRun, low: Int64s, high: int) -> Iterator[HandedBack | None]:
-        """Collect the records of a run with offsets from `low` (one for each batch) to `high` (exclusive). Yield None
-        when `drop` must be called before it can continue, and a `HandedBack` for batches that it did not decode.
+        """Collect the records of a run with offsets from `low` (one bound for each batch) to `high` (exclusive). Yield
+        None when the bounds are reached: the caller must take the records and call `drop` before the next step
+        (`reached` is the number of batches done). Yield a `HandedBack` for a range of batches that was not decoded.
+        Batches without records are skipped.
         """
         start, headers = 0, run.table
         most_bytes = min(self._limits.decompressed_batch_bytes, MOST_BYTES // 2)
@@ -189,8 +201,8 @@ class RunDecoder:
     def _decode_part(
         self, run: BatchRun, low: Int64s, high: int, start: int, end: int, codec: int
     ) -> Iterator[HandedBack | None]:
-        """Collect the batches from number `start` to `end` (exclusive), which have the same codec. Yield as
-        `decode_run` does.
+        """Collect the batches from number `start` to `end` (exclusive), which all have the compression `codec`. Yield
+        None or `HandedBack` as `decode_run` does; a batch with a fault is handed back alone.
         """
         builder, headers = self.builder, run.table
         while start < end:
@@ -223,7 +235,10 @@ class RunDecoder:
     def _decode_opened(
         self, opened: Decompressed, first: int, end: int, run: BatchRun, start: int, low: Int64s, high: int
     ) -> int:
-        """Decode the opened batches from `first` to `end` (exclusive), as `_decode` does."""
+        """Decode the opened batches with index `first` to `end` (exclusive) in `opened`; the first is batch `start` of
+        the run. Return how many were decoded before a faulty one. Batches in one piece of memory are decoded together
+        if columns are views.
+        """
         has_views = self.builder.buffers.has_views
         if has_views:
             edges = np.flatnonzero(np.diff(opened.where[first:end])) + 1 + first
@@ -241,8 +256,9 @@ class RunDecoder:
         return done
 
     def _decode(self, addresses: Int64s, sizes: Int64s, run: BatchRun, start: int, lows: Int64s, high: int) -> int:
-        """Decode batches of a run from number `start` on, whose record bytes are at `addresses`. Return how many were
-        decoded before a faulty one. `lows` begins with the value of the first batch.
+        """Decode batches of a run from number `start`, whose record bytes are at `addresses`, into the builder. Return
+        how many were decoded before a faulty one. `lows` has the lowest wanted offset of each batch from `start`;
+        `high` is exclusive.
         """
         rows = np.empty(len(addresses), np.int64)
         buffers = self.builder.buffers

@@ -94,8 +94,8 @@ def _timestamp_types_of_messages(messages: Table) -> Any:
 
 
 def _of_header(word: str, of_message: str | None = None) -> Column:
-    """Return the column of a field of the batch's header. `of_message` is its name in magic 0 and 1, if that
-    differs.
+    """Return the column of the header field `word` of a batch. `of_message` is the field's name in entries of magic 0
+    and 1, if that differs.
     """
     batch_field = BATCH_FIELDS[word]
     of_messages = batch_field.of_messages if of_message is None else lambda columns: columns(of_message)
@@ -173,8 +173,9 @@ DEFAULT_COLUMNS = tuple(COLUMNS)[:8]
 
 
 def record_schema(columns: Iterable[str] | None = None, layout: str = COPY) -> pa.Schema:
-    """Return the schema of the named columns in their order; by default Spark's, with headers. Raises `UsageError` for
-    an unknown or repeated name, for none, and for an unknown layout.
+    """Return the schema of the named columns in the given order; by default the columns of Spark's Kafka source with
+    headers. With layout `VIEW` keys and values are binary views, with `COPY` plain binary. Raises `UsageError` for an
+    unknown or repeated name, for an empty selection, and for an unknown layout.
     """
     if layout not in (COPY, VIEW):
         raise UsageError(f"there is no layout {layout!r}; there are {COPY} and {VIEW}")

@@ -22,7 +22,9 @@ _LABELS = {int(timestamp_type): timestamp_type.label for timestamp_type in Times
 
 
 class TextLines(OfRuns[str]):
-    """Maker of the lines of one partition. `text_of` converts bytes that are not all printable ASCII to text."""
+    """Maker of the lines of the decoded records of one partition. The caller's function `text_of` converts bytes that
+    are not all printable ASCII to text.
+    """
 
     columns = ("key", "value", "offset", "timestamp", "timestampType", "headers", "sequence")
 
@@ -31,7 +33,9 @@ class TextLines(OfRuns[str]):
         self._text_of = text_of
 
     def make(self) -> str:
-        """Return the lines joined by newlines."""
+        """Return one line for each decoded record, in order, joined by newlines without one at the end. Timestamps are
+        in ms; a null key or value has size -1 and no text.
+        """
         builder = self.builder
         buffers, rows = builder.buffers, builder.rows
         lines = zip(
@@ -53,7 +57,9 @@ class TextLines(OfRuns[str]):
         )
 
     def _texts(self, name: str, label: str, rows: int) -> tuple[list[int], list[str]]:
-        """Return the size of a field for each row (-1 for null), and its text with the label (empty for null)."""
+        """Return two lists with an item for each row: size of field `name` in bytes (-1 for null), and `label` followed
+        by its text (empty for null).
+        """
         data, ends = self.data_of(name), self.ends_of(name, rows)
         sizes: list[int] = np.diff(np.array(ends)).tolist()
         texts = self._slices(data, ends, label)

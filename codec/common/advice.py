@@ -74,7 +74,10 @@ class Advice(Struct, frozen=True):
 
 
 def in_python(advice: Advice) -> str:
-    """Return the advice in words for callers of the library."""
+    """Return the advice as text for callers of the library: `{}` is replaced by a Python expression, such as arguments
+    of a recovery. If no recovery can satisfy the request, it is replaced by the brokers that must lead, or "nothing
+    more".
+    """
     if advice.ask is not Ask.WAY:
         return advice.text.replace("{}", str(advice.ask).format(**advice.values), 1)
     if advice.values["how"] is None:  # no recovery takes it
@@ -94,7 +97,9 @@ class Sentence(str):
     parts: tuple[str | Advice, ...]
 
     def __new__(cls, *parts: str | Advice) -> Sentence:
-        """Make a sentence from texts, things to request, advice and other sentences."""
+        """Make a sentence from texts, advice and other sentences, joined without separator. A bare `Ask` becomes advice
+        without more text. `parts` keeps the parts, with those of sentences expanded.
+        """
         flat: list[str | Advice] = []
         for part in parts:
             if isinstance(part, Sentence):
@@ -120,7 +125,9 @@ class Sentence(str):
 
 
 def said(value: Any, words: Callable[[Advice], str]) -> Any:
-    """Return plain values with the advice of every sentence in them put into words by `words`. Tuples become lists."""
+    """Return a copy of `value` (nested dicts, lists, tuples, scalars) in which each `Sentence` is a str whose advice is
+    rendered by `words`. Mappings become dicts, tuples become lists; other values are returned as they are.
+    """
     if isinstance(value, Sentence):
         return value.worded(words)
     if isinstance(value, Mapping):

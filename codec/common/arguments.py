@@ -47,7 +47,9 @@ def byte_view(data: Any) -> memoryview:
 
 
 def shown(value: Any) -> str:
-    """Return a value and its type as short text for a message. Never raises, even if the value's `repr` does."""
+    """Return the `repr` and the type of a value as short text for a message; a long `repr` is cut and ends with `...`.
+    If `repr` raises, the text is "a value".
+    """
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - whatever the caller's class does
@@ -97,7 +99,10 @@ _CONVERTED = _TAKES.keys() - {bool, bytes}
 
 
 def _taking(name: str, hint: Any) -> _Take:
-    """Return the function that checks values of the type `hint` for the argument `name`."""
+    """Return the function that checks values of the type `hint` for the argument `name`. It returns the value,
+    converted if the type requires it (a memory view for any bytes-like object, an int for an index), and raises any
+    exception for an unsuitable value; `_examiner` turns that into `UsageError`.
+    """
     origin, arguments, members = typing.get_origin(hint), typing.get_args(hint), _members(hint)
     if len(members) > 1:
         covered = {str} if any(map(_is_path, members)) else {bytes, bytearray} if memoryview in members else set()
@@ -148,8 +153,10 @@ def _tuple(takes: Sequence[_Take]) -> _Take:
 
 
 def _container(name: str, origin: type, arguments: Sequence[Any]) -> _Take:
-    """Return the function that checks a container and its elements. Elements of an iterator are checked when the callee
-    takes them. Elements of a union type are not checked.
+    """Return the function that checks a container and its elements: all keys and values of a dict, or the first
+    `_MOST_LOOKED_AT` elements of another collection. It returns the same container. For an iterator it returns another
+    iterator that checks each element when it is taken. Strings are rejected. Elements whose type is a union are not
+    checked.
     """
     if origin is Iterable and not isinstance(arguments[0], type):
         arguments = ()
@@ -172,8 +179,8 @@ def _container(name: str, origin: type, arguments: Sequence[Any]) -> _Take:
 
 
 def _examiner(name: str, hint: Any, text: str) -> _Take:
-    """Return the function that checks the argument `name`. It raises `UsageError` for a value that is not of the type
-    `hint`, whose name is `text`.
+    """Return the function that checks and converts values for the argument `name`. It returns the value to use, and
+    raises `UsageError` for one that is not of the type `hint`; `text` is the type's name in the message.
     """
     take = _taking(name, hint)
     members = _members(hint)
@@ -209,7 +216,9 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _examining(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Return the function with a check of its arguments before each call."""
+    """Return a wrapper of the function that checks, and if necessary converts, its arguments before each call. The
+    wrapper raises `UsageError` for one of another type. Annotations are evaluated at the first call.
+    """
 
     @functools.cache
     def examiners() -> tuple[list[_Take], _Take, dict[str, _Take]]:
@@ -236,8 +245,8 @@ _AT_DOORS: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def at_door(function: Callable[..., Any], package: str) -> Callable[..., Any]:
-    """Return a public function as `package` exports it: it checks its arguments, and is pickled by its name in the
-    package.
+    """Return a public function as `package` exports it: a wrapper that checks its arguments (`UsageError`) and is
+    pickled by its name in the package. The same wrapper is returned for every call with this function.
     """
     handed_out = _AT_DOORS.get(function)
     if handed_out is None:
@@ -247,8 +256,9 @@ def at_door(function: Callable[..., Any], package: str) -> Callable[..., Any]:
 
 
 def checked(*hot: str) -> Callable[[_Class], _Class]:
-    """Return a class decorator that makes public methods check their arguments, except those named in `hot`. The
-    class's own `__init__` is included, unless it is a dataclass.
+    """Return a class decorator that makes public methods, class methods, `__getitem__` and `__init__` check their
+    annotated arguments (`UsageError`). Not wrapped: names in `hot` (called too often), static methods, properties, and
+    the `__init__` of a dataclass. The class is changed in place.
     """
 
     def decorate(kind: _Class) -> _Class:

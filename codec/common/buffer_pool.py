@@ -49,7 +49,7 @@ class _Memory:
 
 class _Pool:
     """Free memory of all threads. `give_back` may be called at any moment, even during `take`, and never waits. If the
-    lock is held, the pool is bypassed: in a forked child its owner may not exist.
+    lock is held, the pool is bypassed: in a forked child the thread that holds it may not exist.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,9 @@ class _Pool:
         self._guard = threading.Lock()
 
     def take(self, size: int) -> _Memory:
-        """Return memory of at least `size` bytes, and at most twice that or the next multiple."""
+        """Return memory of at least `size` bytes, from the pool or newly allocated. Reused memory has at most `2 *
+        size` bytes and is not cleared. Does not wait for the lock: if it is held, the memory is new.
+        """
         memory, thread = None, threading.get_ident()
         if self._guard.acquire(blocking=False):
             try:
@@ -70,8 +72,9 @@ class _Pool:
         return memory
 
     def _used_again(self, size: int, thread: int) -> _Memory | None:
-        """Return free memory that fits, this thread's first, then the smallest; None if there is none. The smallest is
-        preferred because others need larger ones.
+        """Remove and return free memory of `size` to `2 * size` bytes; None if there is none. Preferred is this
+        thread's, then the smallest, because other threads need the larger blocks. If none fits and much is free, the
+        oldest free blocks are released, up to `size` bytes in all.
         """
         free, best = self._free, -1
         for number in range(len(free) - 1, -1, -1):
@@ -94,7 +97,9 @@ class _Pool:
         return None
 
     def give_back(self, memory: _Memory) -> None:
-        """Keep memory for later blocks, or release it if enough is kept."""
+        """Keep memory for later blocks. It is dropped, so that Python releases it, if enough is kept or the lock is
+        held.
+        """
         if self._guard.acquire(blocking=False):
             try:
                 if self._bytes + memory.size <= FREE_BYTES:

@@ -185,7 +185,9 @@ class RecoveryRefused(KafkaLogError):
 
     @classmethod
     def of_several(cls, each: Sequence[RecoveryRefused]) -> RecoveryRefused:
-        """Return one error for all refused directories; the only one unchanged if there is just one."""
+        """Return one error for several refused directories: messages joined by "; ", reason and report of the first,
+        `is_unreadable` if it is true of any, and all errors in `each`. A single error is returned unchanged.
+        """
         if len(each) == 1:
             return each[0]
         sentences = [refusal.sentence for refusal in each]

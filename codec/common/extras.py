@@ -18,8 +18,9 @@ _OPTIONAL = frozenset({
 
 @contextmanager
 def needed(what: str, extra: str) -> Iterator[None]:
-    """Return a context for imports that `what` needs. If an optional package is missing, it raises `UsageError` with
-    the extra of kafkalog to install.
+    """Context manager for imports that the feature `what` needs. If one of kafkalog's optional packages is missing, the
+    error becomes `UsageError`, with the command that installs `extra`; a `ModuleNotFoundError` for any other module
+    passes through.
     """
     try:
         yield

@@ -51,7 +51,9 @@ class Unread(Struct, frozen=True):
 
     @property
     def parts(self) -> list[str]:
-        """Phrases for people: the offsets, and the times if any is known."""
+        """Phrases for people: the unreadable offsets, then "between", "after" or "before" the times of the batches
+        around them. Only the offsets if neither time is known.
+        """
         offsets = _offsets(self.first_offset, self.last_offset)
         before = None if self.newest_before is None else moment_text(self.newest_before)
         after = None if self.oldest_after is None else moment_text(self.oldest_after)
@@ -113,7 +115,9 @@ class BatchOutline(Struct, frozen=True):
 
     @property
     def times(self) -> str:
-        """Time span in words; empty if one of the times is unknown. A last time before the first is ignored."""
+        """Time span in words, first to last in UTC; a single time if both are equal to the second or the last is before
+        the first; empty if one is unknown.
+        """
         first, last = self.first_timestamp, self.last_timestamp
         if first is None or last is None:
             return ""
@@ -186,7 +190,9 @@ class Finding(Struct, frozen=True):
 
     @property
     def offsets_and_times(self) -> list[str]:
-        """Phrases about the offsets concerned and, if known, their times; empty if the finding concerns no offset."""
+        """Phrases for people: the offsets concerned and, if known, their times. Empty if the finding concerns no
+        offset. Unreadable offsets have the phrases of `Unread.parts`.
+        """
         if self.unread is not None:
             return self.unread.parts
         if self.offset is None:

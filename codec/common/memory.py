@@ -23,9 +23,9 @@ _IN_LARGE_PAGES = getattr(mmap, "MADV_HUGEPAGE", None)
 
 
 def own_pages(size: int, *, is_filled: bool = False) -> mmap.mmap:
-    """Allocate `size` bytes of zeros, at least one. No page takes memory before it is written. `is_filled`: the memory
-    will soon be filled in order, so the system may use large pages, which takes a quarter of the time and at most one
-    large page more. Raises `MemoryError`.
+    """Allocate `size` (at least 1) bytes of zeros. No page takes memory before it is written. Pass `is_filled` if the
+    memory will soon be filled in order: the system may then use large pages, which takes a quarter of the time and at
+    most one large page more. Raises `MemoryError` if the system refuses.
     """
     try:
         pages = mmap.mmap(-1, size, flags=_FLAGS)

@@ -30,7 +30,9 @@ class Option(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=32)
 def options_of_fields(request: type) -> Mapping[str, Option]:
-    """Return the options of a request's fields by field name, in the order of the fields."""
+    """Return the option of each field of the class `request` whose annotation has an `Option`, by field name in the
+    order of the fields. Fields without an option are left out. Results are cached.
+    """
     options = {}
     for name, hint in get_type_hints(request, include_extras=True).items():
         extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
@@ -47,8 +49,9 @@ def default_of(request: type[msgspec.Struct], name: str) -> Any:
 
 
 def option_words(request: msgspec.Struct, *, of_acting: bool) -> list[str]:
-    """Return the command-line words that repeat a request, either of options about acting or of all others. Fields with
-    their default value are omitted.
+    """Return the command-line words that repeat a request: with `of_acting` only options about acting (what may be
+    changed), otherwise only the others. Fields with their default value, and options that are not repeated, are
+    omitted.
     """
     words: list[str] = []
     for name, option in options_of_fields(type(request)).items():

@@ -12,9 +12,9 @@ Kind = TypeVar("Kind")
 
 
 def quickly(kind: type[Kind]) -> Callable[..., Kind]:
-    """Return a function that creates an instance of a frozen dataclass with slots from all its values, in order. A
-    frozen class sets each field by a call. The function creates an instance of a class that is not frozen, with the
-    same slots, and then changes its class.
+    """Return a function that creates an instance of the frozen dataclass `kind` (with slots) from the values of all its
+    fields, in order. `__post_init__` and defaults are not used. The function creates an instance of a class with the
+    same slots that is not frozen, and then changes its class: a frozen class would set each field by a slow call.
     """
     frozen: Any = kind
     names = [(field.name, object) for field in fields(frozen)]

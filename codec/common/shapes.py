@@ -24,8 +24,8 @@ def shaped(value: object, shape: type[Shape]) -> Shape:
 
 
 def plain(line: object, words: Callable[[Advice], str] = in_python) -> Any:
-    """Return a line as dictionaries, lists, strings and numbers, in the order of its fields. Advice in sentences is put
-    into words by `words`.
+    """Return a line as dicts, lists, strings and numbers, with the fields in their declared order. Advice in sentences
+    is rendered by `words`, by default for Python callers. Raises `NotImplementedError` for a value of another type.
     """
 
     def encode(value: object) -> object:

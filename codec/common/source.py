@@ -55,9 +55,9 @@ def reads_into(source: Source) -> ReadsInto | None:
 
 
 def next_data(source: Source, position: int, end: int) -> int:
-    """Return the first position from `position` on that may hold anything but zeros; at most `end`. A hole in a file
-    reads as zeros and takes no space: skipping 1 TiB of it takes one system call. Sources that know holes have a method
-    `next_data`; for others, return `position`.
+    """Return the first position from `position` on that may hold anything but zeros: `end` if none before it. A hole in
+    a file reads as zeros and takes no space: skipping 1 TiB of it takes one system call. Only sources that know their
+    holes have a method `next_data`; for others, `position` is returned.
     """
     method = getattr(source, "next_data", None)
     if method is None:
@@ -75,7 +75,9 @@ def zeros_end(source: Source, position: int, end: int) -> int:
 
 
 def used_end(source: Source, end: int) -> int:
-    """Return the position after the last byte before `end` that is not zero; 0 if all are zero. Holes are not read."""
+    """Return the position after the last byte before `end` that is not zero; 0 if all are zero. Reads everything before
+    `end` or the end of the source except holes.
+    """
     used = 0
     for position, piece in _data(source, 0, end):
         if piece != bytes(len(piece)):
@@ -84,9 +86,9 @@ def used_end(source: Source, end: int) -> int:
 
 
 def _data(source: Source, position: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yield position and bytes of everything outside holes, piece by piece. If the source is shorter than `end`, an
-    empty piece comes last. Pieces after a hole begin small: most data is a single page with the entries of an index,
-    and reading a hole would fill the page cache.
+    """Yield (position, bytes) of everything outside holes from `position` to `end` (exclusive), in order, in pieces of
+    at most `_PIECE` bytes. If the source is shorter than `end`, an empty piece comes last. Pieces after a hole begin
+    small: most data is a single page with the entries of an index, and reading a hole would fill the page cache.
     """
     size = _FIRST_PIECE
     while (data_start := next_data(source, position, end)) < end:
@@ -139,7 +141,10 @@ class Window:
         self._start = 0
 
     def view(self, position: int, length: int) -> memoryview:
-        """Return `length` bytes from `position`; fewer only at the end of the source."""
+        """Return `length` bytes from `position`; fewer only at the end of the source. The view is valid after later
+        calls. If the current piece does not cover it, a new piece is read from `position`, and replaces the current
+        one.
+        """
         start = position - self._start
         if start < 0 or start + length > len(self._piece):
             if start > 0 and self._piece:  # else the piece only is too short for this view

@@ -16,7 +16,9 @@ _MOST_LISTED = 20
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name most similar to `name`, or most similar apart from case; None if none is similar."""
+    """Return the known name most similar to `name` (`difflib`), or most similar apart from case; None if none is
+    similar enough or `name` is too long. Only the first `_MOST_COMPARED` names in alphabetical order are compared.
+    """
     if len(name) > _LONGEST_COMPARED:
         return None
     from difflib import get_close_matches
@@ -53,7 +55,9 @@ def not_known(kind: str, name: str, why: str, known: Iterable[str] = ()) -> Unkn
 
 
 def unknown_number(kind: str, number: int, known: Iterable[int]) -> UnknownName:
-    """Return the error for a number that is not among the known ones: `there is no broker 9; there are 1, 2, 3`."""
+    """Return (not raise) the error for a number that is not among the known ones: `there is no broker 9; there are 1,
+    2, 3`. `kind` is the noun; at most `_MOST_LISTED` numbers are listed, in ascending order, none if `known` is empty.
+    """
     existing = sorted(set(known))
     if not existing:
         return UnknownName(f"there is no {kind} {number}")

@@ -20,7 +20,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return the singular or plural of `noun` for `count`."""
+    """Return `noun` for a count of 1, otherwise its English plural (-s, -es or -ies), without the number."""
     if count == 1:
         return noun
     if noun.endswith("y") and noun[-2] not in "aeiou":
@@ -29,8 +29,8 @@ def plural(count: int, noun: str) -> str:
 
 
 def moment_text(milliseconds: int) -> str:
-    """Return date and time in UTC to the second. Return "none" for -1, Kafka's "no timestamp", and the number itself if
-    it is beyond the calendar.
+    """Return date and time in UTC to the second (`2024-01-31 12:00:00Z`) of ms since 1970. Return "none" for -1,
+    Kafka's "no timestamp", and the number itself if it is beyond Python's calendar (years 1 to 9999).
     """
     if milliseconds == NO_TIMESTAMP:
         return "none"

@@ -14,8 +14,9 @@ def bad_stream(codec: str, why: object) -> FormatError:
 
 
 def too_large(codec: str, limits: Limits, most: int | None = None) -> LimitExceeded:
-    """Return the error for a stream that decompresses to more than `limits.decompressed_batch_bytes`. `most` is the
-    upper bound that the stream declares, if known.
+    """Return (not raise) the error for a stream that decompresses to more than `limits.decompressed_batch_bytes`.
+    `most` is the upper bound in bytes that the stream declares, if known; it is ignored if it is within the limit, and
+    otherwise named in the message.
     """
     if most is not None and most <= limits.decompressed_batch_bytes:
         most = None  # what the stream declares is not true
@@ -32,8 +33,8 @@ def too_large(codec: str, limits: Limits, most: int | None = None) -> LimitExcee
 
 
 def window_too_large(window: int, limits: Limits) -> LimitExceeded:
-    """Return the error for a zstd frame whose window is larger than `limits.zstd_window_bytes`, by default that of
-    Kafka's readers.
+    """Return (not raise) the error for a zstd frame whose window of `window` bytes is larger than
+    `limits.zstd_window_bytes`, by default the limit of Kafka's consumers.
     """
     return LimitExceeded(
         f"a zstd frame asks for a window of {window} bytes, more than the {limits.zstd_window_bytes} of "

@@ -12,9 +12,7 @@ _ROOM = 4 * MIB
 
 
 class Pieces:
-    """Bytes that are appended piece by piece; `size` is their number. They are written to `target` as long as it has
-    room.
-    """
+    """Bytes that are appended piece by piece; `size` is their number. They are written to `target` while they fit."""
 
     def __init__(self, target: memoryview | None = None) -> None:
         self._parts: list[bytes | memoryview] = []
@@ -23,7 +21,10 @@ class Pieces:
         self.size = 0
 
     def append(self, part: bytes | memoryview) -> None:
-        """Append a piece."""
+        """Append a piece and add its length to `size`. It is copied into `target` if it fits. If not, everything so far
+        is copied to memory of its own, and `target` is no longer used. Without a target small pieces are kept as they
+        are, without a copy.
+        """
         start, self.size = self.size, self.size + len(part)
         if self._whole is not None:
             self._whole.append(part)
@@ -44,7 +45,9 @@ class Pieces:
             self._whole.append(part)
 
     def joined(self) -> bytes | memoryview:
-        """Return all pieces as one. Nothing can be appended afterwards."""
+        """Return all pieces as one: a read-only view of `target` if all fitted, else bytes or a view of the memory.
+        Nothing can be appended afterwards.
+        """
         if self._whole is not None:
             return self._whole.view()
         if self._target is not None:
@@ -53,8 +56,9 @@ class Pieces:
 
 
 def copy_earlier(out: bytearray, distance: int, length: int, most: int) -> bool:
-    """Append `length` bytes from `distance` bytes before the end of `out`; the copy may overlap its source. `out` grows
-    to at most `most` bytes. Return False, and append nothing, if there are not that many bytes before.
+    """Append a copy of `length` bytes that begins `distance` bytes before the end of `out`; the copy may overlap its
+    source, so the bytes repeat. It is cut so that `out` has at most `most` bytes. Return True; or False, with nothing
+    appended, if `distance` is 0 or more than `len(out)`.
     """
     if not 0 < distance <= len(out):
         return False

@@ -44,8 +44,8 @@ are left.
 
 
 def _header_end(data: memoryview, position: int) -> int | None:
-    """Return the position after a member's header, as `GZIPInputStream.readHeader` finds it; None if there is no valid
-    header.
+    """Return the position after the gzip member header that begins at `position`, as `GZIPInputStream.readHeader` finds
+    it; None if there is no valid, complete header.
     """
     if len(data) - position < HEADER or data[position : position + 2] != _MAGIC or data[position + 2] != _DEFLATED:
         return None
@@ -98,7 +98,8 @@ def _without_reserved_flags(start: bytes | memoryview) -> bytes | memoryview:
 
 
 def _member(data: memoryview, position: int, parts: Pieces, limits: Limits) -> int:
-    """Append the content of the member at `position` to `parts`; return the position after the member. The decoder
+    """Decompress the gzip member at `position` and append its content to `parts`; return the position after the member.
+    Raises `FormatError` if it is damaged or incomplete, `LimitExceeded` if `parts` would exceed the limit. The decoder
     copies its unused input, so it is fed pieces of doubling size: otherwise many tiny members would take quadratic
     time.
     """
@@ -130,8 +131,10 @@ def _member(data: memoryview, position: int, parts: Pieces, limits: Limits) -> i
 def decompress(
     data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, target: memoryview | None = None, *, magic: int = 2
 ) -> bytes | memoryview:
-    """Decompress all members of the stream. Bytes after the last that are not another header are ignored, as by the
-    JDK. Up to 18 bytes are ignored even if they are a whole member. The result is written into `target` if it has room.
+    """Decompress all members of the stream. Bytes after a member that do not begin another header end the stream, as in
+    the JDK. In the JDK's last read, 18 bytes or fewer after a member are ignored even if they are a whole member. The
+    result is written into `target` if it fits. `magic` is ignored. Raises `FormatError` for a damaged or incomplete
+    member, `LimitExceeded` for a too large result.
     """
     parts = Pieces(target)
     view = memoryview(data)
@@ -155,7 +158,9 @@ def most_bytes(data: bytes | memoryview) -> int | None:
 
 
 def compress(data: bytes | memoryview, level: int | None = None, *, magic: int = 2) -> bytes:
-    """Compress to one member without name or time. Its operating system byte is that of current JDKs."""
+    """Compress to one gzip member without name or time; its operating system byte is that of current JDKs. `level` None
+    is zlib's default; `magic` is ignored.
+    """
     encoder = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION if level is None else level, zlib.DEFLATED, _GZIP_WINDOW)
     stream = bytearray(encoder.compress(data) + encoder.flush())
     stream[_HEADER_OS_POSITION - 1] = 0
@@ -164,7 +169,9 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
-    """Decompress as many first bytes of a damaged stream as possible."""
+    """Decompress the first member of a damaged gzip stream up to the damage; at most `limits.decompressed_batch_bytes`
+    bytes, empty if nothing can be decoded. Never raises for damage.
+    """
     decoder, out = zlib.decompressobj(_GZIP_WINDOW), bytearray()
     for start in range(0, len(data), _PIECE):
         rest = data[start : start + _PIECE]
@@ -180,8 +187,8 @@ def before_damage(data: bytes, limits: Limits) -> bytes:
 
 
 def _one_by_one(decoder: zlib._Decompress, rest: bytes, out: bytearray, limits: Limits) -> None:
-    """Append the output of a decoder up to its failure, byte by byte: a call that fails returns nothing of what it
-    decoded.
+    """Append to `out` the output of a decoder for `rest`, byte by byte, until it fails, ends or `out` reaches the
+    limit: a call that fails returns nothing of the bytes that it decoded.
     """
     try:
         while rest and len(out) < limits.decompressed_batch_bytes:

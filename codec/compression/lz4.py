@@ -67,8 +67,9 @@ WRITTEN_HEADER = MAGIC + bytes([_WRITER_FLG, _WRITER_BD, _header_checksum(bytes(
 
 
 def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int, bool, bool]:
-    """Return the position after the frame header, the largest size of a block in bytes, and whether blocks and content
-    have checksums. Raises `FormatError`.
+    """Return the position after the frame header, the largest size of a block in bytes, whether blocks have checksums,
+    and whether the content has one. The header checksum is compared only if `check_header`. Raises `FormatError` for an
+    incomplete, invalid or unsupported header.
     """
     if len(data) <= _HEADER.size:
         raise bad_stream("lz4", "it ends inside the frame header")
@@ -89,7 +90,10 @@ def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int
 
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes | memoryview:
-    """Decompress one frame. For magic 0 the header checksum is not compared, as in Kafka."""
+    """Decompress one LZ4 frame; bytes after it are ignored. Block checksums are compared, the content checksum is not.
+    For magic 0 the header checksum is not compared either, as in Kafka. Raises `FormatError` for a damaged or
+    incomplete frame, `LimitExceeded` for a too large result.
+    """
     position, max_block, with_checksums, with_content_checksum = _read_header(data, magic != 0)
     parts = Pieces()
     used = 0
@@ -125,7 +129,9 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, mag
 
 
 def most_bytes(data: bytes | memoryview) -> int | None:
-    """Return the sum of the largest possible sizes of the frame's blocks; None if the frame is damaged."""
+    """Return an upper bound of the decompressed size: the sum of the largest possible sizes of the frame's blocks. None
+    if the header is damaged or the end mark is missing. Nothing is decompressed.
+    """
     try:
         position, max_block, with_checksums, _ = _read_header(data, check_header=False)
     except FormatError:
@@ -142,8 +148,9 @@ def most_bytes(data: bytes | memoryview) -> int | None:
 
 
 def blocks_before_damage(data: bytes) -> Iterator[tuple[bytes, int, bool]]:
-    """Yield each block, the most bytes that it can hold, and whether it is stored uncompressed. An incomplete last
-    block is included. Raises `FormatError` if the header is damaged.
+    """Yield for each block its bytes without checksum, the most bytes that it can hold, and whether it is stored
+    uncompressed. The end mark, or an impossible block size, ends the iterator; an incomplete last block is included.
+    Raises `FormatError` if the header is damaged.
     """
     position, max_block, with_checksums, _ = _read_header(data, check_header=True)
     while position + _SIZE.size <= len(data):
@@ -165,8 +172,9 @@ def whole_block(block: bytes, most: int) -> bytes | None:
 
 
 def compress(data: bytes | memoryview, level: int | None = None, *, magic: int = 2) -> bytes:
-    """Compress to one frame of independent 64 KiB blocks without checksums, as Kafka does. For magic 0 the header
-    checksum also covers the frame magic, which every other reader rejects.
+    """Compress to one frame of independent 64 KiB blocks without checksums, as Kafka does. A block that would not
+    become smaller is stored. `level` None is Kafka's default; another level uses LZ4's high compression. For magic 0
+    the header checksum also covers the frame magic, which every other reader rejects.
     """
     descriptor = bytes([_WRITER_FLG, _WRITER_BD])
     checksum = _header_checksum(MAGIC + descriptor if magic == 0 else descriptor)
@@ -186,7 +194,9 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
-    """Decompress as many first bytes of a damaged frame as possible."""
+    """Decompress the blocks of a damaged frame up to the damage in each; at most `limits.decompressed_batch_bytes`
+    bytes, empty if the header is damaged.
+    """
     out = bytearray()
     try:
         for block, largest, is_stored in blocks_before_damage(data):
@@ -198,7 +208,9 @@ def before_damage(data: bytes, limits: Limits) -> bytes:
 
 
 def decode_block(block: bytes, most: int) -> bytes:
-    """Decompress one block in Python, up to its end, its damage or `most` bytes."""
+    """Decompress one LZ4 block in Python, up to its end, its damage or `most` bytes. Never raises for damage: the bytes
+    before it are returned.
+    """
     out, position = bytearray(), 0
 
     def length(nibble: int) -> int:

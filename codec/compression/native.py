@@ -17,7 +17,9 @@ __all__ = ["InflateState", "NativeGzip", "NativeZstd", "decompressor_of_thread",
 
 
 def _address(module: str, name: str) -> int:
-    """Return the address of a function in a compiled module; 0 if it is not available."""
+    """Return the address of C function `name` in the compiled module `module`; 0 if the module is missing or does not
+    export it. Loads the library.
+    """
     try:
         spec = find_spec(module)
         if spec is None or spec.origin is None:
@@ -82,8 +84,8 @@ _ISAL = "isal.igzip_lib"
 
 
 class NativeGzip:
-    """`isal_inflate_stateless(state)`, which returns 0 after a whole deflate stream, with a state. To be used by one
-    thread.
+    """The C function `isal_inflate_stateless(state)`, which returns 0 after a whole deflate stream, and a state for it.
+    Only one thread may use it.
     """
 
     def __init__(self, inflate: int, initialize: int) -> None:
@@ -93,7 +95,9 @@ class NativeGzip:
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(initialize)(self.state)
 
     def is_as_declared(self) -> bool:
-        """Whether a test stream is decompressed correctly and the state's fields are at the declared places."""
+        """Whether a test stream is decompressed correctly and the state's fields are at the declared places. Calls the
+        C function and changes the state.
+        """
         content = bytes(range(64)) * 4
         stream = zlib.compress(content, wbits=-zlib.MAX_WBITS) + b"more"
         source, target = ctypes.create_string_buffer(stream), ctypes.create_string_buffer(2 * len(content))

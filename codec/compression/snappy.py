@@ -62,7 +62,9 @@ def _decompress_block(block: bytes | memoryview, used: int, limits: Limits) -> b
 
 
 def most_bytes(data: bytes | memoryview) -> int | None:
-    """Return the sum of the sizes that the blocks declare; None if the stream is damaged."""
+    """Return the sum of the decompressed sizes that the blocks declare, in bytes; None if the stream is damaged.
+    Nothing is decompressed.
+    """
     is_framed = len(data) >= len(HEADER) and bytes(data[: len(MAGIC)]) == MAGIC
     total, position = 0, len(HEADER)
     try:
@@ -84,7 +86,9 @@ def most_bytes(data: bytes | memoryview) -> int | None:
 
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes | memoryview:
-    """Decompress a framed stream or one raw block."""
+    """Decompress a framed stream or one raw block; `magic` is ignored. Fewer than 4 bytes at the end are ignored.
+    Raises `FormatError` for an empty or damaged stream, `LimitExceeded` for a too large result.
+    """
     if len(data) == 0:
         raise bad_stream("snappy", "it is empty")
     if len(data) < len(HEADER) or bytes(data[: len(MAGIC)]) != MAGIC:
@@ -115,8 +119,8 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, mag
 
 
 def blocks_before_damage(data: bytes) -> Iterator[bytes]:
-    """Yield each block, including an incomplete last one. A second header, which the producer never writes, ends
-    them.
+    """Yield the compressed bytes of each block, including an incomplete last one; the whole of `data` if it has no
+    snappy-java header. A negative length, which is a second header or damage, ends the iterator.
     """
     if data[: len(MAGIC)] != MAGIC:
         yield data
@@ -151,7 +155,9 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
-    """Decompress as many first bytes of a damaged stream as possible."""
+    """Decompress the blocks of a damaged stream one after another, each up to its damage; at most
+    `limits.decompressed_batch_bytes` bytes in all. Never raises for damage; the result may be empty.
+    """
     out = bytearray()
     for block in blocks_before_damage(data):
         most = limits.decompressed_batch_bytes - len(out)
@@ -160,7 +166,9 @@ def before_damage(data: bytes, limits: Limits) -> bytes:
 
 
 def decode_block(block: bytes, most: int) -> bytes:
-    """Decompress one block in Python, up to its end, its damage or `most` bytes."""
+    """Decompress one Snappy block in Python, up to its end, its damage or `most` bytes. Never raises for damage: the
+    bytes before it are returned.
+    """
     out, position = bytearray(), 0
     while position < len(block) and block[position] >= 0x80:  # its size, which is not needed
         position += 1

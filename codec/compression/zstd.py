@@ -74,7 +74,8 @@ def _skippable_end(data: bytes | memoryview, start: int) -> int:
 
 def _frame_end(data: bytes | memoryview, start: int, limits: Limits) -> tuple[int, int]:
     """Return the position after the frame that begins at `start`, and an upper bound of its content in bytes. Raises
-    `FormatError` for an incomplete frame, `LimitExceeded` for a too large window.
+    `FormatError` for an invalid or incomplete frame, `LimitExceeded` for a window larger than
+    `limits.zstd_window_bytes`. Nothing is decompressed.
     """
     try:
         header = bytes(data[start : start + 18])
@@ -104,7 +105,10 @@ def _frame_end(data: bytes | memoryview, start: int, limits: Limits) -> tuple[in
 
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes | memoryview:
-    """Decompress all frames of the stream. An incomplete last one may be accepted, see `_unfinished`."""
+    """Decompress all frames of the stream; skippable frames are skipped, `magic` is ignored. An incomplete last frame
+    is accepted if zstd-jni would read its bytes together with the end of the frame before. Raises `FormatError` for an
+    empty stream or a damaged or incomplete frame, `LimitExceeded` for a too large result or window.
+    """
     if len(data) == 0:
         raise bad_stream("zstd", "it is empty")
     parts = Pieces()
@@ -132,7 +136,9 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, mag
 
 
 def most_bytes(data: bytes | memoryview) -> int | None:
-    """Return the sum of the largest possible sizes of all blocks; None if a frame is damaged."""
+    """Return an upper bound of the decompressed size: the sum of the largest possible sizes of all blocks in bytes.
+    None if a frame is damaged or incomplete. Nothing is decompressed.
+    """
     total = position = 0
     try:
         while position < len(data):
@@ -148,7 +154,8 @@ def most_bytes(data: bytes | memoryview) -> int | None:
 
 def _unfinished(decoder: zstandard.ZstdDecompressor, frame: bytes | memoryview, budget: int, limits: Limits) -> bytes:
     """Decompress an incomplete frame after a whole one, as far as possible. zstd-jni accepts it as the end of the
-    stream if it read the frame's bytes together with the end of the frame before.
+    stream if it read the frame's bytes together with the end of the frame before. Raises `FormatError` if the frame is
+    damaged, `LimitExceeded` if it has more than `budget` bytes.
     """
     try:
         with decoder.stream_reader(frame) as reader:
@@ -187,7 +194,9 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
-    """Decompress as many first bytes of a damaged stream as possible."""
+    """Decompress the first frame of a damaged stream up to the damage; at most `limits.decompressed_batch_bytes` bytes.
+    Never raises for damage; the result may be empty.
+    """
     out = bytearray()
     for step in (_STEP, 1):  # after a failure, repeat and skip the bytes so far, then read byte by byte
         decoder = zstandard.ZstdDecompressor(max_window_size=limits.zstd_window_bytes)

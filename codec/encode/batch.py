@@ -84,8 +84,9 @@ def _attributes(codec: int, timestamp_type: TimestampType, transactional: bool, 
 
 
 def build_raw_batch(header: BatchHeader, payload: bytes) -> bytes:
-    """Encode a batch from its header and the bytes after it: records, or one compressed stream of them. Length and
-    checksum of the header are ignored and computed. Raises `UsageError` if a field does not fit.
+    """Encode a v2 batch from its header and the bytes after it: records, or one compressed stream of them. Length and
+    checksum in `header` are ignored; the right ones are written. Raises `UsageError` if a header field does not fit its
+    type.
     """
     values = list(_fields_of(header))
     values[_LENGTH] = BATCH.size - LOG_OVERHEAD.size + len(payload)
@@ -99,7 +100,10 @@ def build_raw_batch(header: BatchHeader, payload: bytes) -> bytes:
 
 
 def check_producer(producer: ProducerState, codec: int, *, control: bool = False) -> None:
-    """Raise `UsageError` for producer fields, or a compression, that no batch of records can have."""
+    """Raise `UsageError` for an unknown compression, or for producer fields that no batch of records can have: a
+    transaction without producer id, or a producer id without epoch or without sequence. With `control` a producer id
+    needs no sequence.
+    """
     if codec not in frozenset(Codec):
         raise UsageError(f"compression {codec} is not defined")
     if producer.is_transactional and producer.producer_id == NO_PRODUCER_ID:
@@ -139,9 +143,10 @@ def build_batch(
 ) -> bytes:
     """Build one v2 batch of `records` (at least one; see `empty_batch`) with their offsets, and timestamps in ms.
     `base_offset` and `last_offset` default to those of the first and last record; compaction keeps the original ones.
-    With LogAppendTime consumers get `log_append_time` (ms), while the records keep their own times. Sequence, leader
-    epoch and timestamp type of the records are ignored. Raises `UsageError` for everything that `MemoryRecordsBuilder`
-    refuses.
+    With LogAppendTime consumers get `log_append_time` (ms), while the records keep their own times. A
+    `delete_horizon_ms` is stored as base timestamp and flagged. `level` None is the compression's default. Sequence,
+    leader epoch and timestamp type of the records are ignored. Raises `UsageError` for everything that
+    `MemoryRecordsBuilder` refuses, as offsets that do not increase.
     """
     if not records:
         raise UsageError("a batch needs a record; an emptied one is empty_batch")
@@ -199,7 +204,8 @@ def empty_batch(
     is_control: bool = False,
 ) -> bytes:
     """Build a batch without records, as the cleaner keeps one if its last offset or sequence number is still needed.
-    Offsets are inclusive; `max_timestamp` is in ms. Raises `UsageError` if the offsets are impossible.
+    Both offsets are inclusive; `max_timestamp` is in ms. Raises `UsageError` if the last offset is before the base
+    offset or too far from it, or a field does not fit its type.
     """
     if not 0 <= last_offset - base_offset <= MAX_DELTA:
         raise UsageError(f"an empty batch from {base_offset} to {last_offset}")
@@ -236,8 +242,9 @@ def build_control_batch(
     producer: ProducerState = NO_PRODUCER,
     delete_horizon_ms: int | None = None,
 ) -> bytes:
-    """Build a control batch from (type, value) pairs, all with one timestamp (ms). For the values of KRaft's records
-    see `kraft`.
+    """Build a control batch of one record for each (type, value) pair, with consecutive offsets from `base_offset` and
+    one timestamp (ms). `delete_horizon_ms` is stored as base timestamp if given. For the values of KRaft's records see
+    `kraft`. Raises `UsageError` as `build_batch` does.
     """
     records = [
         Record(
@@ -268,8 +275,8 @@ def build_end_transaction_marker(
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
     delete_horizon_ms: int | None = None,
 ) -> bytes:
-    """Build the control batch with one COMMIT or ABORT marker (`MemoryRecords.withEndTransactionMarker`); `timestamp`
-    is in ms. Raises `UsageError` for a marker of another type.
+    """Build the transactional control batch with one COMMIT or ABORT marker (`MemoryRecords.withEndTransactionMarker`);
+    `timestamp` is in ms. Raises `UsageError` for a marker of another type, or a field that does not fit.
     """
     if marker.type not in (ControlType.ABORT, ControlType.COMMIT):
         raise UsageError(f"{marker.type.name} does not end a transaction")

@@ -46,7 +46,9 @@ _MILLISECONDS = pa.timestamp("ms")
 
 
 def _has_raw_names(headers: pa.Array) -> bool:
-    """Whether header names are bytes, which may be invalid UTF-8."""
+    """Whether the header keys of a `headers` column (lists of structs with a field `key`) are bytes, which may be
+    invalid UTF-8. False for a column of any other type.
+    """
     type = headers.type
     inner = type.value_type if pa.types.is_list(type) else None
     return inner is not None and pa.types.is_struct(inner) and inner.get_field_index("key") >= 0 and (
@@ -55,7 +57,9 @@ def _has_raw_names(headers: pa.Array) -> bool:
 
 
 def _as_milliseconds(column: pa.Array) -> pa.Array:
-    """Convert timestamps to ms as int64, rounded down."""
+    """Convert timestamps to ms since 1970 as int64, rounded down (also before 1970). A column of integers is taken as
+    ms. Nulls stay null. Raises `pa.ArrowInvalid` or `pa.ArrowNotImplementedError` for a column of another type.
+    """
     if pa.types.is_timestamp(column.type):
         unit = {"s": None, "ms": 1, "us": 1_000, "ns": 1_000_000}[column.type.unit]
         numbers = column.view(pa.int64())
@@ -69,9 +73,9 @@ def _as_milliseconds(column: pa.Array) -> pa.Array:
 
 
 def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
-    """Convert the columns from which batches are built to the types needed, and drop all others. A null timestamp
-    becomes -1, a null list of headers an empty one. Raises `UsageError` if `value` is missing, a column cannot be
-    converted, or a header or its name is null.
+    """Return a record batch of only the columns from which log batches are built, converted to the needed types;
+    optional columns may be missing. Timestamps become ms since 1970, with -1 for null. Raises `UsageError` if `value`
+    is missing, a column cannot be converted, or a header or its key is null.
     """
     if "value" not in records.schema.names:
         raise UsageError(f"there is no column value, only {', '.join(records.schema.names)}")
@@ -105,11 +109,12 @@ def build_batches(
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
     work_bytes: int | None = None,
 ) -> Iterator[bytes]:
-    """Yield batches of magic 2 from the columns `key`, `value`, `timestamp` (ms or an Arrow timestamp) and `headers`.
-    Offsets count from `base_offset`, or with `keep_offsets` are those of the column `offset`. Sequence numbers continue
-    from batch to batch. A batch has at most `batch_bytes` bytes before compression, unless a single record is larger.
-    If these rows are part of a larger job, `work_bytes` is the size of all its rows: it decides whether compiled code
-    is loaded. Raises `UsageError` as `build_batch` does.
+    """Yield batches of magic 2 as bytes from the columns `key`, `value`, `timestamp` (ms or an Arrow timestamp) and
+    `headers`; nothing for no rows. Offsets count from `base_offset`, or with `keep_offsets` are those of the column
+    `offset`. Sequence numbers continue from batch to batch. A batch has at most `batch_bytes` bytes before compression,
+    unless a single record is larger. If these rows are part of a larger job, `work_bytes` is the size of all its rows:
+    it decides whether compiled code is loaded. Raises `UsageError` as `record_columns` and `build_batch` do, on the
+    first step of the iterator.
     """
     columns = record_columns(records)
     rows = columns.num_rows
@@ -160,7 +165,9 @@ def _name(key: str | bytes) -> str:
 
 
 def _split(columns: pa.RecordBatch, offsets: pa.Array, times: pa.Array, batch_bytes: int) -> Iterator[Sequence[Record]]:
-    """Yield the records of each batch."""
+    """Yield the records of each batch as a list. A new batch begins if a record would make it larger than `batch_bytes`
+    before compression, or its offset is too far from the base offset. There must be at least one row.
+    """
     names = columns.schema.names
     nothing = [None] * columns.num_rows
     keys = columns["key"].to_pylist() if "key" in names else nothing

@@ -65,8 +65,9 @@ class _Columns:
             self._put(_HEADER_VALUE, pairs.field("value"))
 
     def _put(self, buffers: tuple[ArrowBuffer, ArrowBuffer | None, ArrowBuffer], column: pa.Array) -> None:
-        """Set the addresses of ends, validity and data of a column of bytes. Ends count from the first byte of the
-        data.
+        """Set the addresses of end offsets, validity and data of a column of bytes: `buffers` names the three in that
+        order. End offsets count from the first byte of the data. The validity has a byte per row, and is set only if
+        there are nulls. Adds the column's size to `bytes`, and the arrays to `keep`.
         """
         for_ends, for_valid, for_data = buffers
         _, ends, data = column.buffers()
@@ -90,7 +91,9 @@ def encode_columns(
     producer: ProducerState,
     partition_leader_epoch: int,
 ) -> Iterator[bytes]:
-    """Yield the batches of checked columns, see `encode.columns.build_batches`."""
+    """Yield the batches of columns that are already checked, as `encode.columns.build_batches` describes. `times` are
+    ms. Raises `UsageError` for impossible producer fields, on the first step of the iterator.
+    """
     check_producer(producer, codec)
     numbers, moments = np.array(offsets, np.int64), np.array(times, np.int64)
     attributes = codec | (TRANSACTIONAL_FLAG if producer.is_transactional else 0)
@@ -133,7 +136,9 @@ class _Part:
         self._starts = starts - address
 
     def headers(self, count: int) -> Any:
-        """Return the headers of the first `count` batches, with the fields that depend on the columns."""
+        """Return a structured array of headers of the first `count` batches. Only fields that depend on the columns are
+        set (offsets, timestamps, length, record count); the others are 0.
+        """
         first = self.first_rows[:count]
         table = np.zeros(count, BATCH.dtype())
         table["base_offset"] = self._offsets[first]
@@ -145,7 +150,9 @@ class _Part:
         return table
 
     def plain(self, table: Any) -> Iterator[bytes]:
-        """Yield the batches uncompressed."""
+        """Yield the batches as bytes, uncompressed, each with its header from `table`. Headers and checksums are
+        written into the free space before the records.
+        """
         count = len(table)
         starts, sizes = self._starts[:count] - BATCH.size, self._sizes[:count] + BATCH.size
         put_headers(self._target, table, starts, sizes)

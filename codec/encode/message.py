@@ -33,8 +33,9 @@ _write_crc = MESSAGE_V0.writer("crc")
 
 
 def encode_message(header: LegacyHeader, key: bytes | None, value: bytes | None) -> bytes:
-    """Encode an entry from its header, key and value. Size and checksum of the header are ignored and computed. Raises
-    `UsageError` if a field does not fit.
+    """Encode an entry of magic 0 or 1 from its header, key and value (None for null). Size and checksum in `header` are
+    ignored; the right ones are written. Raises `UsageError` for another magic or a header field that does not fit its
+    type.
     """
     layout = _LAYOUTS.get(header.magic)
     if layout is None:
@@ -78,10 +79,11 @@ def build_messages(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     log_append_time: int = NO_TIMESTAMP,
 ) -> bytes:
-    """Build the messages of `records`, or with a `codec` one wrapper message that contains them; empty if there are no
-    records. Inner offsets are absolute in magic 0, and relative to `base_offset` (default: the first record's) in magic
-    1. With LogAppendTime all messages have the timestamp `log_append_time` (ms). Magic 0 has no timestamps. Raises
-    `UsageError` for what Kafka refuses.
+    """Build the messages of `records`, or with a `codec` one wrapper message that contains them; empty bytes if there
+    are no records. Inner offsets are absolute in magic 0, and relative to `base_offset` (default: the first record's)
+    in magic 1. With LogAppendTime all messages have the timestamp `log_append_time` (ms). Magic 0 has no timestamps.
+    Raises `UsageError` for records that Kafka refuses (record headers, offsets that do not increase, a timestamp below
+    -1), for another magic, and for a compression not defined for it.
     """
     if magic not in _LAYOUTS:
         raise UsageError(f"magic {magic} is not a message format")

@@ -19,8 +19,9 @@ def is_bytes(value: object) -> bool:
 
 
 def header_bytes(header: Any) -> tuple[bytes, bytes | None]:
-    """Return name and value of a header: a `Header`, or a tuple of a str and bytes or None. The name becomes UTF-8, and
-    surrogate escapes the bytes they stand for. Raises `UsageError` for anything else, lists too.
+    """Return name and value of a header as bytes (the value may be None). It must be a `Header`, or a tuple of a str
+    and bytes or None. The name becomes UTF-8, and surrogate escapes the bytes that they stand for. Raises `UsageError`
+    for anything else, lists too.
     """
     if not isinstance(header, tuple) or len(header) != 2 or not isinstance(header[0], str) or not is_bytes(header[1]):
         raise UsageError(f"{shown(header)} is not a header: that is a pair of a name and bytes or None")
@@ -31,7 +32,9 @@ def header_bytes(header: Any) -> tuple[bytes, bytes | None]:
 
 
 def check_record(record: Any) -> None:
-    """Raise `UsageError` unless all fields of a record have their declared types and integers fit 64 bits."""
+    """Raise `UsageError` unless `record` is a `Record`, offset and timestamp are integers of 64 bits, key and value are
+    bytes or None, and headers are a list or tuple. The headers themselves are not checked.
+    """
     if not isinstance(record, Record):
         raise UsageError(f"{type(record).__name__} is not a Record")
     for name in ("offset", "timestamp"):

@@ -106,8 +106,8 @@ def write_content(key: bytes | None, value: bytes | None) -> bytes:
 
 
 def write_records(records: Iterable[RawRecord]) -> bytes:
-    """Encode the records of one v2 batch, uncompressed, each after its length. Raises `FormatError` for a value that
-    does not fit.
+    """Encode the records of one v2 batch, uncompressed, each after its length; empty bytes for no records. Raises
+    `FormatError` for a value that does not fit its type.
     """
     out = bytearray()
     for record in records:

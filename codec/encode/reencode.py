@@ -49,8 +49,8 @@ class RawMessage:
 
 
 def read_raw_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN) -> RawBatch:
-    """Take a v2 batch apart. Raises `FormatError` if it cannot be decoded completely, `UsageError` for another
-    magic.
+    """Take a v2 batch apart into header, stored records and, if it is compressed, the compressed bytes. Raises
+    `FormatError` (or `LimitExceeded`, its subclass) if it cannot be decoded completely, `UsageError` for another magic.
     """
     header = batch.header
     if not isinstance(header, BatchHeader):
@@ -67,8 +67,9 @@ def read_raw_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execu
 
 
 def encode_raw_batch(raw: RawBatch, *, level: int | None = None) -> bytes:
-    """Encode a batch; length, checksum and record count are computed. If `raw.compressed` is set, the bytes are those
-    that were read; otherwise the records are compressed again.
+    """Encode a batch; length, checksum and record count are computed. If `raw.compressed` is set, those bytes are
+    written unchanged and `raw.records` only counted; otherwise the records are compressed with `level` (None: the
+    default). Raises `FormatError` or `UsageError` for a value that does not fit its type.
     """
     header = raw.header
     payload = raw.compressed
@@ -83,8 +84,8 @@ def encode_raw_batch(raw: RawBatch, *, level: int | None = None) -> bytes:
 def read_raw_message(
     batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
 ) -> RawMessage:
-    """Take a v0 or v1 entry apart, a wrapper into its messages too. Raises `FormatError` if it cannot be decoded
-    completely, `UsageError` for another magic.
+    """Take a v0 or v1 entry apart into header, key, value and, for a wrapper, its inner messages (otherwise none).
+    Raises `FormatError` if it cannot be decoded completely, `UsageError` for a v2 batch.
     """
     header = batch.header
     if not isinstance(header, LegacyHeader):
@@ -98,7 +99,10 @@ def read_raw_message(
 
 
 def encode_raw_message(raw: RawMessage, *, keep_value: bool = True, level: int | None = None) -> bytes:
-    """Encode an entry; size and checksum are computed. `keep_value=False` compresses a wrapper's messages again."""
+    """Encode an entry; size and checksum are computed. `keep_value=False` compresses a wrapper's inner messages again,
+    with `level` (None: the default); otherwise the stored value is kept and the inner messages are ignored. Raises
+    `UsageError` for a field that does not fit its type.
+    """
     value = raw.value
     if raw.inner and not keep_value:
         plain = b"".join(encode_raw_message(message) for message in raw.inner)

@@ -27,8 +27,8 @@ def _bytes_size(value: bytes | None) -> int:
 
 
 def content_size(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
-    """Return the size in bytes of key, value and headers, with their lengths. Raises `UsageError` for an invalid
-    header.
+    """Return the size in bytes of key, value and headers in an encoded record, with their length fields. Raises
+    `UsageError` for an invalid header.
     """
     size = _bytes_size(key) + _bytes_size(value) + _varint_size(len(headers))
     for header in headers:

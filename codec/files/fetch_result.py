@@ -62,8 +62,8 @@ class MessageSetSend:
 
 
 def _head(layout: derive.FixedLayout, data: Bytes, position: int) -> tuple[int, int]:
-    """Return the error code and the position after the whole structure. Raises `FormatError` for an impossible
-    length.
+    """Return the error code, and the position after the whole structure that begins at `position`. Raises `FormatError`
+    if the header is incomplete, or the total length is less than the header's or more than the bytes left.
     """
     if len(data) - position < layout.size:
         raise FormatError("a fetch result ends inside its header", position=position)
@@ -102,7 +102,9 @@ def encode_message_set_send(send: MessageSetSend) -> bytes:
 
 
 def decode_multi_message_set_send(data: Bytes) -> tuple[int, list[MessageSetSend]]:
-    """Decode a multi-fetch result that fills all of `data`; return its error code and parts. Raises `FormatError`."""
+    """Decode a multi-fetch result that fills all of `data`; return its error code and the results of its partitions in
+    order. Raises `FormatError` for an impossible length and for bytes after the result.
+    """
     error_code, end = _head(_MULTI, data, 0)
     if end != len(data):
         raise FormatError(f"{len(data) - end} bytes after a multi-fetch result", position=end)

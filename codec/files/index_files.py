@@ -105,8 +105,10 @@ def slots_by_piece(
 def bytes_by_piece(
     source: Source, size: int, *, start: int = 0, end: int | None = None, pass_holes: bool = False
 ) -> Iterator[tuple[int, Bytes]]:
-    """Read a file of slots of `size` bytes piece by piece, as `each_slot` does; yield the number of a piece's first
-    slot and the bytes of all its slots.
+    """Yield (number of the first slot, bytes of all slots) for each piece of a file of slots of `size` bytes. Only
+    whole slots between bytes `start` and `end` (exclusive; None: the end of the file) are read, and `start` has number
+    0. Pieces begin small and grow. With `pass_holes` a hole of the file yields only its first slot, as zeros. Ends
+    early if the source becomes shorter.
     """
     last = ((source.size if end is None else min(end, source.size)) - start) // size
     number, at_once = 0, _FIRST_PIECE // size
@@ -158,8 +160,8 @@ def time_entry_increases(before: tuple[int, int] | None, entry: tuple[int, int])
 
 
 def used_offset_entries(entries: Sequence[OffsetEntry]) -> int:
-    """Return the number of slots that hold entries: those before the first that does not increase. The first slot must
-    not be zero.
+    """Return the number of slots that hold entries: those before the first that does not increase after its
+    predecessor. 0 if the first slot is zeros.
     """
     last: OffsetEntry | None = None
     for count, entry in enumerate(entries):
@@ -170,7 +172,9 @@ def used_offset_entries(entries: Sequence[OffsetEntry]) -> int:
 
 
 def used_time_entries(entries: Sequence[TimeEntry]) -> int:
-    """Return the number of slots that hold entries: those before the first that does not increase."""
+    """Return the number of slots that hold entries: those before the first that does not increase after its
+    predecessor, by the rule of a time index (`time_entry_increases`).
+    """
     last: TimeEntry | None = None
     for count, entry in enumerate(entries):
         if not time_entry_increases(last, entry):
@@ -207,8 +211,10 @@ def decode_producer_snapshot(
 def read_producer_snapshot(
     file: Source, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[ProducerEntry]:
-    """Return an iterator over the entries of a producer snapshot, which keeps only a piece of the file in memory.
-    Raises as `decode_producer_snapshot`, before it returns.
+    """Check a producer snapshot; return an iterator over its entries in file order, which keeps only a piece of the
+    file in memory. `source` is a file name for messages only. Raises, before it returns, `LimitExceeded` if the file is
+    larger than `limits.snapshot_bytes`, and `FormatError` for a short file, an unknown version, a wrong checksum or an
+    impossible count.
     """
     if file.size > limits.snapshot_bytes:
         raise LimitExceeded(
@@ -246,7 +252,7 @@ def read_producer_snapshot(
 
 
 def _crc_of(file: Source, position: int) -> int:
-    """Return the CRC-32C of the bytes from `position` to the end."""
+    """Return the CRC-32C of the bytes from `position` to the end of the file, read piece by piece."""
     value = 0
     while position < file.size:
         piece = file.read(position, min(_PIECE, file.size - position))

@@ -157,8 +157,9 @@ _READERS: dict[ControlType, Callable[[Fields, int, Tags], KRaftRecord]] = {
 
 
 def parse_kraft_value(kind: ControlType | int, value: bytes | None) -> KRaftRecord:
-    """Decode the value of a KRaft control record. Bytes after the known fields are ignored. Raises `FormatError` if the
-    value is too short or of an unknown version, `UsageError` if `kind` is not one of KRaft's.
+    """Decode the value of a KRaft control record of type `kind`; return the record class of that type. Bytes after the
+    known fields are ignored. Raises `FormatError` if the value is None, too short, invalid or of an unknown version,
+    `UsageError` if `kind` is not one of KRaft's.
     """
     if kind not in CONTROL_SCHEMAS:
         raise UsageError(f"control type {kind} is not one of KRaft's")
@@ -228,8 +229,8 @@ def _fields(record: KRaftRecord) -> tuple[ControlType, Fields]:
 
 
 def encode_kraft_value(record: KRaftRecord) -> tuple[ControlType, bytes]:
-    """Encode a KRaft control record; return its type and value, as `build_control_batch` takes them. Raises
-    `UsageError` for a version that its schema does not have.
+    """Encode a KRaft control record; return its type and its value as bytes, a pair as `build_control_batch` takes
+    them. Raises `UsageError` for a version that the record's schema does not have.
     """
     kind, fields = _fields(record)
     layout = control_layout(kind)

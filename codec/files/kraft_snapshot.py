@@ -49,7 +49,10 @@ def _part(control: Mapping[type, object], kind: type[Part]) -> Part | None:
 
 
 def read_kraft_snapshot(buffer: bytes | memoryview, *, limits: Limits = DEFAULT_LIMITS) -> KRaftSnapshot:
-    """Read a whole snapshot. Bad data never raises: it makes findings."""
+    """Read a whole KRaft snapshot: header, footer, kraft.version and voters (None for each that is missing), the
+    records that are not control records, and findings. Damage, and a missing header or footer, makes findings; nothing
+    is raised. Bytes after damage are not read.
+    """
     result = scan(buffer, base_offset=0, limits=limits)
     findings = list(result.findings)
     records: list[Record] = []
@@ -95,8 +98,10 @@ def build_kraft_snapshot(
     kraft_version: int | None = None,
     voters: KRaftVoters | None = None,
 ) -> bytes:
-    """Build a snapshot: a header batch, one batch of `records` (they get new offsets), and a footer batch. `timestamp`
-    (ms) is used for all batches. `kraft_version` and `voters` are written if given: kraft.version 1 needs them.
+    """Build a KRaft snapshot as bytes: a header batch, one batch of `records` (they get new offsets and `timestamp`)
+    unless there are none, and a footer batch. `epoch` is the leader epoch and `timestamp` (ms) the time of all batches.
+    `kraft_version` and `voters` are written if given: kraft.version 1 needs them. Raises `UsageError` as `build_batch`
+    does.
     """
     head: list[KRaftRecord] = [SnapshotHeader(0, last_contained_log_timestamp)]
     if kraft_version is not None:

@@ -39,8 +39,8 @@ class QuorumState(Struct, frozen=True):
 
 
 def _value(leaf: Construct, value: Any) -> Any:
-    """Return the value of a declared field. Raises `ValueError`, `TypeError`, `KeyError` or `FormatError` if it is of
-    another type.
+    """Return the Python value of a declared field's JSON value: voter ids become a tuple of int, other values are
+    unchanged. Raises `ValueError`, `TypeError`, `KeyError` or `FormatError` if the value is not of the declared type.
     """
     if isinstance(leaf, Decimal):
         leaf.text_for(value)
@@ -57,8 +57,9 @@ def _value(leaf: Construct, value: Any) -> Any:
 
 
 def decode_quorum_state(data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS) -> QuorumState:
-    """Decode a `quorum-state` of version 0 or 1. Raises `FormatError`, or `LimitExceeded` if it is larger than
-    `limits.checkpoint_bytes`.
+    """Decode a `quorum-state` of version 0 or 1. Fields that the version does not have get a default: no directory, no
+    voters, an empty cluster id, applied offset 0. `source` is a file name for messages only. Raises `FormatError` for
+    anything else, `LimitExceeded` if the file is larger than `limits.checkpoint_bytes`.
     """
     if len(data) > limits.checkpoint_bytes:
         raise LimitExceeded("a quorum-state is too large", limit="checkpoint_bytes", source=source)
@@ -82,7 +83,9 @@ def decode_quorum_state(data: bytes, *, source: str | None = None, limits: Limit
 
 
 def encode_quorum_state(state: QuorumState) -> bytes:
-    """Encode a `quorum-state`, without a final newline. Raises `UsageError` for an unknown version."""
+    """Encode a `quorum-state` as one line of JSON without a final newline. Fields that its version does not have are
+    omitted. Raises `UsageError` for a version other than 0 and 1.
+    """
     if state.data_version not in _LAYOUTS:
         raise UsageError(f"quorum-state version {state.data_version}")
     values = {

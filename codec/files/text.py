@@ -230,8 +230,8 @@ if names_of(PARTITION_METADATA) != field_names(PartitionMetadata):
 
 
 def decode_partition_metadata(data: bytes, *, source: str | None = None) -> PartitionMetadata:
-    """Decode the first two lines of `partition.metadata`; the rest is ignored. Raises `FormatError` if one is wrong or
-    the topic id is zero.
+    """Decode the first two lines of `partition.metadata`, version and topic id; the rest is ignored. `source` is a file
+    name for messages only. Raises `FormatError` if one is missing or wrong, or the topic id is zero.
     """
     lines = _lines(data.decode("utf-8", "surrogateescape"))
     values: list[str] = []
@@ -276,9 +276,10 @@ class MetaProperties(msgspec.Struct, frozen=True):
 def decode_meta_properties(
     data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> MetaProperties:
-    """Decode a `meta.properties`. Version 0, or none, requires nothing; version 1 requires `cluster.id` and `node.id`.
-    As in Kafka's `MetaProperties`, white space around the version is ignored, but around a node id it is an error.
-    Raises `FormatError`, or `LimitExceeded` if the file is larger than `limits.checkpoint_bytes`.
+    """Decode a `meta.properties`. Version 0 (also a missing version) requires no property and has the node id in
+    `broker.id`; version 1 requires `cluster.id` and `node.id`. Missing values are None. As in Kafka's `MetaProperties`,
+    white space around the version is ignored, but around a node id it is an error. `source` is a file name for messages
+    only. Raises `FormatError` for an invalid file, `LimitExceeded` if it is larger than `limits.checkpoint_bytes`.
     """
     text = _text(data, source, limits)
     properties = decode_properties(data)
@@ -313,8 +314,9 @@ def encode_meta_properties(meta: MetaProperties) -> bytes:
 def meta_properties(
     *, version: int, node_id: int | None, cluster_id: str | None, directory_id: str | None = None, comment: str = ""
 ) -> MetaProperties:
-    """Return a new `meta.properties` of version 0 or 1. `comment` becomes the second line, in which Kafka writes the
-    date. Values that are None are omitted.
+    """Return a new `MetaProperties` of version 0 or 1; nothing is written. Values that are None are omitted, and a node
+    id is `broker.id` in version 0. `comment` becomes the second line, in which Kafka writes the date. Raises
+    `FormatError` for another version, or if version 1 lacks a node id or cluster id.
     """
     named = {
         _NODE_ID if version else _BROKER_ID: None if node_id is None else str(node_id),
@@ -342,8 +344,8 @@ NEW_CLEAN_SHUTDOWN = CleanShutdown(0, -1)
 
 
 def decode_clean_shutdown(data: bytes) -> CleanShutdown:
-    """Decode a `.kafka_cleanshutdown`: empty up to Kafka 3.6, JSON since. Never raises: content that cannot be parsed
-    gives None for both fields.
+    """Decode a `.kafka_cleanshutdown`: empty up to Kafka 3.6, JSON since. Never raises: None for both fields if the
+    content is empty or cannot be parsed.
     """
     try:
         value = json.loads(data)

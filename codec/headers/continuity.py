@@ -1,4 +1,6 @@
-"""Apply the rules of `codec.rules` to a run of batches at once: count the first batches without a finding."""
+"""Apply the rules of `codec.rules` to a run (consecutive v2 batches) at once: count the first batches without a
+finding.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,9 @@ def in_place(run: BatchRun, base_offset: int) -> int:
 
 
 def sound_prefix(continuity: Continuity, run: BatchRun, *, gaps: bool) -> int:
-    """Return the number of batches at the start of a run about which `continuity` has no finding; it then continues
-    after them. With `gaps`, offsets may be missing before a batch, which is only an INFO finding.
+    """Return the number of batches at the start of a run about which `continuity` would have no finding, and advance it
+    past them. With `gaps`, missing offsets before a batch, only an INFO finding, do not end the count. If it is 0,
+    `continuity` is unchanged.
     """
     state = _State(
         _known(continuity.base_offset), _known(continuity.next_segment), _known(continuity.expected),

@@ -41,8 +41,9 @@ class HeaderTables:
         return self._is_worthwhile
 
     def of(self, path: str, size: int) -> HeaderTable | None:
-        """Return the table of at least the first `size` bytes of a file; None if a table would not save time. A table
-        that covers less is replaced by a new one.
+        """Return the table for the headers in at least the first `size` bytes of the log file `path`; None if a table
+        would not save time, because the work or the file is small. It is made at the first call, without reading the
+        file, and a table that covers less is replaced by a new one.
         """
         if not self._is_worthwhile or size < _SMALLEST_FILE:
             return None

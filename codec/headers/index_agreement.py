@@ -1,6 +1,6 @@
 """Compare index entries with a run of batches at once, for `recovery.checks.indexes`. Batches are in file order, with
-increasing offsets; `before` is the largest offset before the first of them. Keys and offsets of entries count from
-`base`.
+increasing offsets; `before` is the largest offset before the first of them. Keys and offsets of index entries are
+relative to `base`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ def _offsets_before(run: HeaderRun, before: int) -> npt.NDArray[np.int64]:
 def first_wrong_position(
     run: HeaderRun, before: int, keys: Sequence[int], positions: Sequence[int], *, base: int
 ) -> tuple[int, int | None] | None:
-    """Return the first entry that is wrong: its position is not the start of a batch, or its key is not above all
-    offsets before that batch. Positions must not be above that of the run's last batch. The result is the entry's
-    number, and the largest offset before the batch (None if no batch begins there); None if no entry is wrong.
+    """Find the first wrong index entry: its position is not the start of a batch, or its key is not above all offsets
+    before that batch. `before` is the largest offset before the run; keys are relative to `base`, and positions must
+    not be above that of the run's last batch. Return the entry's index and the largest offset before the batch (None if
+    no batch begins there); None if no entry is wrong.
     """
     wanted = np.array(positions, np.int64)
     batches = run.positions.searchsorted(wanted)
@@ -46,9 +47,9 @@ def first_wrong_position(
 def first_later_batch(
     run: HeaderRun, before: int, timestamps: Sequence[int], offsets: Sequence[int], *, base: int
 ) -> tuple[int, int] | None:
-    """Return the first batch whose largest timestamp is above that of the time index entry that should cover it. The
-    result is the entry's number and the batch's; None if there is no such batch. The entries' offsets must increase
-    after the first.
+    """Find the first batch whose largest timestamp is above that of the time index entry that covers it. `before` is
+    the largest offset before the run; the entries' `offsets` are relative to `base` and must increase after the first.
+    Return the entry's index and the batch's number; None if there is no such batch or no entry.
     """
     if len(offsets) == 0:
         return None

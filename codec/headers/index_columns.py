@@ -36,8 +36,9 @@ def continued(before: Sequence[int], column: npt.NDArray[Any]) -> Int64s:
 
 
 def increasing(firsts: Int64s, seconds: Int64s, *, may_repeat: bool, never: tuple[int, int] | None) -> int:
-    """Return the number of entries after the first that increase without interruption. The second field must increase
-    too, or not decrease if `may_repeat`. An entry equal to `never` counts as not increasing.
+    """Return the number of entries after the first that increase without interruption (0 for one entry). The first
+    field must increase; the second must increase too, or not decrease if `may_repeat`. An entry equal to `never`, such
+    as an empty slot, counts as not increasing.
     """
     increase = firsts[1:] > firsts[:-1]
     increase &= seconds[1:] >= seconds[:-1] if may_repeat else seconds[1:] > seconds[:-1]

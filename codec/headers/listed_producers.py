@@ -1,4 +1,4 @@
-"""Find the batches in a run that can contradict the entries of a producer snapshot."""
+"""Find the batches in a run (consecutive v2 batches) that can contradict the entries of a producer snapshot."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ class ListedProducers:
         self._listed = np.sort(self._last_offsets)
 
     def doubtful(self, run: BatchRun) -> list[int]:
-        """Return the numbers of batches that hold a listed last offset, of data batches behind their producer's last
-        offset, and of control batches behind the beginning of their producer's open transaction.
+        """Return the numbers, in ascending order, of the batches that can contradict the snapshot: those that hold the
+        last offset of any entry; data batches after the last offset of their producer's entry, with its epoch or a
+        later one; and control batches after the start of their producer's open transaction.
         """
         producers, offsets = run["producer_id"], run["base_offset"]
         places = np.minimum(self._ids.searchsorted(producers), len(self._ids) - 1)

@@ -78,8 +78,9 @@ class MessageRun:
 
 
 def message_run(window: bytes | memoryview, position: int, *, largest: int, check: bool) -> MessageRun | None:
-    """Return the run of sound entries at the start of `window`, which is at `position` of the file; None if the first
-    entry is not sound. Entries of more than `largest` bytes end it. `check` False skips checksums.
+    """Return the run of sound entries of magic 0 and 1 at the start of `window`, which is at `position` of the file;
+    None if the first entry is not sound. The run ends before an unsound entry, one of more than `largest` bytes, or at
+    `_MESSAGES_OF_A_RUN` entries. `check` False skips checksums.
     """
     most = min(len(window) // (SMALLEST_MESSAGE + LOG_OVERHEAD.size), _MESSAGES_OF_A_RUN)
     table = empty_table(MessageColumn, most)

@@ -72,7 +72,10 @@ class RecoveredRun(NamedTuple):
 
 
 def recover_run(run: BatchRun, first: int, end: int, progress: Progress, limits: IndexLimits) -> RecoveredRun:
-    """Process the batches of a run from number `first` to `end` (exclusive), or to the first invalid one."""
+    """Rebuild index entries, leader epochs and progress from the batches of a run with numbers `first` to `end`
+    (exclusive), up to the first invalid one. Return the state after them and only the new entries, in the format of the
+    index files; `progress` is not changed.
+    """
     count = end - first
     state = np.array([*progress, 0], np.int64)
     entries, epochs = empty_table(IndexEntry, count), np.empty((2, count), np.int64)
@@ -90,7 +93,9 @@ def recover_run(run: BatchRun, first: int, end: int, progress: Progress, limits:
 
 
 def _packed(layout: FixedLayout, columns: Iterable[Any]) -> bytes:
-    """Return entries in the format of an index file, from one column for each field."""
+    """Return entries as bytes in the format of an index file. `columns` has one column for each field of `layout`, in
+    order.
+    """
     rows = [*columns]
     packed = np.empty(len(rows[0]), layout.dtype())
     for name, column in zip(layout.names, rows, strict=True):
@@ -122,8 +127,9 @@ class ProducersOfRun:
         self._found = np.empty((0, 0), np.int64)
 
     def next(self, first: int, end: int) -> tuple[int, list[ProducerBatches]]:
-        """Return the number of the first control batch from number `first` on, or `end` if there is none, and the
-        producers of the batches before it. `end` is exclusive.
+        """Return the number of the first control batch from number `first`, or `end` if there is none, and one
+        `ProducerBatches` for each producer of the data batches before it. `end` is exclusive. (`end`, []) if no batch
+        of the run has a producer.
         """
         if not self._has_producers or first == end:
             return end, []

@@ -134,7 +134,9 @@ class RunScanner:
         return left >= LOG_OVERHEAD.size and entry_size(window, at) > max(self._window_bytes, left)
 
     def _one_by_one(self, position: int) -> Iterator[RecordBatch]:
-        """Yield the batches that the plain scanner finds until runs are possible again. No batch is kept."""
+        """Yield the batches that the plain scanner finds from `position` until compiled code can continue: one batch,
+        or several that can form no run. Updates `valid_bytes`, and at the end `stop` and `findings`. No batch is kept.
+        """
         scanner = Scanner(
             self._source, position=position, end=self._end, check_crc=self._check_crc, limits=self._limits
         )
@@ -151,8 +153,9 @@ class RunScanner:
         self.findings += scanner.findings
 
     def _offered(self, decoder: WindowDecoder) -> Iterator[None]:
-        """Offer windows as long as the decoder accepts more than half of each; yield None after each success. After a
-        window of which it decoded little, wait for some runs before the next offer.
+        """Pass windows to the decoder as long as it accepts more than half of each; yield None after each window of
+        which it decoded anything. `valid_bytes` advances by the decoded bytes. After a window of which it decoded less,
+        the next calls yield nothing, for more and more runs each time that happens again.
         """
         if self._runs_before_offer > 0:
             self._runs_before_offer -= 1

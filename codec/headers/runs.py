@@ -99,7 +99,10 @@ class BatchRun:
 
     @property
     def first_timestamps(self) -> Int64s:
-        """Timestamp of the first record of each batch in ms since 1970, as `BatchHeader.first_timestamp`."""
+        """Timestamp of the first record of each batch in ms since 1970, as `BatchHeader.first_timestamp`. It is the
+        batch's largest timestamp if the header does not tell: with LogAppendTime, a delete horizon or a negative base
+        timestamp.
+        """
         base = self["base_timestamp"]
         is_told = (self["attributes"] & (TIMESTAMP_TYPE_FLAG | DELETE_HORIZON_FLAG) == 0) & (base >= 0)
         import numpy as np
@@ -136,9 +139,9 @@ class BatchRun:
             yield self.batch(number)
 
     def transaction_numbers(self, first: int = 0) -> list[int]:
-        """Return the numbers, from `first` on, of the batches that may change the state of a transaction: control
-        batches, and transactional data batches. Of data batches of one producer with no other such batch between them
-        only the first is listed.
+        """Return the numbers of the batches from `first` that may change the state of a transaction, in ascending
+        order: all control batches, and transactional data batches. Of consecutive transactional data batches of one
+        producer only the first is listed.
         """
         import numpy as np
 
@@ -166,7 +169,9 @@ class BatchRun:
         return batch_header_of(*self.column(number)[: HeaderColumn.POSITION])
 
     def batch(self, number: int) -> RecordBatch:
-        """Return batch `number` as a `RecordBatch`, as `Scanner` does."""
+        """Return batch `number` as a `RecordBatch`, equal to the one that `Scanner` yields; its position is that in the
+        file, and its data a view of the window.
+        """
         column = self.column(number)
         start = column[HeaderColumn.POSITION]
         size = column[HeaderColumn.BATCH_LENGTH] + LOG_OVERHEAD.size

@@ -72,7 +72,9 @@ class HeaderRun(BatchRun):
 
     @classmethod
     def of(cls, run: BatchRun) -> HeaderRun:
-        """Return the headers of a run, with positions in the file."""
+        """Return a copy of a run's headers, with positions in the file instead of the window. A `HeaderRun` is returned
+        unchanged.
+        """
         if isinstance(run, HeaderRun):
             return run
         table = run.table.copy()
@@ -123,7 +125,7 @@ class HeaderRun(BatchRun):
         return first + int(numbers[-1]) if len(numbers) else None
 
     def header(self, number: int) -> AnyHeader:
-        """Return the header of batch `number`: a `LegacyHeader` below magic 2."""
+        """Return the header of batch `number`: a `BatchHeader` for magic 2, a `LegacyHeader` for 0 and 1."""
         if self["magic"][number] == BATCH_MAGIC:
             return self.v2_header(number)
         fields = dict(zip(names(HeaderColumn), self.table[:, number].tolist(), strict=True))
@@ -153,8 +155,8 @@ class HeaderTable:
         self.size = size
 
     def runs(self, source: Source, end: int) -> Iterator[HeaderRun]:
-        """Yield runs of the batches that end at or before position `end`, in order. Headers that are not cached are
-        read from `source`, and cached if the budget allows.
+        """Yield runs of the batches that end at or before byte `end`, in order, up to the first batch that is not
+        sound. Headers that are not cached are read from `source`, and cached if the memory budget allows.
         """
         number = 0
         position = 0
@@ -178,8 +180,8 @@ class HeaderTable:
         self._is_complete = self._cached_end == position
 
     def noting(self, found: Iterable[BatchRun | RecordBatch]) -> Iterator[BatchRun | RecordBatch]:
-        """Pass on what another scan yields, and cache the headers of its runs. That scan must check checksums and begin
-        at the start of the file.
+        """Yield everything that another scan yields, unchanged, and cache the headers of its runs. That scan must check
+        checksums and begin at the start of the file. Single batches are not cached.
         """
         for batches in found:
             if isinstance(batches, BatchRun):
@@ -218,8 +220,9 @@ class HeaderTable:
 def _next_pieces(
     source: Source, filling: ReadsInto | None, position: int, end: int, scratch: Table, memory: memoryview
 ) -> list[Table]:
-    """Return the sound batches from `position` on, from one window that ends at or before `end`; an empty list if the
-    first batch is not sound.
+    """Return tables of the sound batches from `position`, from one window that ends at or before `end`; an empty list
+    if the first batch is not sound. If `filling` (the source, if it can fill memory) is not None, the window is read
+    into `memory`, and a new one is read only if that finds no whole batch. `scratch` is overwritten.
     """
     if filling is not None:
         target = memory[: min(len(memory), end - position)]
@@ -230,7 +233,10 @@ def _next_pieces(
 
 
 def _pieces(window: memoryview, position: int, scratch: Table) -> list[Table]:
-    """Return the sound batches from the start of `window`, which is at `position` of the file."""
+    """Return tables of the sound batches from the start of `window`, which is at `position` of the file; empty if there
+    are none. A table has batches of magic 2 only, or older entries only; positions are those in the file. `scratch` is
+    overwritten.
+    """
     tables: list[Table] = []
     address = np.frombuffer(window, np.uint8).ctypes.data
     start = 0
@@ -243,7 +249,9 @@ def _pieces(window: memoryview, position: int, scratch: Table) -> list[Table]:
 
 
 def _window(source: Source, position: int, end: int) -> memoryview:
-    """Return bytes from `position` on: at least one whole batch, if it fits before `end`."""
+    """Return the bytes from `position`: a window, or one whole batch if that is larger and ends at or before `end`.
+    Never more than the bytes before `end`.
+    """
     left = end - position
     window = memoryview(source.read(position, min(_WINDOW, left)))
     if len(window) > MAGIC_POSITION:
@@ -254,8 +262,9 @@ def _window(source: Source, position: int, end: int) -> memoryview:
 
 
 def _piece(window: memoryview, start: int, address: int, scratch: Table) -> Table | None:
-    """Return the sound batches from byte `start` of the window: only v2 batches, or only older messages. None if the
-    first is not sound.
+    """Return the headers of sound batches from byte `start` of the window, with positions relative to `start`: only v2
+    batches, or only older messages. None if the first is not sound. `address` is that of the window; `scratch` is
+    overwritten.
     """
     left = len(window) - start
     if left <= MAGIC_POSITION or entry_size(window, start) > left:

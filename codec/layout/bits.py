@@ -60,8 +60,9 @@ class Bits(Adapter):  # type: ignore[misc]
         return Container(values, **{UNNAMED: unnamed}) if unnamed else values
 
     def number(self, values: Mapping[str, Any] | int) -> int:
-        """Return the number for named bits; omitted names are zero. Raises `ValueError` for a value that does not fit
-        or an unknown name.
+        """Return the number for named bits; omitted names are zero, and `UNNAMED` has the value of the bits without a
+        name. A number is returned unchanged. A signed field may give a negative number. Raises `ValueError` for a value
+        that does not fit or an unknown name.
         """
         if isinstance(values, int):
             return values

@@ -197,7 +197,9 @@ class VarintArray(Construct):  # type: ignore[misc]
         self.smallest = smallest
 
     def count(self, stream: BinaryIO, context: Container, path: str) -> int:
-        """Read the number of elements. Raises `LayoutError` if it is impossible or above the bound."""
+        """Read the number of elements. Raises `LayoutError` (code COUNT_INVALID) if it is negative or the bytes left
+        cannot hold that many, and (code COUNT_LIMIT) if it is above the context parameter `max_count`.
+        """
         start = stream.tell()
         count: int = Varint._parse(stream, context, path)
         if not 0 <= count <= bytes_left(stream) // self.smallest:

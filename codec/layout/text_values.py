@@ -86,8 +86,8 @@ class Word(TextLeaf):
 
 
 def uuid_bytes(text: str) -> bytes:
-    """Decode a UUID in URL-safe base64, with or without padding, to 16 bytes. Raises `ValueError` for any other
-    text.
+    """Decode a UUID in URL-safe base64, with or without padding, to 16 bytes. Raises `ValueError` for any other text,
+    also for one with the characters of ordinary base64 (+ and /).
     """
     try:
         value = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -38,7 +38,10 @@ class Field(Struct, frozen=True):
         return version in self.versions
 
     def default(self, version: int) -> Any:
-        """Return the value that a reader uses if the field is absent."""
+        """Return the value that a reader uses if the field is absent: the schema's default, else an empty list for an
+        array, a dict of the fields' defaults for a struct, and the type's zero or empty value for others. Of a struct
+        only fields in `version` are included.
+        """
         if self.explicit_default is not NO_DEFAULT:
             return self.explicit_default
         if self.array:

@@ -69,7 +69,9 @@ class Output(BytesIO):
 
 
 def read_exactly(stream: BinaryIO, size: int, path: str) -> bytes:
-    """Read `size` bytes. Raises `LayoutError` if fewer are left."""
+    """Read `size` bytes. Raises `LayoutError` (code TRUNCATED), with `path` as the name of the field, if fewer are
+    left.
+    """
     start = stream.tell()
     data = stream.read(size)
     if len(data) < size:
@@ -246,8 +248,9 @@ class Array(_Sized):
         self.element = element
 
     def count(self, stream: BinaryIO, context: Container, path: str) -> int | None:
-        """Read the number of elements; None for null. Raises `LayoutError` if it is impossible or above the budget,
-        which it reduces.
+        """Read the number of elements; None for a null array. The number is subtracted from the budget of elements of
+        the whole message (`Input.elements_left`). Raises `LayoutError` if the bytes left cannot hold that many, it is
+        above the budget, or null is not allowed.
         """
         start = stream.tell()
         count = self._length(stream, context, path)

@@ -184,8 +184,9 @@ Fields = list[tuple[Field, Construct]]
 
 
 def _steps(fields: Fields) -> Iterator[tuple[Struct | None, tuple[str, ...], Fields]]:
-    """Group consecutive numbers into one `Struct`, so that most of a message is read at once; yield the groups and the
-    other fields in order.
+    """Yield groups of fields in order, as (struct, field names, fields with their types). Two or more consecutive
+    numbers are one group with a `struct.Struct` that reads all at once; every other field is a group of its own with
+    None.
     """
     for plain, group in groupby(fields, key=lambda pair: type(pair[1]) is Scalar):
         members = list(group)

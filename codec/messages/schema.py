@@ -33,7 +33,9 @@ def parse_schema(text: str) -> dict[str, Any]:
 
 
 def versions_of(text: str | None, otherwise: range = NO_VERSION) -> range:
-    """Return `3`, `1-3`, `2+` or `none` as a range; `otherwise` for None."""
+    """Convert a schema's text to a range of versions: `3`, `1-3`, `2+` (to the last possible version) or `none`
+    (empty); `otherwise` for None. Raises `ValueError` for other text.
+    """
     if text is None:
         return otherwise
     if text == "none":
@@ -50,7 +52,9 @@ def snake_case(name: str) -> str:
 
 
 def message_of(schema: Json, *, written_by: str = "") -> Message:
-    """Return the message that a schema describes. Raises `ValueError` for an unknown type or an impossible default."""
+    """Convert a schema (parsed JSON) to a `Message`. `written_by` is stored as it is. Raises `ValueError` for an
+    unknown type or an impossible default, `KeyError` if a required member is missing.
+    """
     common = {each["name"]: each["fields"] for each in schema.get("commonStructs", ())}
     return Message(
         schema["name"],
@@ -96,8 +100,9 @@ def _field(field: Json, common: Mapping[str, Any]) -> Field:
 
 
 def _default(kind: str, array: bool, given: Any) -> object:
-    """Return the default of a schema, given as text or as a value. The text "null" means null; JSON null means no
-    default.
+    """Convert the default in a schema, given as text or as a value, to a Python value of the type `kind`. The text
+    "null" means null (None); a missing default (JSON null) gives `NO_DEFAULT`. Raises `ValueError` for a default of an
+    array or a struct, or one that is not of the type.
     """
     if given is None:
         return NO_DEFAULT

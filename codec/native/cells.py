@@ -29,7 +29,9 @@ class Cells:
         self._memory = memoryview(memory).cast("B").cast("q")
 
     def part(self, start: int, end: int) -> Cells:
-        """Return the columns from number `start` to `end` (exclusive), in the same memory."""
+        """Return the columns from number `start` to `end` (exclusive) in the same memory, without a copy; no columns if
+        `end` is not after `start`. The bounds are not checked.
+        """
         part = object.__new__(Cells)
         part.rows, part._memory, part._stride = self.rows, self._memory, self._stride
         part._start = self._start + start

@@ -16,7 +16,9 @@ _NUMBERS_IN_A_LINE = 9
 
 
 def _byte_tables(polynomial: int, count: int) -> list[list[int]]:
-    """Return `count` tables of 256 entries: checksums of a byte followed by 0, 1, 2... zero bytes."""
+    """Return `count` tables of 256 entries: table n has the checksums of each byte followed by n zero bytes, with the
+    bit-reversed `polynomial`.
+    """
     first = []
     for byte in range(256):
         value = byte

@@ -1,6 +1,7 @@
 """Functions of compiled code as Python calls them, with numbers, addresses and numpy arrays of int64. Each releases the
-interpreter's lock while it works. Comments name the C file that describes the functions below. Arrays are checked here,
-because C does not check them. Memory behind an address must outlive the call and have the stated size.
+interpreter's lock while it works, and raises TypeError for an array of another type or with too few elements: C does
+not check them. Memory behind an address must outlive the call and have the stated size. Comments name the C file that
+describes the functions below.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ def _call(name: str, *arguments: int) -> int:
 
 
 def _numbers(array: Int64s, count: int | None = None) -> int:
-    """Return the address of a contiguous array of int64 with at least `count` elements. Raises TypeError for any other
-    array.
+    """Return the address of a contiguous one-dimensional array of int64 with at least `count` elements (None: any
+    number). Raises TypeError for any other array.
     """
     if array.ndim != 1 or array.dtype.char not in "lq" or not array.flags.c_contiguous:
         raise TypeError(f"not an array of int64 without gaps: {array.dtype}{array.shape}")
@@ -86,8 +87,9 @@ def _struct(rows: type[Rows], array: Int64s) -> int:
 
 
 def _cells(rows: type[Rows], table: AnyTable, columns: int = 0) -> tuple[int, int]:
-    """Return the address of a table and the number of cells between two rows. Raises TypeError unless it is a table of
-    `rows` with at least `columns` columns.
+    """Return the address of a table (`Cells` or a numpy array) and the number of cells from one row to the next. Raises
+    TypeError unless it is a table of int64 with the rows of `rows` and at least `columns` columns, whose cells are
+    adjacent within a row.
     """
     if isinstance(table, Cells):
         if table.rows is not rows or table.columns < columns:
@@ -120,7 +122,9 @@ _release_buffer.argtypes = [ctypes.POINTER(_Buffer)]
 
 
 def address_of(data: bytes | bytearray | memoryview) -> int:
-    """Return the address of the first byte of a buffer, which may be read-only. It is valid while the buffer lives."""
+    """Return the address of the first byte of a buffer, which may be read-only; 0 if it has none. The address is valid
+    while the buffer lives. Raises an error of Python if the object has no contiguous buffer.
+    """
     view = _Buffer()
     _get_buffer(data, view, 0)
     address = view.address or 0
@@ -191,8 +195,9 @@ def same_codec(headers: Table, start: int, most_records: int, most_bytes: int) -
 def fitting_batches(
     headers: Table, start: int, sizes: Int64s, at_least: int, most_rows: int, most_bytes: int
 ) -> tuple[int, int, int]:
-    """Return the number of batches from `start` on that together have at most `most_rows` records and, by `sizes`,
-    `most_bytes` bytes, but at least `at_least`. Also return the rows for which room is needed, and the bytes.
+    """Return how many batches from `start` fit: together at most `most_rows` records and, by `sizes` (record bytes of
+    each), `most_bytes` bytes, but at least `at_least` batches. Also return the number of rows for which room is needed,
+    and the bytes of these batches.
     """
     to, table = _Numbers(), _table(HeaderColumn, headers)
     if start + len(sizes) > table[2]:
@@ -229,10 +234,11 @@ def decode_records(
     first: int, size: int, most: int, most_bytes: int, headers: Table, number: int, low: int, high: int, largest: int,
     buffers: Int64s, filled: Int64s,
 ) -> tuple[int, int]:  # fmt: skip
-    """Append at most `most` records of batch `number` to the buffers, from `size` bytes at the address `first`; return
-    the number of records read and the bytes that they took. Offsets from `low` to `high` (exclusive) are appended.
-    Stops before a record with a fault or with more than `largest` headers, and before one that ends after `most_bytes`
-    bytes. The buffers (`ArrowBuffer`, `Filled`) must have room for everything that the bytes can hold.
+    """Append at most `most` records of batch `number` to the buffers, from `size` record bytes at the address `first`;
+    return the number of records read and the bytes that they took. Only offsets from `low` to `high` (exclusive) are
+    appended, but all count. Stops before a record with a fault or with more than `largest` headers, and before one that
+    ends after `most_bytes` bytes. The buffers (`ArrowBuffer`, with counters in `filled`) must have room for everything
+    that the bytes can hold.
     """
     to = _Numbers()
     done = _call(
@@ -246,10 +252,10 @@ def decode_batches(
     addresses: Int64s, sizes: Int64s, headers: Table, start: int, lows: Int64s, high: int, largest: int,
     buffers: Int64s, filled: Int64s, rows: Int64s,
 ) -> int:  # fmt: skip
-    """Append the records of batches from number `start` on; return the number of batches before one with a fault.
-    `addresses` and `sizes` are those of the record bytes. Offsets from `lows` (one for each batch) to `high`
-    (exclusive) are appended. `rows` receives the number of rows of each batch. Other arguments are those of
-    `decode_records`.
+    """Append the records of `len(addresses)` batches from number `start` of `headers`; return the number of batches
+    before one with a fault. `addresses` and `sizes` are those of the record bytes. Only offsets from `lows` (one for
+    each batch) to `high` (exclusive) are appended. `rows` receives the number of appended rows of each batch. A record
+    with more than `largest` headers is a fault. The buffers must have room for everything that the bytes can hold.
     """
     count, table = len(addresses), _table(HeaderColumn, headers)
     if start + count > table[2]:
@@ -267,10 +273,11 @@ def decode_window(
 ) -> tuple[int, int, int, int, int]:  # fmt: skip
     """Append the records of the batches in `size` bytes at an address, up to the first batch that is not sound and in
     order. Return the number of batches, their bytes, the offset after them, their record bytes, and a reason for
-    stopping: the record bytes of the next batch if it lacks room, `MEMORY_IS_FULL`, or 0. `largest` and `headers` are
-    those of `scan_batches`; `expected`, `highest`, `end` and `flags` those of `consecutive_batches`. No batch may have
-    more than `most_records` records, no record more than `most_headers` headers, and all record bytes together no more
-    than `most_bytes`. `capacity` bounds the counters in `filled`.
+    stopping: the record bytes of the next batch if it lacks room, `MEMORY_IS_FULL`, or 0. `largest` (most bytes of a
+    batch) and `headers` (receives their headers) are those of `scan_batches`; `expected`, `highest`, `end` and `flags`
+    those of `consecutive_batches`. No batch may have more than `most_records` records, no record more than
+    `most_headers` headers, and all record bytes together no more than `most_bytes`. `capacity` bounds the counters in
+    `filled`; `rows` receives the rows of each batch.
     """
     to, table = _Numbers(), _table(HeaderColumn, headers)
     count = _call(
@@ -288,10 +295,10 @@ def decompress_batches(
     codec: int, decompressor: Int64s, sources: Int64s, compressed: Int64s, largest: int, budget: int, addresses: Int64s,
     sizes: Int64s,
 ) -> int:  # fmt: skip
-    """Decompress batches one after another into the memory of `decompressor`, up to `budget` bytes; return their
-    number. `sources` and `compressed` are addresses and sizes of the compressed bytes; `addresses` and `sizes` receive
-    those of the contents. Stops before a batch of more than `largest` bytes, or one that is not in the plain form of
-    its codec.
+    """Decompress batches one after another into the memory of `decompressor` until they have `budget` bytes; return the
+    number of batches. `sources` and `compressed` are addresses and sizes of the compressed bytes; `addresses` and
+    `sizes` receive those of the contents. Stops before a batch of more than `largest` bytes, and before a stream that
+    is damaged or of an unusual form, which Python must decompress.
     """
     count = len(sources)
     return _call(
@@ -312,9 +319,10 @@ def locate_values(address: int, headers: Table, starts: Int64s, sizes: Int64s) -
 
 
 def measure_sets(addresses: Int64s, sizes: Int64s, headers: Table, most: int, sets: Table) -> None:
-    """Fill a table of `MessageSet` with the number of messages in each entry, and the number to add to their offsets.
-    `addresses` and `sizes` are those of a wrapper's decompressed set, or of the whole entry. The number is -1 if the
-    size is -1, or if the set has more than `most` messages, a wrong checksum, or anything but single messages.
+    """Fill `sets`, a table of `MessageSet`, with the number of messages in each entry, and the number to add to their
+    offsets. `addresses` and `sizes` are those of a wrapper's decompressed set, or of the whole entry. The number of
+    messages is -1 if the size is -1, or if the set has more than `most` messages, a wrong checksum, or anything but
+    single messages.
     """
     table = _table(MessageColumn, headers)
     _call(
@@ -328,8 +336,8 @@ def decode_sets(
     rows: Int64s,
 ) -> int:  # fmt: skip
     """Append the messages of entries to the buffers; return the number of entries before one with a fault. `addresses`,
-    `headers` and `sets` are those of `measure_sets`; no count may be -1. Offsets from `lows` (one for each entry) to
-    `high` (exclusive) are appended. `rows` receives the number of rows of each entry.
+    `headers` and `sets` are those of `measure_sets`; no count may be -1. Only offsets from `lows` (one for each entry)
+    to `high` (exclusive) are appended. `rows` receives the number of appended rows of each entry.
     """
     table = _table(MessageColumn, headers)
     return _call(
@@ -345,9 +353,10 @@ def decode_sets(
 def encode(
     rows: int, offsets: Int64s, timestamps: Int64s, buffers: Int64s, target: int, batch_bytes: int, batches: Table
 ) -> int:
-    """Write the records of `rows` rows to an address, each batch after free space for its header; return the number of
-    batches. A batch has at most `batch_bytes` bytes with its header, unless a single record is larger. `batches` is a
-    table of `Encoded` with a column for each row. The target must have room for every record and header.
+    """Write the records of `rows` rows to the address `target`, each batch after free space for its header; return the
+    number of batches. A batch has at most `batch_bytes` bytes with its header, unless a single record is larger.
+    `timestamps` are in ms. `batches`, a table of `Encoded` with a column for each row, receives a description of each
+    batch. The target must have room for every record and header.
     """
     table = _table(Encoded, batches)
     return _call(
@@ -369,9 +378,10 @@ def recover_batches(
     epoch_starts: Int64s,
 ) -> int:  # fmt: skip
     """Process batches from number `first` to `end` (exclusive) as `LogSegment.recover` does; return the number of the
-    first that was not processed, or `end`. `limits` are the segment's base offset, the bytes between index entries, and
-    the capacity of each index; `state` is `Recovered`. `entries` receives the index entries, a table of `IndexEntry`;
-    `epochs` and `epoch_starts` receive the leader epochs that begin.
+    first that was not processed because it is invalid, or `end`. `limits` are the segment's base offset, the bytes
+    between index entries, and the capacity of the offset and the time index; `state` (`Recovered`) is updated.
+    `entries` receives the index entries, a table of `IndexEntry`; `epochs` and `epoch_starts` receive the leader epochs
+    that begin and their first offsets.
     """
     table, count = _table(HeaderColumn, headers), end - first
     if end > table[2]:
@@ -383,9 +393,10 @@ def recover_batches(
 
 
 def batches_by_producer(headers: Table, first: int, end: int, slots: Int64s, producers: Table) -> tuple[int, int]:
-    """Return the number of the first control batch of a producer from `first` on, or `end`, and the number of producers
-    before it. `producers` receives a table of `Appended`. `slots` are all -1 before and after; their number must be a
-    power of two, and at least twice the number of batches.
+    """Return the number of the first control batch of a producer from `first`, or `end` (exclusive) if there is none,
+    and the number of producers before it. `producers` receives a column of `Appended` for each of them. `slots` is
+    working memory, all -1 before and after; its length must be a power of two, and at least twice the number of
+    batches.
     """
     to, table = _Numbers(), _table(HeaderColumn, headers)
     if end > table[2] or len(slots) & (len(slots) - 1) or len(slots) < 2 * (end - first):
@@ -416,8 +427,8 @@ def gaps_of_run(headers: AnyTable) -> list[int]:
 
 
 def summarize_run(headers: AnyTable) -> tuple[list[int], tuple[int, int] | None]:
-    """Return the number of batches by codec, and the smallest first and largest timestamp in ms since 1970; None for
-    the times if no batch has one.
+    """Return the number of batches by codec (index: the codec's number), and the smallest first and largest timestamp
+    in ms since 1970; None instead of the times if no batch has one.
     """
     codecs, times = (ctypes.c_int64 * (CODEC_MASK + 1))(), _Numbers()
     known = _call(
@@ -478,10 +489,11 @@ def kept_records(
     addresses: Int64s, sizes: Int64s, headers: Table, start: int, numbers: Int64s, horizons: Int64s, chosen: Table,
     target: int, written: Table,
 ) -> int:  # fmt: skip
-    """Write the chosen records of some batches, at least one of each, to the address `target`; return the number of
-    batches processed. `numbers` are those of the batches among `addresses`; `horizons` are their delete horizons,
-    negative for none; `written` is a table of `KeptBatch`. Free space for a header comes before the records of each
-    batch.
+    """Write the chosen records of some batches, at least one of each, to the address `target`, each batch after free
+    space for its header; return the number of batches processed. `addresses` and `sizes` are those of the record bytes
+    of the batches from `start`. `numbers` are indexes into these; `horizons` are the delete horizons (ms, negative for
+    none) of the same batches. `chosen` is a table of `RetainedBatch`; `written`, a table of `KeptBatch`, receives a
+    description of each batch.
     """
     count, (first, lengths, _, *table) = len(numbers), _opened(addresses, sizes, headers, start)
     return _call(
@@ -501,9 +513,9 @@ def gather(addresses: Int64s, sizes: Int64s, target: int) -> None:
 def write_lines(
     rows: int, buffers: Int64s, appended: Bytes, epochs: Int64s, prefix: Bytes, encoded: bool, target: int
 ) -> int:
-    """Write a line of JSON for each row to an address; return the number of bytes, or -1 if a header's name is not
-    UTF-8. `appended` (1 for LogAppendTime) and `epochs` have an entry for each row; `prefix` is the text before the
-    offset. Keys and values are base64 if `encoded`. The target must have room for six times the data.
+    """Write a line of JSON for each row to an address; return the number of bytes, or -1 if a header's key is not
+    UTF-8. `appended` (1 for LogAppendTime) and `epochs` (leader epochs) have an entry for each row; `prefix` is the
+    text before the offset. Keys and values are base64 if `encoded`. The target must have room for six times the data.
     """
     if len(appended) < rows or not appended.flags.c_contiguous or not prefix.flags.c_contiguous:
         raise TypeError("not an array of bytes without gaps for each row")

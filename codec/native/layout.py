@@ -63,7 +63,7 @@ _READERS = {"b": "big8", "h": "big16", "i": "big32", "I": "big32u", "q": "big64"
 
 
 def constants() -> dict[str, int]:
-    """Return the constants that compiled code takes from the declarations, by their names in C; without
+    """Return the constants that compiled code takes from the declarations, by their names in C; without those of
     `stream_constants`.
     """
     named: dict[str, int] = {}
@@ -91,7 +91,7 @@ def constants() -> dict[str, int]:
 
 
 def stream_constants() -> dict[str, int]:
-    """Return the constants about compressed streams, by their names in C. Imports the packages of all codecs."""
+    """Return the constants about compressed streams, by their names in C. Imports the packages of all compressions."""
     from kafkalog.codec.compression import gzip, lz4, snappy, zstd
 
     return {

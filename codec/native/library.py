@@ -27,7 +27,9 @@ def is_there() -> bool:
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL:
-    """Return the library. Raises `StorageError` if it cannot be loaded, or was built from other declarations."""
+    """Load the library of compiled code; later calls return the same one. Raises `StorageError` if it cannot be loaded,
+    or was built from other declarations.
+    """
     from kafkalog.codec.native.layout import constants
 
     try:

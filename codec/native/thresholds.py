@@ -43,8 +43,8 @@ def kernel_is_worth_it(work_bytes: int) -> bool:
 
 @contextmanager
 def together(work_bytes: int) -> Iterator[None]:
-    """Return a context in which decisions count at least `work_bytes` bytes of log: many small partitions are worth it
-    too.
+    """Context manager in which decisions of this thread (context) count at least `work_bytes` bytes of log: compiled
+    code is worth loading for many small partitions too.
     """
     token = _together.set(work_bytes)
     try:

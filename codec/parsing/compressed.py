@@ -29,7 +29,10 @@ _HEADER_BYTES = len(STREAM_MAGIC) + SNAPPY_VERSIONS.sizeof()
 
 
 def read_compressed(reader: Reader, codec: int, magic: int, name: str) -> tuple[bytes, memoryview]:
-    """Read all bytes left as one compressed field; return them and the decompressed bytes. Raises `LayoutError`."""
+    """Read all bytes left as one compressed field `name`; return the compressed and the decompressed bytes. Raises
+    `LayoutError` if they cannot be decompressed or exceed the reader's limits; a tolerant reader has recorded the
+    problem then.
+    """
     start = reader.window.tell()
     compressed = bytes(reader.window.between(start, reader.window.end))
     with reader.inside(name, doc=f"{codec_label(codec)} stream") as inner, inner.bounded(inner.window.end) as frames:
@@ -43,7 +46,9 @@ def read_compressed(reader: Reader, codec: int, magic: int, name: str) -> tuple[
 
 
 def compressed_again(codec: int, magic: int, plain: bytes, kept: bytes | None) -> bytes:
-    """Return `plain` compressed: `kept` if it decompresses to exactly that, otherwise compressed again."""
+    """Return `plain` compressed: `kept` if it decompresses to exactly that (None: nothing to keep), otherwise
+    compressed with the default level.
+    """
     if kept is not None:
         try:
             if decompress(codec, kept, magic=magic) == plain:
@@ -105,7 +110,10 @@ def _read_lz4(reader: Reader, magic: int) -> None:
 
 
 def _compare_header(reader: Reader, start: int, magic: int) -> None:
-    """Read and compare the checksum of a frame's header. In magic 0 any value is accepted, as in Kafka."""
+    """Read the header checksum of an LZ4 frame that begins at `start`, and compare it with the bytes before. A wrong
+    one is a problem (strict readers raise `LayoutError`), but in magic 0 any value is accepted, as in Kafka, and only
+    remarked.
+    """
     from kafkalog.codec.compression.lz4 import header_checksum
 
     end = reader.window.tell()

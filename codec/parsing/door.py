@@ -1,4 +1,4 @@
-"""Convert bytes to values and back by the whole declarations: the public `kafkalog.codec.parse` and `build`. A value is
+"""Parse bytes to values and build them again: the public `kafkalog.codec.parse` and `build`. A value is
 a Construct container of the fields, under the names of docs/format. If it is changed and built again, lengths, counts
 and checksums are computed. Base offset, last offset delta and largest timestamp keep their values, because compaction
 and LogAppendTime require it (`with_timestamps` changes the largest timestamp too).
@@ -62,7 +62,8 @@ def parse(
     """Parse one structure that fills all of `data`; return a container of fields, or a list of such containers. `what`
     is a name in `LAYOUTS`: an `entry` is one batch or message of any magic, a `log` is a list of entries. Raises
     `FormatError` if the bytes are anything else or exceed `limits`; it has the position (from the start of `data`), the
-    path of the field, and `source`, which is a file name for the message only.
+    path of the field, and `source`, which is a file name for the message only. Raises `UsageError` for an unknown
+    `what`.
     """
     tree = layout_of(what)
     view = bytes(data)
@@ -86,7 +87,7 @@ def build(value: Any, what: str = "entry") -> bytes:
     """Build the bytes of one structure from `value`, in the form that `parse` returns. `what` is a name in `LAYOUTS`.
     Lengths, counts and checksums are computed. Contents are compressed again only if the `compressed` bytes (for a
     wrapper message, its `value`) do not hold exactly them. Raises `FormatError` with the name of a field whose value
-    does not fit.
+    does not fit, and `UsageError` for an unknown `what`.
     """
     try:
         return bytes(layout_of(what).build(value))
@@ -98,10 +99,10 @@ def build(value: Any, what: str = "entry") -> bytes:
 
 
 def with_timestamps(entry: Mapping[str, Any], change: Callable[[int], int]) -> Container:
-    """Return a copy of `entry` in which `change` has been applied to the timestamp of every record (ms, as a consumer
-    gets it). Base timestamp, deltas and largest timestamp of a batch are adapted, but a delete horizon is kept; a
-    wrapper message gets the largest timestamp of its messages. With LogAppendTime `change` is applied to the entry's
-    one timestamp. Raises `UsageError` for magic 0, which has no timestamps.
+    """Return a copy of `entry` (a container as `parse` returns it) in which `change` has been applied to the timestamp
+    of every record (ms, as a consumer gets it). Base timestamp, deltas and largest timestamp of a batch are adapted,
+    but a delete horizon is kept; a wrapper message gets the largest timestamp of its messages. With LogAppendTime
+    `change` is applied to the entry's one timestamp. Raises `UsageError` for magic 0, which has no timestamps.
     """
     changed: Container = deepcopy(Container(entry))
     if changed.magic == 0:

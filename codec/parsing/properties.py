@@ -22,8 +22,8 @@ def _continues(line: str) -> bool:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Yield lines without comments and empty lines. A line that ends in an odd number of backslashes continues in the
-    next.
+    """Yield the logical lines of a properties file, without comments and empty lines. A line that ends in an odd number
+    of backslashes continues in the next one, whose leading blanks are dropped.
     """
     held: list[str] = []
     for natural in _LINE_END.split(text):
@@ -75,8 +75,8 @@ def decode_properties(data: bytes) -> dict[str, str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Return names and values of decoded text, in file order. The last value of a repeated name counts. Raises
-    `FormatError` for a broken escape.
+    """Return the values by name from the text of a properties file, in file order. The last value of a repeated name
+    counts. Raises `FormatError` for a broken escape.
     """
     properties: dict[str, str] = {}
     for line in _logical_lines(text):
@@ -111,7 +111,9 @@ def encode_properties(properties: Mapping[str, str], comments: Sequence[str] = (
 
 
 def property_line(name: str, value: str) -> str:
-    """Return a property as a line for people, with escapes only for characters that a reader would misunderstand."""
+    """Return `name=value` as a line for people, with escapes only for characters of the value that a reader would
+    misunderstand. The name is not escaped.
+    """
     kept = {"=", ":", "#", "!"}
     parts = [
         each if each in kept or (each == " " and number) else _escape(each, every_space=True)

@@ -25,7 +25,9 @@ class PublishedMessage(Traced):
         self.layout = layout
 
     def read(self, reader: Reader) -> Container:
-        """Read the fields in the order of the bytes, then the tagged fields."""
+        """Read the fields in the order of the bytes, then (in a flexible version) the tagged fields; return them by
+        name. Raises `LayoutError` at a fault.
+        """
         fields = Container({field.name: _value(reader, field, kind) for field, kind in self.layout.ordinary})
         if self.layout.flexible:
             with reader.inside("tagged_fields") as inner:

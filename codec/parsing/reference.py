@@ -16,7 +16,9 @@ Bytes = bytes | memoryview
 
 
 def parse(layout: Construct, data: Bytes, position: int = 0, *, source: str | None = None) -> Container:
-    """Parse one structure at `position`. Errors of Construct become a `FormatError` with file, position and field."""
+    """Parse one structure at `position` of `data`; bytes after it are ignored. Raises `FormatError` with position,
+    field and `source` (a file name for the message) if it cannot be parsed.
+    """
     try:
         return layout.parse(bytes(data[position:]))
     except LayoutError as error:
@@ -30,7 +32,9 @@ def parse(layout: Construct, data: Bytes, position: int = 0, *, source: str | No
 
 
 def build(layout: Construct, values: Mapping[str, Any]) -> bytes:
-    """Build one structure. Raises `FormatError` if a value does not fit."""
+    """Build the bytes of one structure from the values of its fields. Raises `FormatError` with the field if a value
+    does not fit.
+    """
     try:
         built: bytes = layout.build(values)
     except ConstructError as error:

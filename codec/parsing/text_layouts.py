@@ -47,7 +47,9 @@ class _TextFile(Traced):
     """A text file that is read at once, within the limit on checkpoints."""
 
     def read(self, reader: Reader) -> Any:
-        """Read the values. Raises `LayoutError` if the file is larger than the limit or a value is not of its type."""
+        """Read the rest of the window as the values of the file. Raises `LayoutError` if the file is larger than the
+        limit or a value is not of its type.
+        """
         start = reader.window.tell()
         if reader.left > reader.limits.checkpoint_bytes:
             raise LayoutError(COUNT_LIMIT, start, f"a text file of {reader.left} bytes is too large", reader.path)
@@ -61,7 +63,9 @@ class _TextFile(Traced):
 
 
 def _lines(data: bytes, base: int) -> list[_Line]:
-    """Split into lines as Java's readers do; nothing follows the last line end."""
+    """Return the lines of a file as positions of start, end of the text, and end of the line, with `base` added. Line
+    ends are those of Java's readers; a line end at the end of the file begins no further line.
+    """
     lines = []
     position = 0
     while position < len(data):
@@ -74,7 +78,9 @@ def _lines(data: bytes, base: int) -> list[_Line]:
 
 
 def _value(reader: Reader, name: str, leaf: Construct, doc: str, start: int, end: int) -> Any:
-    """Read the value between two positions. A tolerant reader records a fault, continues after it, and returns None."""
+    """Read the value `name` between two positions. Raises `LayoutError` for a fault; a tolerant reader records it,
+    continues at `end`, and returns None.
+    """
     reader.window.seek(start)
     values = []
     with reader.bounded(end) as inside:
@@ -336,7 +342,7 @@ def _plain(value: Any) -> Any:
 
 
 def _mismatch(leaf: Any, value: Any) -> str | None:
-    """Return why a JSON value is not of a declared type; None if it is."""
+    """Return the reason why a JSON value is not of a declared type; None if it is of that type."""
     if isinstance(leaf, VoterIds):
         if not isinstance(value, list):
             return "it is not a list"

@@ -162,7 +162,9 @@ class Reader:
         return Container({name: self.field(name, leaf, doc) for name, doc, leaf in _fields_of(tree)})
 
     def field(self, name: str, leaf: Construct, doc: str = "") -> Any:
-        """Read one field; return its value."""
+        """Read one field, structure or array; return its value, a container for a structure. Raises `LayoutError` if it
+        cannot be read. A tolerant reader adds a span `name` with the description `doc`.
+        """
         if isinstance(leaf, Traced | Struct):
             with self.inside(name, doc=doc) as inner:
                 return inner.value_of(leaf)
@@ -186,7 +188,10 @@ class Reader:
         return self.span.value
 
     def leaf(self, name: str, leaf: Construct, doc: str = "", kind: str | None = None) -> FieldSpan:
-        """Read a field without fields of its own; return its span. Raises `LayoutError` if it cannot be read."""
+        """Read a field without fields of its own; return its span, which has the value. `kind` is the type in words
+        (None: from the declaration). Raises `LayoutError` if it cannot be read; a tolerant reader's span then has the
+        problem.
+        """
         start = self.window.tell()
         span = self._added(FieldSpan(name, start, start, _type_name(leaf) if kind is None else kind, None, doc))
         try:
@@ -209,8 +214,8 @@ class Reader:
         return self._ended(span, self.window.tell())
 
     def blame(self, name: str, position: int, code: str, message: str) -> None:
-        """Report a problem of a field that was read before: a strict reader raises `LayoutError`, a tolerant one
-        records it.
+        """Report a problem of field `name`, which was read before: a strict reader raises `LayoutError`. A tolerant one
+        records it on the field's span, unless that already has a problem or there is no span.
         """
         if self.spans is None:
             raise LayoutError(code, position, message, self._path_of(name))
@@ -226,8 +231,9 @@ class Reader:
 
     @contextmanager
     def inside(self, name: str, *, unpacked: memoryview | None = None, doc: str = "") -> Iterator[Reader]:
-        """Return a context with a reader for the fields of one structure. `unpacked` are its decompressed bytes, if it
-        has any; after a fault in them a tolerant reader continues behind the structure.
+        """Context manager with a reader for the fields of one structure, whose span begins here and ends with the
+        context. `unpacked` are the structure's decompressed bytes, if it has any: the reader then reads them, and after
+        a fault in them a tolerant reader continues behind the structure.
         """
         start = self.window.tell()
         span = self._added(FieldSpan(name, start, start, doc=doc, is_unpacked=unpacked is not None))
@@ -244,8 +250,9 @@ class Reader:
 
     @contextmanager
     def bounded(self, end: int) -> Iterator[Reader]:
-        """Return a context with a reader for fields of the same span that must end at position `end`. After a fault a
-        tolerant reader continues there.
+        """Context manager with a reader for more fields of the same span, which must end at byte `end`; afterwards this
+        reader is at `end`. Bytes left over are a problem. A strict reader raises `LayoutError`; a tolerant one records
+        the rest after a fault as unread and continues at `end`.
         """
         inner = Reader(self.window.until(end), self.span, self.path, limits=self.limits, spans=self.spans)
         try:
@@ -287,7 +294,9 @@ class Reader:
         return f"{self.path}{'' if name.startswith('[') or not self.path else '.'}{name}"
 
     def _stopped(self, span: FieldSpan, leaf: Construct, code: str, message: str) -> LayoutError:
-        """Return the error for a field that cannot be read; extend its span over the bytes that were examined."""
+        """Return (not raise) the error for a field that cannot be read. Records the problem on its span, and extends
+        span and window position over the bytes that were examined.
+        """
         size = leaf.sizeof() if _is_fixed(leaf) else max(self.window.tell() - span.position, 1)
         self.window.seek(min(span.position + size, self.window.end))
         self._ended(span, self.window.tell())
@@ -368,9 +377,10 @@ def read_spans(
     limits: Limits = DEFAULT_LIMITS,
     most: int = MOST_SPANS,
 ) -> FieldSpan:
-    """Read the spans of one structure at the start of `data`, at most `most` of them, whatever is wrong with it.
-    `position` is the position of the first byte in its file. Problems are recorded on their spans. If a fault leaves no
-    known end, the bytes after it are one span named `UNREAD`.
+    """Read the spans of one structure at the start of `data`; return the span of the whole, with the fields below it.
+    Never raises for bad data: problems are recorded on their spans. `position` is the position of the first byte in its
+    file, `name` the name of the whole. If a fault leaves no known end, the bytes after it are one span named `UNREAD`.
+    After `most` spans reading ends, with a note.
     """
     view = memoryview(data)
     root = FieldSpan(name, position, position)

@@ -79,7 +79,9 @@ class Whole(Traced):
         self.constants = constants
 
     def read(self, reader: Reader) -> Container:
-        """Read header and body as one container."""
+        """Read header and body as one container of fields. A wrong constant or checksum is a problem: a strict reader
+        raises `LayoutError`, a tolerant one records it and continues after the structure.
+        """
         start = reader.window.tell()
         header = reader.fields(self.header)
         for name, wanted in self.constants.items():
@@ -143,7 +145,9 @@ class ByMagic(Traced):
         self.cases = cases
 
     def read(self, reader: Reader) -> Any:
-        """Read the entry. One of an unknown magic is read as the newest, and its magic is reported."""
+        """Read the entry. One of an unknown magic is read as the newest, which reports its magic. Raises `LayoutError`
+        if the bytes left do not reach to the magic.
+        """
         start = reader.window.tell()
         if reader.left <= MAGIC_POSITION:
             left = reader.left
@@ -171,7 +175,9 @@ class Sequence(Traced):
         self.is_of_one_batch = is_of_one_batch
 
     def read(self, reader: Reader) -> ListContainer:
-        """Read the elements as a list."""
+        """Read elements up to the end as a list, empty if no bytes are left. Raises `LayoutError` for an incomplete
+        element, or for more elements of one batch than the reader's limit.
+        """
         elements = ListContainer()
         while reader.left:
             if self.is_of_one_batch and len(elements) == reader.limits.records_per_batch:
@@ -223,8 +229,8 @@ class Rest:
 
 
 def checked_count(reader: Reader, header: Container, name: str, place: Place) -> int:
-    """Return a count in the header. Raises `LayoutError`, and reports a fault of the field, if it is negative or above
-    the limit.
+    """Return the count in header field `name`; `place` returns the position of a field. Raises `LayoutError`, and
+    reports a fault of the field, if it is negative or above the reader's `records_per_batch`.
     """
     count: int = header[name]
     if not 0 <= count <= reader.limits.records_per_batch:
@@ -280,7 +286,9 @@ class BatchBody:
     """The records of a batch, plain or as one compressed stream, whose bytes are kept as `compressed`."""
 
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
-        """Read `compressed` (None if not compressed) and `records`."""
+        """Read the records; return a dict of `compressed` (bytes, None if not compressed) and `records`. Raises
+        `LayoutError` for an invalid count, a record that cannot be read, or bytes that cannot be decompressed.
+        """
         count, codec = checked_count(reader, header, "records_count", place), header.attributes.codec
         records = ListContainer()
         if codec == Codec.NONE or (count == 0 and not reader.left):
@@ -294,8 +302,9 @@ class BatchBody:
         return {"compressed": compressed, "records": records}
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """Return the bytes of the records, and their count. They are compressed again only if `compressed` does not
-        hold them.
+        """Return the bytes of the records, compressed as `attributes` says, and a dict with their number as
+        `records_count`. The bytes in `compressed` are kept if they hold exactly these records; otherwise the records
+        are compressed again.
         """
         records = values["records"]
         plain = b"".join(RECORD.build(record) for record in records)
@@ -316,7 +325,9 @@ class MessageBody:
         self.inner = inner
 
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
-        """Read `key`, `value`, and `messages` (None in a message that is not a wrapper)."""
+        """Read `key`, `value`, and `messages` (None in a message that is not a wrapper) as a dict. Raises `LayoutError`
+        for a value that cannot be read or decompressed, and for a wrapper inside a wrapper.
+        """
         codec = header.attributes.codec
         if codec == Codec.NONE:
             return {**reader.fields(legacy_message.MESSAGE_CONTENT), "messages": None}
@@ -348,7 +359,7 @@ class MessageBody:
 
     def write(self, values: Values) -> tuple[bytes, Values]:
         """Return the bytes of key and value, and no computed values (always `{}`). The messages of a wrapper are
-        compressed only if they differ from what its value already holds.
+        compressed again only if they differ from those in its `value`.
         """
         codec, value = codec_of(values["attributes"], self.bits), values.get("value")
         messages = values.get("messages")

@@ -15,8 +15,8 @@ _MARKERS = frozenset({ControlType.ABORT, ControlType.COMMIT})
 
 
 def parse_control_key(key: bytes | None) -> ControlRecordType:
-    """Parse version and type in a control record's key; more bytes are ignored. Raises `FormatError` if the key is too
-    short or the version negative.
+    """Parse version and type in a control record's key; more bytes are ignored, and unknown types are accepted. Raises
+    `FormatError` if the key is None or too short, or the version negative.
     """
     if key is None or len(key) < CONTROL_KEY.size:
         raise FormatError("a control record's key is too short", field="key", code="control_record_invalid")
@@ -27,8 +27,8 @@ def parse_control_key(key: bytes | None) -> ControlRecordType:
 
 
 def parse_end_transaction_marker(kind: ControlRecordType, value: bytes | None) -> EndTransactionMarker:
-    """Parse the value of a COMMIT or ABORT record; more bytes are ignored. Raises `FormatError` if the value is too
-    short or its version negative.
+    """Parse the coordinator epoch in the value of a COMMIT or ABORT record; more bytes are ignored. Raises
+    `FormatError` if the value is None or too short, or its version negative.
     """
     if value is None or len(value) < END_MARKER.size:
         raise FormatError("a transaction marker's value is too short", field="value", code="control_record_invalid")

@@ -20,8 +20,9 @@ def crc32c(data: Buffer, value: int = 0) -> int:
 
 
 def _load() -> Function:
-    """Return the library's function. If possible, only its extension module is loaded: the package around it takes 10
-    ms more, because it reads the versions of installed packages and loads a command-line parser.
+    """Import and return the function `crc32c`, and store it in `_function`. If possible, only its extension module is
+    loaded: the package around it takes 10 ms more, because it reads the versions of installed packages and loads a
+    command-line parser. Raises `ImportError` if the package is not installed.
     """
     global _function
     package = find_spec("crc32c")

@@ -45,7 +45,9 @@ def _read_unsigned(data: Bytes, position: int, end: int, max_bytes: int) -> tupl
 
 
 def read_varint(data: Bytes, position: int, end: int, _max_count: int = 0) -> tuple[int, int]:
-    """Read a zig-zag integer of 32 bits; return it and the position after it."""
+    """Read a zig-zag integer of 32 bits; return it and the position after it. Raises `_Fault` if it does not end before
+    `end` or within 5 bytes.
+    """
     if position < end and data[position] < 0x80:
         byte = data[position]
         return (byte >> 1) ^ -(byte & 1), position + 1
@@ -172,7 +174,9 @@ class PlainExecution:
         return LegacyHeader(*MESSAGE_V1.struct.unpack_from(buffer, position))
 
     def records(self, payload: Bytes, count: int, limits: Limits) -> tuple[list[RawRecord], RecordFault | None]:
-        """Decode `count` records. Return those before the first fault, and the fault (None if all are sound)."""
+        """Decode `count` records that fill all of `payload`. Return the records before the first fault, and the fault
+        (None if all are sound). Bytes after the last record are a fault.
+        """
         data = bytes(payload)
         size = len(data)
         records: list[RawRecord] = []
@@ -189,7 +193,9 @@ class PlainExecution:
         return records, None
 
     def message_content(self, data: Bytes, position: int) -> MessageContent | RecordFault:
-        """Decode key and value from `position` of the entry `data`, or return the fault."""
+        """Decode key and value (None for null) from `position` of the entry `data`; return both, or the fault if they
+        cannot be read. More bytes are ignored.
+        """
         end = len(data)
         try:
             key, position = _read_key(data, position, end, 0)
@@ -216,7 +222,7 @@ def _record(data: Bytes, position: int, size: int, max_count: int) -> tuple[RawR
 
 
 def _ordinary(data: bytes, position: int, size: int, count: int, found: list[RawRecord]) -> int:  # noqa: C901 - see there
-    """Append sound records without headers and with numbers of one or two bytes to `found`, until it has `count`
+    """Append sound records without headers, whose varints have one or two bytes, to `found`, until it has `count`
     records or another kind of record comes. Return the position after them. `read_varint` is written out five times
     here, because calls take longer than its work: most records are read in half the time.
     """
@@ -278,8 +284,8 @@ def _ordinary(data: bytes, position: int, size: int, count: int, found: list[Raw
 
 
 def record_at(data: memoryview, position: int, limits: Limits) -> tuple[RawRecord, int] | RecordFault:
-    """Decode the record at `position` of decompressed bytes; return it and the position after it, or its fault. Key and
-    value are views of `data`.
+    """Decode the record at `position` of the record bytes `data`; return it and the position after it, or the fault
+    alone if it cannot be read. Key and value are views of `data`.
     """
     try:
         record, behind = _record(data, position, len(data), limits.headers_per_record)

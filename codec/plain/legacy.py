@@ -55,7 +55,10 @@ def _message(execution: Execution, data: Bytes) -> LegacyHeader:
 def _inner_set(
     header: LegacyHeader, data: Bytes, limits: Limits, execution: Execution
 ) -> list[tuple[LegacyHeader, Bytes]]:
-    """Return header and bytes of every message in a wrapper. Raises `_InvalidMessageError`."""
+    """Return header and bytes of every inner message of a wrapper, at least one, in order. An incomplete last message
+    is dropped. Raises `_InvalidMessageError` if the value is null or cannot be decompressed, holds no or too many
+    messages, or an inner message is too short.
+    """
     if header.magic not in _HEADER_SIZE:  # an index that is wrong leads a broker to bytes that begin no message
         raise _InvalidMessageError(f"a compressed message of magic {header.magic}")
     _key, value = _content(header, data, execution)
@@ -91,8 +94,8 @@ def _check_plain(inner: LegacyHeader) -> None:
 
 
 def _check_sum(inner: LegacyHeader, data: Bytes) -> None:
-    """Raise for a wrong checksum of an inner message. Consumers compare it (`check.crcs`); a broker compares only the
-    wrapper's.
+    """Raise `_InvalidMessageError` for a wrong checksum of an inner message. Consumers compare it (`check.crcs`); a
+    broker compares only the wrapper's.
     """
     computed = zlib.crc32(data[LEGACY_CRC_START:])
     if computed != inner.crc:
@@ -102,8 +105,9 @@ def _check_sum(inner: LegacyHeader, data: Bytes) -> None:
 
 
 def _base_of_wrapper(header: LegacyHeader, last_inner: LegacyHeader) -> int:
-    """Return the number to add to inner offsets: 0 if they are absolute. A wrapper offset of 0 in magic 1 was written
-    by old clients and means absolute offsets.
+    """Return the number to add to inner offsets: 0 if they are absolute, as in magic 0. A wrapper offset of 0 in magic
+    1 was written by old clients and means absolute offsets too. Raises `_InvalidMessageError` if the wrapper's offset
+    is below its last inner offset.
     """
     if header.magic != 1 or header.offset == 0:
         return 0
@@ -126,9 +130,9 @@ def _record(
 def read_legacy(
     batch: RecordBatch, limits: Limits, execution: Execution, *, check_inner: bool = True
 ) -> tuple[tuple[Record, ...], Finding | None]:
-    """Read the record of a single message, or the records of a wrapper: those before the first fault, and the fault or
-    None. `check_inner` compares the checksums of inner messages, as consumers do and the cleaner does not. Raises
-    TypeError for a v2 batch.
+    """Decode the record of a single message, or the records of a wrapper. Return those before the first fault, and the
+    finding about the fault (None if all are sound). `check_inner` compares the checksums of inner messages, as
+    consumers do and the cleaner does not. Raises TypeError for a v2 batch.
     """
     header = batch.header
     if not isinstance(header, LegacyHeader):
@@ -153,8 +157,8 @@ def read_legacy(
 
 
 def first_offset(batch: RecordBatch, limits: Limits, execution: Execution) -> int:
-    """Return the base offset of an entry: its own, or that of a wrapper's first inner message. Return the last offset
-    of a v2 batch. Raises `FormatError` if a wrapper cannot be read.
+    """Return the base offset of an entry: its own, or that of a wrapper's first inner message, for which the wrapper is
+    decompressed. For a v2 batch, return its last offset. Raises `FormatError` if a wrapper cannot be read.
     """
     header = batch.header
     if not isinstance(header, LegacyHeader) or header.codec == Codec.NONE:
@@ -168,8 +172,8 @@ def first_offset(batch: RecordBatch, limits: Limits, execution: Execution) -> in
 
 
 def inner_messages(batch: RecordBatch, limits: Limits, execution: Execution) -> list[tuple[LegacyHeader, Bytes]]:
-    """Return header and bytes of every message in a wrapper; an empty list for any other batch. Raises `FormatError` if
-    the wrapper cannot be read.
+    """Return header and bytes of every message in a wrapper, with offsets as stored; an empty list for any other batch.
+    Raises `FormatError` if the wrapper cannot be read or contains another wrapper.
     """
     header = batch.header
     if not isinstance(header, LegacyHeader) or header.codec == Codec.NONE:
@@ -184,8 +188,8 @@ def inner_messages(batch: RecordBatch, limits: Limits, execution: Execution) -> 
 
 
 def key_and_value(batch: RecordBatch, execution: Execution) -> MessageContent:
-    """Return key and value of one entry as they are stored. Raises `FormatError` if they cannot be read, TypeError for
-    a v2 batch.
+    """Return key and value of one v0 or v1 entry as they are stored: a wrapper's value is its compressed set. None for
+    null. Raises `FormatError` if they cannot be read, TypeError for a v2 batch.
     """
     if not isinstance(batch.header, LegacyHeader):
         raise TypeError("a v0 or v1 entry is needed")

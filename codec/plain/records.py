@@ -56,8 +56,8 @@ class DecodedBatch(Struct, frozen=True):
 
 
 def records_payload(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> bytes | memoryview:
-    """Return the record bytes of a v2 batch, decompressed. Raises `FormatError` if they cannot be decompressed or
-    exceed `limits.decompressed_batch_bytes`.
+    """Return the record bytes of a v2 batch, decompressed; a view of the batch if it is not compressed. Raises
+    `FormatError` if they cannot be decompressed, `LimitExceeded` if they exceed `limits.decompressed_batch_bytes`.
     """
     if batch.header.codec == Codec.NONE:
         if len(batch.data) - BATCH.size > limits.decompressed_batch_bytes:
@@ -102,8 +102,8 @@ def _stored(
 def decode_payload(
     batch: RecordBatch, payload: bytes | memoryview, limits: Limits, execution: Execution
 ) -> DecodedBatch:
-    """Decode the record bytes that `open_payload` returned for a v2 batch. Raises `TypeError` for a batch of another
-    magic.
+    """Decode the record bytes that `open_payload` returned for a v2 batch: the records before the first fault, and a
+    finding about the fault (None if there is none). Raises `TypeError` for a batch of another magic.
     """
     header = batch.header
     if not isinstance(header, BatchHeader):
@@ -113,8 +113,8 @@ def decode_payload(
 
 
 def open_payload(batch: RecordBatch, limits: Limits) -> tuple[bytes | memoryview | None, Finding | None]:
-    """Return the decompressed record bytes of a v2 batch, and a finding. The bytes are None if the batch holds no
-    records, or if they cannot be decompressed, which the finding then explains.
+    """Return the decompressed record bytes of a v2 batch and None, or None and a finding if they cannot be decompressed
+    or the record count is negative or above the limit. Both are None for a batch without records.
     """
     header = batch.header
     count = header.records_count if isinstance(header, BatchHeader) else -1
@@ -139,7 +139,10 @@ def open_payload(batch: RecordBatch, limits: Limits) -> tuple[bytes | memoryview
 
 
 def record_finding(batch: RecordBatch, done: int, problem: RecordFault) -> Finding:
-    """Return the finding about the fault after the first `done` records of a v2 batch."""
+    """Return the finding about the fault `problem` after the first `done` records of a v2 batch. Its position is the
+    fault's byte in the file, or the start of a compressed batch, whose detail then has the position in the decompressed
+    bytes.
+    """
     count = batch.header.records_count if isinstance(batch.header, BatchHeader) else 0
     if batch.header.codec == Codec.NONE:
         position = batch.position + BATCH.size + problem.position
@@ -161,7 +164,10 @@ def _headers(stored: tuple[tuple[bytes, bytes | None], ...]) -> tuple[Header, ..
 
 
 def records_of(header: BatchHeader, raw: Sequence[RawRecord]) -> Iterator[Record]:
-    """Convert stored records of a v2 batch to those that a consumer gets."""
+    """Yield the `Record`, as a consumer gets it, of each stored record of a v2 batch, in order: absolute offset,
+    timestamp (with LogAppendTime the batch's), sequence number (-1 without a producer) and leader epoch. Offsets and
+    timestamps overflow at 64 bits as in Java.
+    """
     kind = header.timestamp_type
     base_offset, base_timestamp, base_sequence = header.base_offset, header.base_timestamp, header.base_sequence
     append_time = header.max_timestamp if kind is TimestampType.LOG_APPEND_TIME else None

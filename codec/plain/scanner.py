@@ -138,8 +138,8 @@ class Scanner:
         self._tail(position, FindingCode.TORN_TAIL, detail, batch=claim)
 
     def _claim(self, position: int, left: int) -> BatchOutline | None:
-        """Outline of an incomplete batch, from its header; None if the header is incomplete or holds impossible values.
-        No checksum confirms it.
+        """Return the outline of an incomplete batch at `position`, from its header (`left` bytes are left); None if the
+        header is incomplete, of an unknown magic, or holds impossible values. No checksum confirms it.
         """
         head = self._window.view(position, min(left, BATCH.size))
         magic = head[MAGIC_POSITION] if len(head) > MAGIC_POSITION else -1
@@ -157,8 +157,9 @@ class Scanner:
         offset: int | None = None,
         batch: BatchOutline | None = None,
     ) -> None:
-        """End the scan because no valid batch starts at `position`. Zeros up to the end are reported as a zero tail,
-        whatever `code` is.
+        """End the scan because no valid batch starts at `position`: set `stop`, and add a finding. Only zeros up to the
+        end are a zero tail, whatever `code` is; otherwise `code` TORN_TAIL is a torn tail and any other corruption.
+        `batch` is the outline of a torn batch, if known.
         """
         if self._all_zero(position):
             zeros = self._end - position
@@ -211,9 +212,9 @@ def offset_behind_next(source: Source, end: int, next_segment: int | None = None
 def offsets_behind(
     source: Source, header: AnyHeader, end: int, continuity: Continuity
 ) -> tuple[int | None, int | None]:
-    """Return the base offsets of the next two headers after a batch that ends at position `end`, as `Continuity.check`
-    wants them. An offset is None if it is not needed or cannot be read. Nothing is read for a batch in order, which is
-    nearly every batch. Clears `continuity.behind`.
+    """Return the base offsets of the next two headers after the batch `header` that ends at byte `end`, as
+    `Continuity.check` takes them. An offset is None if it is not needed or cannot be read. Nothing is read for a batch
+    in order, which is nearly every batch. Clears `continuity.behind`.
     """
     following, continuity.behind = continuity.behind, None
     if continuity.is_next(header):

@@ -49,8 +49,9 @@ def ends_reading(header: AnyHeader, base_offset: int) -> bool:
 
 
 def out_of_place(magic: int, first: int, last: int, base_offset: int) -> tuple[FindingCode, str] | None:
-    """Return the code and detail that show why a batch with offsets `first` to `last` (inclusive) cannot be in the
-    segment with this base offset; None if it can.
+    """Return the finding code and detail that show why a batch with offsets `first` to `last` (inclusive) cannot be in
+    the segment with this base offset: unknown magic, impossible offsets, or offsets below or far above the segment.
+    None if it can.
     """
     if magic not in MAGICS:
         return FindingCode.MAGIC_UNKNOWN, unknown_magic(magic)
@@ -64,7 +65,9 @@ def out_of_place(magic: int, first: int, last: int, base_offset: int) -> tuple[F
 
 
 def _wrong_with(header: AnyHeader) -> list[tuple[FindingCode, str]]:
-    """Return code and detail of everything that one header shows to be wrong without its neighbors."""
+    """Return finding code and detail of everything that is wrong in one header by itself: unknown magic or compression,
+    and impossible offset delta or record count. Empty if nothing is.
+    """
     problems = []
     magic, codec = header.magic, header.codec
     if magic not in MAGICS:
@@ -164,8 +167,9 @@ class Continuity:
         return self.expected is None or header.first_offset == self.expected
 
     def judge(self, header: AnyHeader, following: int | None, second: int | None = None) -> Verdict:
-        """Return the verdict about the next batch. `following` and `second` are the base offsets of the two headers
-        after it, or None if unknown. Changes nothing.
+        """Return how readers treat the next batch: STOP if no consumer reads past it, DISPLACED if its base offset is
+        wrong, REPEATS if its offsets are all below the expected one, otherwise KEEP, also if any offset is accepted.
+        `following` and `second` are the base offsets of the two headers after it, or None if unknown. Changes nothing.
         """
         last, expected = header.last_offset, self.expected
         if header.magic not in MAGICS or (self.base_offset is not None and ends_reading(header, self.base_offset)):
@@ -194,7 +198,8 @@ class Continuity:
         return bool(is_displaced(header.first_offset, taken - 1, expected, following))
 
     def check(self, batch: RecordBatch, following: int | None = None, second: int | None = None) -> list[Finding]:
-        """Return the findings about the next batch, set `verdict`, and advance the expected offset. `following` and
+        """Return the findings about the next batch (empty for a sound one in order) and set `verdict`. Also set the
+        last offset, the expected offset and the highest leader epoch, unless the batch is displaced. `following` and
         `second` are the base offsets of the two headers after it, or None if unknown.
         """
         header, position = batch.header, batch.position
@@ -224,7 +229,10 @@ class Continuity:
         return self.expected is not None and following is not None and self.expected <= following < header.first_offset
 
     def _against_others(self, header: AnyHeader, first: int, last: int) -> list[tuple[FindingCode, str]]:
-        """Return code and detail of everything that does not fit the segment or the batches before."""
+        """Return finding code and detail of everything about a batch with offsets `first` to `last` (inclusive) that
+        does not fit the segment's base offset, the next segment or the batches before: offsets out of range,
+        overlapping, not increasing or missing, or a lower leader epoch. Empty if nothing.
+        """
         problems = []
         base, before, epoch = self.base_offset, self.last_offset, header.partition_leader_epoch
         if base is not None and first < base:

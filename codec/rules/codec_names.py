@@ -12,7 +12,7 @@ _LABELS = {codec.label: codec for codec in Codec}
 
 
 def as_codec(compression: Codec | str | int) -> Codec:
-    """Return the compression with Kafka's name or number. Raises `UsageError` if there is none."""
+    """Return the compression for Kafka's name, its number, or a `Codec`. Raises `UsageError` for an unknown one."""
     if isinstance(compression, str):
         if compression not in _LABELS:
             raise UsageError(f"compression {compression!r} is not one of {', '.join(_LABELS)}")

@@ -14,9 +14,8 @@ command over thousands of partitions spends a fifth of its time on them.  Import
 
 
 def _take_closed_descriptors() -> None:
-    """Open what is missing of descriptors 0 to 2, or the next file, perhaps a log, gets its number and what is printed.
-
-    Standard input and output cannot be used then; what is written to standard error goes nowhere.
+    """Replace each of stdin, stdout and stderr that is closed by one that cannot be used (stderr: that discards).
+    Otherwise the next file that is opened, perhaps a log, would get its descriptor, and receive printed text.
     """
     for name, flags in (("stdin", os.O_WRONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:
@@ -26,7 +25,9 @@ def _take_closed_descriptors() -> None:
 
 
 def main() -> None:
-    """Run the command and end the process with its exit code."""
+    """Run the command with the arguments of the process, and end the process with its exit code. Sets signal handlers,
+    the garbage collector's threshold and OPENBLAS_NUM_THREADS.
+    """
     _take_closed_descriptors()
     with suppress(ValueError):  # where this is not the main thread
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # while modules are imported, Ctrl-C ends it without a traceback

@@ -28,7 +28,9 @@ def expect_many() -> None:
 
 
 class _Later:
-    """A method of a class, made by the standard library for a class of the same fields, and put in its own place."""
+    """Descriptor for a method of a dataclass. It replaces itself by the method that the standard library makes: at the
+    first use, or for methods that can work field by field (such as `__init__`) after `_few` uses.
+    """
 
     __slots__ = ("calls", "home", "name", "options", "until_then")
 
@@ -45,7 +47,9 @@ class _Later:
         return self.made(instance)
 
     def made(self, instance: object) -> Any:
-        """The method from now on, bound to an instance if there is one."""
+        """Make the method with the standard library, and store it in the class in place of this descriptor. Return it,
+        bound to `instance` unless that is None.
+        """
         home: Any = self.home
         same = {"__module__": home.__module__, "__qualname__": home.__qualname__, "__doc__": home.__doc__ or ""}
         same |= {"__post_init__": None} if hasattr(home, "__post_init__") else {}
@@ -57,7 +61,9 @@ class _Later:
 
 
 def _fill(later: _Later, instance: Any, /, *values: object, **named: object) -> None:
-    """Fill an instance as `__init__` does with valid arguments; otherwise call the real one, which raises."""
+    """Set the fields of an instance as `__init__` does with valid arguments, defaults and `__post_init__` included.
+    With invalid arguments call the real `__init__`, which raises `TypeError`.
+    """
     home: Any = later.home
     wanted = [each for each in fields(home) if each.init]
     given = dict(zip([each.name for each in wanted if not each.kw_only], values, strict=False)) | named

@@ -1,4 +1,4 @@
-"""Kafka's log directories as a table of DuckDB's, which hands its columns and filters down.
+"""Kafka's log directories as a table for DuckDB, which passes the wanted columns and filters down.
 
 import duckdb, kafkalog.duckdb
 orders = kafkalog.duckdb.dataset("data", topics="orders")
@@ -34,7 +34,9 @@ class _Dataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         return self._table.schema
 
     def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **options: Any) -> ds.Scanner:
-        """Rows that pass the filter, which DuckDB does not apply again."""
+        """Return a scanner of the named columns (None: all) and the rows that pass the filter; DuckDB does not apply
+        the filter again. Files are read as the scanner is read. Other options are ignored.
+        """
         names = [name for name in self._table.schema.names if columns is None or name in columns]
         needed = self._table.schema.names if filter is not None else names
         if filter is not None:

@@ -1,4 +1,4 @@
-"""Kafka's log directories as a LazyFrame of Polars, which hands columns, filters and the number of rows down."""
+"""Kafka's log directories as a LazyFrame of Polars, which passes columns, filters and the number of rows down."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def scan(
     findings: list[Finding] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> pl.LazyFrame:
-    """The records as a LazyFrame; the arguments are those of `kafkalog.KafkaTable`.
+    """Return the records as a LazyFrame; the arguments are those of `kafkalog.KafkaTable`. Records are read only when
+    the frame is collected; directories are opened, and `UsageError` raised, at once.
 
     Comparisons of `topic`, `partition`, `offset` and `timestamp` decide what is read; every filter is applied.
     """

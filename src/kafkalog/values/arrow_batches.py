@@ -32,8 +32,9 @@ _LENGTH = 9
 
 
 def batch_decoder(schema: Any, references: Mapping[str, tuple[Any, str]], type: pa.DataType) -> BatchDecoder | None:
-    """Decoder of a schema whose values have the Arrow type `type`; None if pyruhvro is missing or the schema is not
-    plain.
+    """Return a decoder that decodes a whole column of values of one Avro schema to the Arrow type `type`. None if the
+    package pyruhvro is missing, or the schema is not a record of plain types. `references` maps full names to
+    definitions and their namespaces.
     """
     try:
         import pyruhvro
@@ -63,7 +64,10 @@ def _record(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str
 
 
 def _part(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]], seen: set[str]) -> Any:
-    """The schema with its references replaced by their definitions; None if a part of it is not plain."""
+    """Return the schema as pyruhvro takes it: references replaced by their definitions, int by long. None if a part of
+    it is not a plain type, a name occurs twice, or a reference is missing. Full names of the types that were met are
+    added to `seen`.
+    """
     if isinstance(schema, str):
         if schema in _PLAIN:
             return _AS_LONG.get(schema, schema)
@@ -95,7 +99,9 @@ def _part(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]]
 
 
 def only_id(column: pa.Array) -> int | None:
-    """Schema id of all values of a column; None if there are several ids, or a value has no frame."""
+    """Return the schema id with which all values of a binary column begin (Confluent's wire format). None if there are
+    several ids, a value is null or has no frame, or the column is empty.
+    """
     if column.null_count or not len(column) or column.buffers()[2] is None:
         return None
     starts = _starts(column)
@@ -160,7 +166,9 @@ class BatchDecoder:
 
 
 def _repeats_keys(column: pa.Array) -> bool:
-    """Whether a map in a column that begins at its buffers' beginning has a key twice."""
+    """Whether a map in a column, at any depth, has a key twice. The column must begin at the start of its buffers
+    (offset 0).
+    """
     if pa.types.is_struct(column.type):
         return any(map(_repeats_keys, column.flatten()))
     if pa.types.is_list(column.type):
@@ -174,7 +182,7 @@ def _repeats_keys(column: pa.Array) -> bool:
 
 
 def _with_numbers(type: pa.DataType) -> pa.DataType:
-    """The type with dates replaced by int32, because Arrow does not narrow a long to a date."""
+    """Return the type with dates replaced by int32, at any depth, because Arrow does not convert a long to a date."""
     if pa.types.is_struct(type):
         return pa.struct([(each.name, _with_numbers(each.type)) for each in type])
     if pa.types.is_list(type):

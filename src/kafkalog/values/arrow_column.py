@@ -1,4 +1,4 @@
-"""Keys or values of one topic as an Arrow column of one type, whatever schemas they were written with."""
+"""Decode keys or values of one topic, written with any schemas, to an Arrow column of one type."""
 
 from __future__ import annotations
 
@@ -95,7 +95,10 @@ class ColumnDecoder:
 
     @staticmethod
     def _texts(column: pa.Array) -> Decoded | None:
-        """Decode a column of plain text without looking at single values; None if the column is something else."""
+        """Decode a column of plain text at once. Return None, so that values are decoded one by one, if a value is not
+        UTF-8, looks like JSON or has control characters, or the column has fewer than `TOGETHER` values. The result has
+        no schemas and no problems.
+        """
         try:
             texts = column.cast(pa.string())
         except pa.ArrowInvalid:  # not UTF-8
@@ -105,7 +108,9 @@ class ColumnDecoder:
         return Decoded(texts, pa.nulls(len(column), SCHEMA_TYPE), {})
 
     def _whole(self, column: pa.Array) -> Decoded | None:
-        """Decode a column whose values all have one plain schema in one call; None if they do not."""
+        """Decode a column in one call. Return None, so that values are decoded one by one, unless all values have the
+        same schema id, that schema is plain and known, and the column has at least `TOGETHER` values.
+        """
         id = None if len(column) < TOGETHER else only_id(column)
         if id is None:
             return None
@@ -160,8 +165,9 @@ class ColumnDecoder:
         return Decoded(_placed(column, many), _schemas(schemas, problems), problems)
 
     def _loose(self, data: bytes, headers: Sequence[Header]) -> tuple[object, object]:
-        """Decode a value that has no frame, or any value of a column of text; return value and problem, one of them
-        None.
+        """Decode a value that has no frame (schema id), or any value of a column of text. Return the value for Arrow,
+        and id, type and subject of its schema as a dict (None without a schema). Raises `UndecodableError` if the value
+        cannot be decoded, or has no schema and the column has one.
         """
         decoded_value = self._decoder.decode(data, headers, self._topic, self._part)
         if decoded_value.problem is not None:
@@ -243,7 +249,9 @@ def _all_names(schema: Any, references: Any) -> dict[str, tuple[Any, str]]:
 
 
 def _placed(column: pa.Array, many: list[tuple[list[int], pa.Array]]) -> pa.Array:
-    """The column with the values that were decoded in one call put into their rows."""
+    """Return `column` with decoded values put into their rows. `many` has pairs of row numbers and an array with a
+    value for each of those rows.
+    """
     if not many:
         return column
     if len(many) == 1 and len(many[0][0]) == len(column):
@@ -262,7 +270,9 @@ def _schemas(schemas: list[Any], problems: dict[int, str]) -> pa.Array:
 
 
 def _typed(type: pa.DataType) -> Callable[[Any], Any] | None:
-    """Function that converts a value of Protobuf's JSON to what Arrow takes; None if no conversion is needed."""
+    """Return the function that converts a value of Protobuf's JSON form (base64, numbers as text) to the value that
+    Arrow takes for `type`, null to None. None if no conversion is needed.
+    """
     if pa.types.is_binary(type):
         return lambda text: None if text is None else b64decode(text)
     if pa.types.is_floating(type):
@@ -282,7 +292,9 @@ def _typed(type: pa.DataType) -> Callable[[Any], Any] | None:
 
 
 def _each(change: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
-    """Function that converts every item of a list or map; None if `change` is None."""
+    """Return the function that converts every item of a list, or value of a dict, by `change`; None stays None. Return
+    None if `change` is None.
+    """
     if change is None:
         return None
 

@@ -1,4 +1,4 @@
-"""Arrow's types for what schemas describe.
+"""Arrow's types for the values that schemas describe.
 
 Where Arrow has no type (a schema within itself, a decimal of more than 76 digits, JSON) a column is text.
 """
@@ -37,7 +37,10 @@ class _NoTypeError(Exception):
 
 
 def arrow_type_of_avro(schema: Any, references: Mapping[str, tuple[Any, str]]) -> pa.DataType | None:
-    """Arrow type of a schema's values; None if Arrow has none, so that values are text."""
+    """Return the Arrow type for values of an Avro schema. None if Arrow has no such type, as for a recursive schema:
+    the values then become text. `references` maps full names to definitions and their namespaces. Raises
+    `UndecodableError` if the schema is invalid.
+    """
     try:
         return _Avro(references=references).type(schema, "")
     except (_NoTypeError, RecursionError):

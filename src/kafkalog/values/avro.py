@@ -147,7 +147,9 @@ class _Bounded(BytesIO):
         self._run = 0
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Return the next `size` bytes; all that are left if it is None or negative."""
+        """Return the next `size` bytes, or all that are left if it is None or negative; fewer at the end. Raises
+        `UndecodableError` after too many consecutive bytes of a number that does not end.
+        """
         data = super().read(size)
         self._run = self._run + 1 if size == 1 and data >= b"\x80" else 0
         if self._run > _LONGEST_VARINT:
@@ -172,7 +174,7 @@ class _Branches(list[Any]):
 
 
 def _guarded(schema: Any) -> Any:
-    """A parsed schema in which each union is a `_Branches`."""
+    """Return a copy of a parsed schema in which each union (list) is a `_Branches`."""
     if isinstance(schema, list):
         return _Branches(map(_guarded, schema))
     if not isinstance(schema, dict):
@@ -194,8 +196,9 @@ class AvroDecoder:
     def __init__(
         self, schema: Any, references: Mapping[str, tuple[Any, str]], *, typed: bool = False, raw: bool = False
     ) -> None:
-        """Prepare a decoder.  With `typed` values are what Arrow takes, with `raw` the same before logical types
-        (`prepare`).
+        """Prepare a decoder of a schema in JSON; `references` maps full names to definitions and their namespaces. With
+        `typed` decoded values are those that Arrow takes; with `raw` the same before logical types are applied (see
+        `prepare`).
 
         Raises `UndecodableError` if the schema is invalid.
         """
@@ -206,7 +209,10 @@ class AvroDecoder:
             raise UndecodableError("its Avro schema is not one") from None
 
     def decode(self, payload: bytes, path: bytes = b"") -> object:
-        """Decode a payload, as `PayloadDecoder` says."""
+        """Decode a payload to a JSON value (or, of a `typed` decoder, a value for Arrow). `path` is ignored. Raises
+        `UndecodableError` if the payload is too large, nested too deeply, does not fit the schema, or has more bytes
+        than the schema describes.
+        """
         if len(payload) > LARGEST_PAYLOAD:
             raise UndecodableError(f"it is larger than {LARGEST_PAYLOAD} bytes")
         _left.values = MOST_UNCOUNTED

@@ -33,7 +33,9 @@ def _value(given: Any, type: Type, names: Names) -> Any:
 
 
 def _fits(given: Any, type: Type) -> bool:
-    """Whether a default in JSON fits a type (`ResolvingGrammarGenerator.isCompatible`)."""
+    """Whether a JSON default has the JSON type of a schema's type (`ResolvingGrammarGenerator.isCompatible`). Always
+    true for a union. For arrays, maps and records the content is not checked.
+    """
     kind = type.kind
     if kind in ("union", "null"):
         return kind == "union" or given is None
@@ -46,7 +48,9 @@ def _fits(given: Any, type: Type) -> bool:
 
 
 def _union(given: Any, type: Type, names: Names) -> Any:
-    """Default of a union: the value of the first branch that it fits; raises `ValueError` if it fits none."""
+    """Return the default of a union: the value of the first branch that it fits; for a union of several types besides
+    null as a dict of the branch's name and the value. Raises `ValueError` if no branch fits.
+    """
     for schema, name in zip(type.schema, members(type.schema), strict=True):
         branch = named(schema, type.namespace, names)
         if branch.kind != "union" and _fits(given, branch):

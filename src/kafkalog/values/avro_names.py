@@ -32,7 +32,9 @@ class Type(Struct, frozen=True, kw_only=True):
 
 
 def named(schema: Any, namespace: str, names: Names) -> Type:
-    """The type that a schema stands for in a namespace; raises `KeyError` if a name is not defined."""
+    """Return the type that a schema (name, union or object) stands for in a namespace; `names` maps full names to
+    definitions and namespaces. Raises `KeyError` if a name is not defined or references lead nowhere.
+    """
     for _ in range(_MOST_REFERENCES):
         if isinstance(schema, list):
             return Type(kind="union", schema=schema, name="", namespace=namespace)
@@ -66,7 +68,9 @@ class Aliases(Struct, frozen=True):
 
 
 def aliases_of(reader: Type, names: Names) -> Aliases:
-    """All aliases of a reader's schema."""
+    """Return all aliases in a reader's schema, at any depth: full alias -> type name, and for each record alias ->
+    field name. Raises `KeyError` if a name is not defined.
+    """
     types: dict[str, str] = {}
     fields: dict[str, dict[str, str]] = {}
     seen: set[int] = set()
@@ -93,7 +97,7 @@ def aliases_of(reader: Type, names: Names) -> Aliases:
 def same_form(writer: Any, writers: Names, reader: Any, readers: Names) -> bool:
     """Whether two schemas encode values alike: they differ at most in documentation, order, aliases and defaults.
 
-    False also for recursive schemas.
+    False also for invalid, recursive and very large schemas.
     """
     try:
         return _form(named(writer, "", writers), writers, frozenset()) == _form(
@@ -107,7 +111,9 @@ _MOST_CHARACTERS = 4 * 1024 * 1024
 
 
 def _form(type: Type, names: Names, within: frozenset[str]) -> str:
-    """Canonical form of a type, with each name replaced by its definition."""
+    """Return the canonical form of a type as JSON text, with each name replaced by its definition. `within` has the
+    names of the surrounding types. Raises `KeyError` for a recursive type, an unknown name, or a form that is too long.
+    """
     if type.name in within:
         raise KeyError(type.name)
     inner = within | {type.name} if type.name else within

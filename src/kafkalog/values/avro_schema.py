@@ -1,4 +1,4 @@
-"""An Avro schema made ready for fastavro: references put in, logical types our own, and limits where it has none.
+"""Prepare an Avro schema for fastavro: insert references, use our own logical types, and add missing limits.
 
 fastavro calls a function for each value of a logical type that it knows.  Ours give JSON at once, where its own make
 Python objects that cannot hold every value; and they count what takes no bytes: an array of nulls says its length in
@@ -59,11 +59,12 @@ class _Part(NamedTuple):
 def prepare(
     schema: Any, references: Mapping[str, tuple[Any, str]], *, typed: bool = False, raw: bool = False
 ) -> Prepared:
-    """Prepare a schema in JSON; `references` maps full names to definitions and their namespaces.
+    """Prepare a schema in JSON for fastavro; return it and whether it is recursive. `references` maps full names to
+    definitions and their namespaces.
 
-    With `typed` values are what Arrow takes in place of JSON, and a value of a union of several types besides null is
-    an object with the name of its branch (`members`), encoded as a record of one field.  With `raw` the same, but
-    logical types are not applied.  Raises `UndecodableError` if the schema is invalid.
+    With `typed` decoded values are those that Arrow takes in place of JSON, and a value of a union of several types
+    besides null is an object with the name of its branch (`members`), encoded as a record of one field. With `raw` the
+    same, but logical types are not applied. Raises `UndecodableError` if the schema is invalid.
     """
     walk = _Walk(references=references, typed=typed or raw, raw=raw)
     try:
@@ -101,7 +102,9 @@ def full_name(name: str, namespace: str) -> str:
 
 
 def names_in(schema: Any, namespace: str = "") -> dict[str, tuple[Any, str]]:
-    """Full name -> definition and namespace, for all named types in a schema."""
+    """Return all named types (record, enum, fixed) defined in a schema: full name -> definition and the namespace
+    around it. The first definition of a name counts. Invalid parts are skipped.
+    """
     found: dict[str, tuple[Any, str]] = {}
     waiting = [(schema, namespace)]
     while waiting:
@@ -122,6 +125,8 @@ def names_in(schema: Any, namespace: str = "") -> dict[str, tuple[Any, str]]:
 
 
 class _Walk(Struct, kw_only=True):
+    """Walk over a schema that prepares each of its parts."""
+
     references: Mapping[str, tuple[Any, str]]
     typed: bool = False
     raw: bool = False
@@ -135,7 +140,10 @@ class _Walk(Struct, kw_only=True):
     _branches: int = 0
 
     def part(self, schema: Any, namespace: str, *, is_item: bool) -> _Part:
-        """Prepare a part of a schema; `is_item` if an array repeats it."""
+        """Prepare a part of a schema; return it with the least bytes and the number of values of one encoded value.
+        `is_item`: an array repeats the part. Raises `UndecodableError` for an empty union, and `KeyError` or
+        `TypeError` for an invalid schema.
+        """
         if isinstance(schema, str):
             return self._of_name(schema, namespace, is_item=is_item)
         if isinstance(schema, list):
@@ -224,7 +232,9 @@ class _Walk(Struct, kw_only=True):
 
 
 def logical_of(kind: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Our logical type in place of one of Avro's; None if that is invalid, so that values stay as without it."""
+    """Return the attributes that replace Avro's logical type in a schema of the type `kind`, so that our own conversion
+    is used. None if there is no logical type, or it is unknown or invalid: values then stay as without it.
+    """
     name = schema.get("logicalType")
     if not isinstance(name, str) or kind not in _LOGICAL.get(name, ()):
         return None

@@ -65,10 +65,11 @@ class ValueDecoder:
     def decode(
         self, data: bytes | None, headers: Sequence[Header] = (), topic: str | None = None, part: str = "value"
     ) -> DecodedValue:
-        """Decode a `part` (`key` or `value`) of a record in `topic`; never raises for its content.
+        """Decode a `part` (`key` or `value`) of a record in `topic`. Never raises for its content: the result then has
+        a `problem` and the bytes.
 
-        Tried in this order: null; the GUID or id in a header; Confluent's wire format; an object or array in JSON;
-        text.
+        Tried in this order: null; the schema's GUID or id in a header; Confluent's wire format; an object or array in
+        JSON; text.
         """
         if data is None:
             return DecodedValue()
@@ -90,7 +91,9 @@ class ValueDecoder:
         return self._registry
 
     def decoder_of(self, schema: Schema) -> PayloadDecoder:
-        """Decoder of a schema's payloads; raises `UndecodableError` if there is none."""
+        """Return the decoder of a schema's payloads, made at the first call for that schema. Raises `UndecodableError`
+        if the schema is invalid, or its type or a reference is unknown; later calls raise the same.
+        """
         found = self._decoders.get(schema)
         if found is None:
             try:
@@ -120,7 +123,9 @@ class ValueDecoder:
         raise UndecodableError("the type of its schema is unknown here")
 
     def avro_references(self, schema: Schema) -> dict[str, tuple[Any, str]]:
-        """Definitions of the names in the references of an Avro schema: full name -> definition and namespace."""
+        """Return the definitions of the names in the references of an Avro schema, also indirect ones: full name ->
+        definition and namespace. Raises `UndecodableError` if a referenced schema is missing or not JSON.
+        """
         from kafkalog.values.avro_schema import names_in
 
         found: dict[str, tuple[Any, str]] = {}
@@ -130,7 +135,9 @@ class ValueDecoder:
         return found
 
     def _references(self, schema: Schema) -> Iterator[_Reference]:
-        """All schemas that a schema refers to, also indirectly; raises `UndecodableError` if one is missing."""
+        """Yield all schemas that a schema refers to, also indirectly, each once by its name. Raises `UndecodableError`
+        if one is missing or too large, or there are too many.
+        """
         waiting, seen = list(reversed(schema.references)), set[str]()
         while waiting:
             schema_reference = waiting.pop()
@@ -145,7 +152,9 @@ class ValueDecoder:
 
 
 def schema_of(registry: SchemaRegistry, frame: Framed, topic: str | None, part: str) -> Schema:
-    """The schema that a frame names; raises `UndecodableError` if the registry does not have it."""
+    """Return the schema that a frame names by GUID or id. `topic` and `part` decide between several subjects with it.
+    Raises `UndecodableError` if the registry does not have it.
+    """
     if frame.guid is not None:
         schema = registry.by_guid(frame.guid, topic, part)
         what = "the GUID in its header"
@@ -158,7 +167,9 @@ def schema_of(registry: SchemaRegistry, frame: Framed, topic: str | None, part: 
 
 
 def avro_json(text: str) -> Any:
-    """JSON of an Avro schema's text; raises `UndecodableError` if it is not JSON."""
+    """Parse the text of an Avro schema to JSON values; a bare name such as `string` is returned as a str. Raises
+    `UndecodableError` if it is neither.
+    """
     try:
         return loaded_json(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A registry given back: the calls that one in IMPORT mode takes with their ids, or the records of a new `_schemas`.
+"""Export a registry: as REST calls that fill another in IMPORT mode with the same ids, or as records of `_schemas`.
 
 Decided by Confluent's REST interface: in mode IMPORT a registration has its id and version, references have to be there
 before what uses them, and deletions come last, newest first, since what is referred to cannot be deleted.
@@ -26,7 +26,10 @@ def _path(kind: str, subject: str | None, *more: object) -> str:
 
 
 def import_calls(registry: SchemaRegistry) -> Iterator[Call]:
-    """The calls in their order: `method`, `path` and `body` of each; for a registry that is empty."""
+    """Yield the REST calls that fill an empty registry in IMPORT mode, in order: `method`, `path` and `body` (None if
+    empty) of each. Permanently deleted schemas are left out; soft-deleted ones are registered and then deleted. The
+    last call sets the registry's own mode.
+    """
     yield {"method": "PUT", "path": "/mode", "body": {"mode": "IMPORT"}}
     kept = _with_references_first(
         schema for schema in registry.schemas.values() if schema.deleted is not SchemaDeletion.PERMANENT
@@ -55,7 +58,9 @@ def _registration(schema: Schema) -> Call:
 
 
 def _with_references_first(schemas: Iterable[Schema]) -> list[Schema]:
-    """By id and version, but behind everything that a schema refers to; a circle is broken where it is met."""
+    """Return the schemas by id and version, but each after all schemas that it refers to. A cycle of references is
+    broken at the first schema met again; missing references are ignored.
+    """
     waiting = {(each.subject, each.version): each for each in sorted(schemas, key=lambda each: (each.id, each.version))}
     found: dict[tuple[str, int], Schema] = {}
     for first in waiting.values():
@@ -76,7 +81,10 @@ def _with_references_first(schemas: Iterable[Schema]) -> list[Schema]:
 
 
 def schema_records(log: SchemaLog) -> Iterator[Call]:
-    """The last record of each key as lines that `kafkalog build` makes a new `_schemas` of, each key in one form."""
+    """Yield the last record of each key of `_schemas` as a dict, a line from which `kafkalog build` makes a new
+    `_schemas` (each key in one form). Offsets count from 0; a tombstone has an empty value. Raises `UsageError` for a
+    record that is not UTF-8.
+    """
     for offset, record in enumerate(log.last_records()):
         try:
             key, value = record.raw_key.decode("utf-8"), (record.raw_value or b"").decode("utf-8")

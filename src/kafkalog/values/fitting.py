@@ -1,4 +1,4 @@
-"""Values into a column of a type: those that do not fit are null, and the others are none the worse for it."""
+"""Convert values to a column of one type: values that do not fit become null, without effect on the others."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ def fitting(
     type: pa.DataType,
     misfits: tuple[builtins.type[Exception], ...] = ARROW_MISFITS,
 ) -> tuple[pa.Array, list[int]]:
-    """Convert values by `make`; where it raises one of `misfits` the values are split in halves.  Also return the null
-    rows.
+    """Convert values by `make`, which returns an array for a sequence of values. If it raises one of `misfits`, the
+    values are split in halves, down to single ones that become null. Return one array of the type `type`, and the
+    numbers of the rows that became null, in ascending order.
     """
     try:
         return make(values), []

@@ -1,4 +1,4 @@
-"""JSON, with a JSON Schema or without any schema: its value, and text of values with all digits of their numbers.
+"""Parse JSON, with a JSON Schema or without any schema, and write values as text with all digits of their numbers.
 
 A value is not checked against its JSON Schema.
 """
@@ -20,9 +20,10 @@ _CONTEXT = Context(traps=[InvalidOperation])
 
 
 def _number(text: str) -> float | Decimal:
-    """Double of a number with a fraction or an exponent; a `Decimal` if the double's shortest text is another number.
+    """Convert the text of a JSON number with a fraction or an exponent to a float; to a `Decimal` if the float's
+    shortest text is another number.
 
-    Raises `ValueError` for an exponent that no decimal has.
+    Raises `ValueError` if the exponent is too large for a `Decimal`.
     """
     number = float(text)
     shortest = repr(number)
@@ -50,8 +51,8 @@ _parse = json.JSONDecoder(parse_float=_number, parse_constant=_constant, object_
 
 
 def parsed_json(data: bytes) -> Any:
-    """Parse JSON; numbers that a double would change are `Decimal`.  Raises `ValueError` if it is invalid, or cannot be
-    written again without a loss.
+    """Parse JSON bytes; numbers that a float would change are `Decimal`. Raises `ValueError` if the JSON is invalid,
+    not UTF-8, too large, nested too deeply, or cannot be written again without a loss.
     """
     if len(data) > LARGEST_PAYLOAD:
         raise ValueError("too large")
@@ -68,7 +69,7 @@ def parsed_json(data: bytes) -> Any:
 
 
 def json_or_none(data: bytes) -> Any:
-    """Parse a JSON object or array; None for anything else."""
+    """Parse a JSON object or array. Return None for any other bytes, also for other JSON values and invalid JSON."""
     if not data.lstrip(b" \t\r\n").startswith(_BEGINNINGS):
         return None
     try:
@@ -78,8 +79,8 @@ def json_or_none(data: bytes) -> Any:
 
 
 def exact_json(encode: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Function that writes JSON as `encode` (of a `json.JSONEncoder` with compact separators) does, and each `Decimal`
-    as a number with all its digits.
+    """Return a function that writes a value as JSON text in the way of `encode` (of a `json.JSONEncoder` with compact
+    separators), but each `Decimal` as a number with all its digits.
     """
 
     def inner(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""In which partition a key can be: only where somebody vouches for the partitioner, and only as long as that fits.
+"""Find the partition in which a key must be, if the caller states the partitioner; first records are compared with it.
 
 No log says who wrote it with which partitioner, and a topic whose number of partitions has grown has its older keys
 where the old number put them.  So it has to be asked for; the first keys of each partition are compared with it.
@@ -35,7 +35,11 @@ class KeyPlaces(Struct, frozen=True):
     def of(
         cls, inventory: Inventory, partitions: Sequence[Partition], partitioner: Partitioner, count: int | None
     ) -> KeyPlaces:
-        """Raises `UsageError` where the number of partitions is not known, and where keys lie elsewhere."""
+        """Return the map for the topics of `partitions`; `partitioner` is the rule by which producers chose partitions,
+        and `count` the number of partitions (None: taken from the cluster's metadata in `inventory`). Reads the first
+        records of each partition. Raises `UsageError` if the number is unknown, or a key lies elsewhere than the
+        partitioner puts it.
+        """
         known = {} if count is not None else cluster_facts(inventory).topics
         counts: dict[str | None, int] = {}
         for each in partitions:

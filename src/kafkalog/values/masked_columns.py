@@ -1,4 +1,4 @@
-"""Fields that are not to be seen, in Arrow columns: what `masking` does with JSON, with the column's own types."""
+"""Mask fields by their names in Arrow columns, as `masking` does in JSON values; columns keep their types."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ _dumps = exact_json(json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).
 
 
 def masked_column(column: pa.Array, names: frozenset[str]) -> pa.Array:
-    """Fields and map entries of these names are `MASKED` where they are text, and null where they are anything else.
+    """Return the column with fields and map entries of these names hidden at any depth: text becomes `MASKED`, anything
+    else null.
 
-    They are `MASKED` in text that is a JSON object or array too, as Protobuf's `Struct` is.
+    Inside text that is a JSON object or array, as Protobuf's `Struct`, such fields are `MASKED` too. Text that begins
+    like one but cannot be parsed is `MASKED` as a whole.
     """
     kind = column.type
     if pa.types.is_struct(kind):
@@ -41,7 +43,9 @@ def masked_column(column: pa.Array, names: frozenset[str]) -> pa.Array:
 
 
 def masked_texts(column: pa.Array, names: frozenset[str]) -> tuple[pa.Array, list[int]]:
-    """A column of JSON texts with these fields masked, and the rows that look like JSON and are none: they are null."""
+    """Return a column of JSON texts with the fields of these names masked, and the numbers of the rows that look like
+    JSON but cannot be parsed: these become null. Null and plain text stay as they are.
+    """
     found: list[str | None] = []
     lost = []
     for row, text in enumerate(column.to_pylist()):
@@ -60,12 +64,16 @@ def masked_texts(column: pa.Array, names: frozenset[str]) -> tuple[pa.Array, lis
 
 def _masked_inside(text: str, names: frozenset[str]) -> str:
     value = json_or_none(text.encode())
+    if value is None and text.lstrip(" \t\r\n")[:1] in ("{", "["):
+        return MASKED  # it may have such a field
     shown = masked(value, names)
     return text if shown == value else _dumps(shown)
 
 
 def _unquoted(text: str) -> str:
-    """Value of a JSON string; other text as it is."""
+    """Return the text of a JSON string without its quotes and escapes. Text that does not begin with a quote, or is not
+    a valid JSON string, is returned unchanged.
+    """
     try:
         value = json.loads(text) if text.startswith('"') else text
     except ValueError:

@@ -1,4 +1,4 @@
-"""Fields that are not to be seen, by their names: at any depth of a decoded value, and as keys of maps too."""
+"""Mask fields by their names, at any depth of a decoded value; entries of maps are fields too."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _BEGINNINGS = ("{", "[")
 
 
 def masked(value: object, names: frozenset[str]) -> object:
-    """The value with `MASKED` in place of each field of these names.
+    """Return a copy of a decoded value with `MASKED` in place of the value of each field and map entry of these names,
+    at any depth; without names the value itself.
 
-    Raises `UndecodableError` for text that looks like JSON and is not: nobody knows what its fields are.
+    Raises `UndecodableError` for text that looks like JSON but was not parsed: its fields are unknown.
     """
     if not names:
         return value

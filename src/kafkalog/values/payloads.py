@@ -1,4 +1,4 @@
-"""Which way the bytes of a key or a value are to be read: framed with the id of a schema, as JSON, or as text.
+"""Decide how the bytes of a key or value are read: framed with the id of a schema, as JSON, or as text.
 
 Confluent's wire format is a zero byte and four bytes of id before the payload; newer serializers put the id, or the
 GUID of a schema, into a header instead (`SchemaId`).  Protobuf has the path to its message in the same place.
@@ -49,7 +49,10 @@ class Framed(Struct, frozen=True, kw_only=True):
 
 
 def framed(data: bytes, headers: Iterable[Header], part: str) -> Framed | None:
-    """The frame of a key or value; None where there is none.  Raises `UndecodableError` for half of one."""
+    """Return the frame of a key or value (`part`): payload, and id or GUID of its schema. A header that names the
+    schema comes first, then Confluent's wire format (byte 0, id of 4 bytes). None if there is neither. Raises
+    `UndecodableError` if the header is invalid, or the data begins with byte 0 and is too short.
+    """
     name = HEADERS[part]
     for header in headers:
         if header.key == name and header.value is not None:
@@ -67,7 +70,7 @@ def framed(data: bytes, headers: Iterable[Header], part: str) -> Framed | None:
 
 
 def plain_text(data: bytes) -> str:
-    """UTF-8 without control characters; raises `UndecodableError` for anything else."""
+    """Decode UTF-8 text; raises `UndecodableError` if it is not UTF-8 or has control characters."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -78,7 +81,9 @@ def plain_text(data: bytes) -> str:
 
 
 def check_levels(value: object) -> None:
-    """Raises `UndecodableError` for what is nested too deep for others to take."""
+    """Raise `UndecodableError` if dicts and lists are nested more than `MOST_LEVELS` levels deep: other programs cannot
+    read such JSON.
+    """
     level: list[object] = [value]
     for _ in range(MOST_LEVELS):
         level = [

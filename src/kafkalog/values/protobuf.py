@@ -1,4 +1,4 @@
-"""Protobuf, read by its own library with descriptors that are made while the program runs."""
+"""Decode Protobuf with its own library; descriptors are compiled from schemas at run time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def _varints(data: bytes) -> Iterator[tuple[int, int]]:
-    """Zigzag varints and the position behind each; raises `UndecodableError` at the end of the bytes."""
+    """Yield zigzag varints from the start of the bytes without end, each with the position after it. Raises
+    `UndecodableError` at the end of the bytes, and for a varint that is too long.
+    """
     position = 0
     while True:
         value = shift = 0
@@ -51,7 +53,10 @@ def _varints(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _path(data: bytes) -> tuple[tuple[int, ...], int]:
-    """Confluent's message indexes, and how many bytes they take; a single 0 is the first message."""
+    """Decode Confluent's message indexes at the start of a payload: the path to the message type in its schema. Return
+    them and the number of bytes that they take; a single 0 is the first message. Raises `UndecodableError` if they are
+    incomplete or impossible.
+    """
     numbers = _varints(data)
     count, position = next(numbers)
     if not count:
@@ -66,10 +71,12 @@ def _path(data: bytes) -> tuple[tuple[int, ...], int]:
 
 
 class ProtobufDecoder:
-    """Payloads of one Protobuf schema, whichever of its messages they are."""
+    """Decode payloads of one Protobuf schema, of any of its message types."""
 
     def __init__(self, text: str, imports: Mapping[str, str]) -> None:
-        """`imports`: name of a file -> its text.  Raises `UndecodableError` for what is not a schema."""
+        """Compile a schema; `text` is its source, and `imports` maps the file names that it imports to their sources.
+        Raises `UndecodableError` if it does not compile.
+        """
         files = descriptor_pb2.FileDescriptorSet.FromString(compiled({**imports, MAIN: text}))
         self._pool = descriptor_pool.DescriptorPool()
         try:
@@ -87,10 +94,13 @@ class ProtobufDecoder:
     def decode(
         self, payload: bytes, path: bytes = b"", *, read_as: Any = None, values_as_text: bool = False
     ) -> object:
-        """Decode a payload, as `PayloadDecoder` says.
+        """Decode a payload to a JSON value. `path` are Confluent's message indexes if a header has them; if empty, the
+        payload begins with them.
 
-        `read_as`: the class of a later version of its message.  `values_as_text`: a google.protobuf.Value is JSON text,
-        so that null is not a missing value, and a number not a string of its digits.
+        With `read_as`, the class of a later version of the message, the value has the fields of that version. With
+        `values_as_text` a google.protobuf.Value is JSON text, so that null is not a missing value, and a number not a
+        string of its digits. Raises `UndecodableError` if the payload is too large or nested too deeply, does not fit
+        the schema, has unknown fields, or cannot be read as the later version.
         """
         if len(payload) > LARGEST_PAYLOAD:
             raise UndecodableError(f"it is larger than {LARGEST_PAYLOAD} bytes")
@@ -116,7 +126,10 @@ class ProtobufDecoder:
         return found
 
     def _as_later(self, payload: bytes, message: Any, later: Any) -> Any:
-        """The payload of a message as one of a later version, by the numbers of its fields."""
+        """Parse the payload of `message` as a message of the later class, by field numbers; fields unknown to it are
+        dropped. Raises `UndecodableError` if the types of fields are not compatible or the bytes do not fit. Pairs
+        found compatible are remembered.
+        """
         if (message.DESCRIPTOR, later.DESCRIPTOR) not in self._fits:
             check_later(message.DESCRIPTOR, later.DESCRIPTOR)
             self._fits.add((message.DESCRIPTOR, later.DESCRIPTOR))

@@ -1,4 +1,4 @@
-"""Which Protobuf messages can be read as a later version of them: fields are matched by their numbers.
+"""Check whether Protobuf messages can be read as a later version: fields are matched by their numbers.
 
 Protobuf's own reading drops what it cannot take and cuts numbers to the size of their field.  Here every field that
 both versions have must hold each value of the older one.
@@ -27,9 +27,10 @@ _WIDER: dict[int, set[int]] = {
 
 
 def check_later(older: Any, later: Any) -> None:
-    """Raise `UndecodableError` unless each field of both descriptors takes in `later` what it holds in `older`.
+    """Raise `UndecodableError` unless each field that both message descriptors have, inner messages included, has a
+    type in `later` that can hold every value of its type in `older`.
 
-    Fields that only one of them has are no matter: a later reader leaves out the others.
+    Fields that only one of them has are allowed: a reader of `later` ignores the others.
     """
     seen: set[tuple[str, str]] = set()
     waiting = [(older, later)]

@@ -1,4 +1,4 @@
-"""What a filter says of where its rows can be: asked of Arrow, which knows whether rows with a guarantee can pass.
+"""Derive bounds from a filter: Arrow tells whether rows with a guarantee, such as a range of offsets, can pass.
 
 So no filter is taken apart here, and what Arrow cannot judge only makes more be read.
 """
@@ -26,13 +26,15 @@ _FIRST_TIME, _LAST_TIME = -62_135_596_800_000, 253_402_300_800_000
 
 
 class Reach(Struct, frozen=True):
-    """The rows of a table with a schema that a filter can let through."""
+    """Rows of a table that a pyarrow filter can let through; all rows if `filter` is None."""
 
     filter: Any
     schema: pa.Schema
 
     def may_pass(self, guarantee: Any) -> bool:
-        """False only if no row for which `guarantee` is true can pass."""
+        """False only if no row for which the pyarrow expression `guarantee` is true can pass the filter. True if that
+        is unknown, or there is no filter.
+        """
         if self.filter is None:
             return True
         fragment = _FORMAT.make_fragment("none", _NOWHERE, partition_expression=guarantee)
@@ -47,10 +49,11 @@ class Reach(Struct, frozen=True):
         )
 
     def only_values(self, name: str) -> list[bytes] | None:
-        """The only values of a column of bytes that rows can have to pass; None where others pass, or null.
+        """Return the only values of the binary column `name` that rows can have and pass the filter, in ascending
+        order. None if other values or null can pass, there is no filter, or its text has too many candidates.
 
-        The text of a filter shows bytes in hexadecimal digits: whatever looks like that is tried, and Arrow says
-        whether anything between those passes.
+        The text of a filter shows bytes in hexadecimal digits: all such texts are tried, and Arrow says whether any
+        value between them passes.
         """
         found = sorted({
             bytes.fromhex(text) for text in _HEXADECIMAL.findall(str(self.filter)) if not len(text) % 2
@@ -73,7 +76,9 @@ class Reach(Struct, frozen=True):
         return _least(0, NO_END, lambda begin: not self.may_pass(ds.field("offset") >= pa.scalar(begin, pa.int64())), 0)
 
     def start_timestamp(self) -> int | None:
-        """Before it (ms) no row passes; None where that is not so of any time."""
+        """Return a timestamp (ms since 1970) before which no row passes the filter. None if there is no such time, or a
+        row without a timestamp can pass.
+        """
 
         def may_pass(end: int) -> bool:
             return self.may_pass(ds.field("timestamp") < pa.scalar(end * 1000, pa.timestamp("us", "UTC")))
@@ -84,7 +89,9 @@ class Reach(Struct, frozen=True):
 
 
 def _least(low: int, high: int, is_true: Callable[[int], bool], back: int = 1) -> int:
-    """The smallest number from which on something is true, less `back`; `high` if it never is."""
+    """Return the smallest number in `low` to `high` from which `is_true` holds, less `back` but at least `low`; `high`
+    if it holds nowhere. Binary search: once true, `is_true` must stay true.
+    """
     if not is_true(high):
         return high
     begin, end = low, high

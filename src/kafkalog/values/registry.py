@@ -1,4 +1,4 @@
-"""What a schema registry holds: subjects, versions, ids, references, deletions, compatibility and modes.
+"""Contents of a schema registry: subjects, versions, ids, references, deletions, compatibility and modes.
 
 Decided by Confluent's Schema Registry: ids belong to a context (`:.context:subject`; most registries have only the
 default one), a subject without a setting of its own has that of its context, and else the global one.
@@ -73,7 +73,9 @@ class Schema:
 
     @property
     def computed_guid(self) -> str:
-        """MD5 of the text and the references, which `__value_schema_id` headers name."""
+        """MD5, as hexadecimal text, of the schema's text and its references (name, subject, version).
+        `__value_schema_id` headers name a schema by it.
+        """
         digest = hashlib.md5(self.text.encode("utf-8", "surrogatepass"), usedforsecurity=False)
         for reference in self.references:
             digest.update(reference.name.encode("utf-8", "surrogatepass"))

@@ -33,10 +33,11 @@ _REFUSED = "it was written with a schema that the one of the result cannot take"
 
 
 def resolver(writer: Any, writers: Names, reader: Any, readers: Names) -> Resolve:
-    """Function that converts a raw value of the writer's schema (`AvroDecoder`) to the reader's, as Arrow takes it.
+    """Return the function that converts a raw value of the writer's schema (`AvroDecoder` with `raw`) to the reader's,
+    as Arrow takes it. `writers` and `readers` map full names to definitions and namespaces.
 
-    `writers` and `readers` map full names to definitions and namespaces.  The function raises `UndecodableError` for a
-    value that Avro cannot resolve.
+    The function raises `UndecodableError` for a value that Avro cannot resolve. The same error is raised at once if a
+    schema is invalid or nested too deeply, or the schemas are too large to compare.
     """
     try:
         pair = _Pair(aliases_of(named(reader, "", readers), readers), writers, readers)
@@ -56,6 +57,8 @@ _REFUSAL = _Refusal()
 
 
 class _Pair:
+    """Schemas of a writer and a reader, which are compared type by type."""
+
     def __init__(self, aliases: Aliases, writers: Names, readers: Names) -> None:
         self.aliases, self.writers, self.readers = aliases, writers, readers
         self._records: dict[tuple[int, int], list[Resolve]] = {}
@@ -67,7 +70,10 @@ class _Pair:
         return named(schema, outer.namespace, self.readers if is_reader else self.writers)
 
     def resolve(self, writer: Type, reader: Type) -> Resolve:
-        """Function that converts values of one type to the other; `_REFUSAL` if Avro does not resolve them."""
+        """Return the function that converts values of one type to the other; `_REFUSAL` (a function that raises
+        `UndecodableError` when it is called) if Avro does not resolve them. Raises `UndecodableError` after
+        `_MOST_PAIRS` pairs of types.
+        """
         self._left -= 1
         if self._left < 0:
             raise UndecodableError("its schema and the one of the result are too large to be compared")
@@ -169,8 +175,8 @@ class _Pair:
         return lambda value: {name: inner(value)}
 
     def _first_match(self, writer: Type, branches: Sequence[Type]) -> int | None:
-        """Number of the first matching branch, None if none does (`ReaderUnion.firstMatchingBranch`): same type and
-        name, then a record of the same form, then a wider type.
+        """Return the number of the first branch that matches the writer's type, None if none does
+        (`ReaderUnion.firstMatchingBranch`): same type and name, else a record with the same fields, else a wider type.
         """
         structure: int | None = None
         name = self.aliases.name(writer)
@@ -189,7 +195,9 @@ class _Pair:
         return next((number for number, branch in enumerate(branches) if branch.kind in wider), None)
 
     def _has_form(self, writer: Type, reader: Type) -> bool:
-        """Whether a record can be read as another record, judged by its fields alone."""
+        """Whether a record can be read as another record, judged by its fields alone, not the names of the records:
+        each field of the reader is in the writer with a type that can be resolved, or has a default.
+        """
         theirs = self._fields_of(writer)
         for each in reader.schema["fields"]:
             if each["name"] not in theirs:
@@ -202,8 +210,9 @@ class _Pair:
         return True
 
     def _are_equivalent(self, writer: Type, reader: Type) -> bool:
-        """Whether two unions agree branch by branch, so that each is read as the one in its place
-        (`WriterUnion.unionEquiv`).
+        """Whether two types are alike in the sense of `WriterUnion.unionEquiv`: same kind, short name, symbols or size,
+        and equivalent inner types. Two unions must agree branch by branch; then each branch is read as the one in its
+        place.
         """
         if writer.kind != reader.kind:
             return False
@@ -306,7 +315,9 @@ _PROMOTED: Mapping[tuple[str, str], Resolve] = {
 
 
 def _finished(reader: Type) -> Resolve:
-    """Function that converts a raw value to what Arrow takes, for decimals and UUIDs."""
+    """Return the function that converts a raw value to the one that Arrow takes: an exact decimal or the text of a
+    UUID. For all other types it returns the value unchanged.
+    """
     found = logical_of(reader.kind, reader.schema) if isinstance(reader.schema, dict) else None
     name = "" if found is None else found["logicalType"]
     if found is not None and name.endswith("decimal"):

@@ -1,4 +1,4 @@
-"""The records of `_schemas`, one after the other, into a registry.
+"""Apply the records of `_schemas`, one after the other, to a registry.
 
 Decided by Confluent's `KafkaStoreReaderThread`, `SchemaRegistrySerializer` and `KafkaStoreMessageHandler`.  Keys are
 compared as what they say, as the registry does; the cleaner compares their bytes, and that is where two registries, or
@@ -86,7 +86,10 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 
 
 def parse_record(key: bytes | None, value: bytes | None, offset: int, timestamp: int) -> SchemaRecord:
-    """Parse key and value of a record; raises `ValueError` that says what is wrong."""
+    """Parse key and value (None: a tombstone) of a record of `_schemas`; `timestamp` is in ms. Raises `ValueError`,
+    whose text says what is wrong, if the key is missing or incomplete, or one of them is not a JSON object. Unknown key
+    types are accepted.
+    """
     if key is None:
         raise _Invalid("it has no key")
     fields = _object(key, "the key")
@@ -117,7 +120,9 @@ def _references(fields: Mapping[str, Any]) -> tuple[SchemaReference, ...]:
 
 
 def schema_of(record: SchemaRecord) -> Schema:
-    """The version that a SCHEMA record with a value registers; raises `ValueError` if it is invalid."""
+    """Return the schema version that a SCHEMA record with a value registers; a missing type is AVRO. Raises
+    `ValueError` if id, text or references are missing or invalid.
+    """
     fields = record.value or {}
     kind = fields.get("schemaType") or "AVRO"
     guid = fields.get("guid")
@@ -137,7 +142,7 @@ def schema_of(record: SchemaRecord) -> Schema:
 
 
 class SchemaLog(Struct):
-    """Apply records one after the other; `registry` is the state after the last one."""
+    """Apply records of `_schemas` one after the other; `registry` is the state after the last one."""
 
     path: str | None = None
     """path of the partition, for findings"""
@@ -146,7 +151,9 @@ class SchemaLog(Struct):
     """last record of each key's bytes, which is what compaction keeps"""
 
     def take(self, key: bytes | None, value: bytes | None, offset: int, timestamp: int) -> None:
-        """Apply a record.  One that cannot be parsed becomes a finding and changes nothing."""
+        """Apply a record to the registry; `timestamp` is in ms. A record that cannot be parsed, or whose key type is
+        unknown, becomes a finding and changes nothing else.
+        """
         try:
             record = parse_record(key, value, offset, timestamp)
             if record.key.kind not in _KNOWN:
@@ -161,7 +168,10 @@ class SchemaLog(Struct):
             self._forms.setdefault(record.key, {})[record.raw_key] = record
 
     def finish(self) -> SchemaRegistry:
-        """The registry after the last record, with the findings that need all of them."""
+        """Return the registry after the last record, with the findings that need all records: keys in two forms,
+        deleted schemas that return after compaction, and conflicts. Call it once: a second call adds the findings
+        again.
+        """
         for in_two_form in sorted(self._in_two_forms(), key=lambda found: found.offset or 0):
             self.registry.findings.append(in_two_form)
         self._find_returning()
@@ -187,7 +197,9 @@ class SchemaLog(Struct):
                 )  # fmt: skip
 
     def _find_returning(self) -> None:
-        """Report schemas that are deleted now and return once the cleaner removes the tombstones."""
+        """Report, as findings, schemas that are deleted now and return once the cleaner removes the tombstones. The
+        last records of all keys that have a value are applied to a second registry to find them.
+        """
         kept = sorted(
             (record for forms in self._forms.values() for record in forms.values() if record.value is not None),
             key=lambda each: each.offset,
@@ -234,7 +246,9 @@ class _Rules(Struct, frozen=True):
     registry: SchemaRegistry
 
     def apply(self, record: SchemaRecord) -> None:
-        """Apply a record; raises `ValueError` before anything is changed."""
+        """Apply a record to the registry; tombstones of DELETE_SUBJECT and CLEAR_SUBJECT, and other key types, change
+        nothing. Raises `ValueError` for an invalid value before anything is changed.
+        """
         key = record.key
         if key.kind == "SCHEMA":
             self._schema(record)

@@ -1,4 +1,4 @@
-"""Where a registry is read from: the `_schemas` topic in log directories, a file of lines, or a folder of schemas.
+"""Read a registry from the `_schemas` topic in log directories, a file of lines, or a folder of schemas.
 
 A file of lines is what `kafkalog schemas --export` wrote, or `kafkalog dump --json` of `_schemas`.  In a folder each
 schema is a file that is named after its id: `17.avsc`, `18.proto`, `19.json`, or with its subject before it,
@@ -54,11 +54,13 @@ def read_schemas(
     at_offset: int | None = None,
     replica: str | None = None,
 ) -> SchemaRegistry:
-    """The schema registry that `paths` hold: log directories with `_schemas`, one file of lines, or one folder.
+    """Return the schema registry that `paths` hold: log directories with `_schemas`, one file of lines, or one folder
+    of schema files.
 
-    `as_of` (ms) and `at_offset` give the state at a time or before an offset of `_schemas`; `replica` chooses where
-    two directories have the topic.  Raises `UsageError` where no registry is, and `StorageError`; what is wrong with
-    records is in `SchemaRegistry.findings`.
+    `as_of` (ms since 1970) and `at_offset` give the state at a time or before an offset of `_schemas`; `replica`
+    chooses a directory if two have the topic. Raises `UsageError` if there is no registry, or a file or folder is asked
+    for an earlier state, `FormatError` for an invalid file of lines, and `StorageError`. Faults of records are in
+    `SchemaRegistry.findings`.
     """
     names = [os.fspath(path) for path in paths]
     if not names:
@@ -71,7 +73,10 @@ def read_schemas(
 
 
 def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: str | None = None) -> SchemaLog:
-    """Read the records of `_schemas` in log directories."""
+    """Read the records of `_schemas` in log directories; `until` bounds them by offset or time (None: all), and
+    `replica` chooses a directory if two have the topic. Raises `UsageError` if no directory has the topic,
+    `StorageError` if one cannot be read.
+    """
     partitions = _partitions(paths, replica)
     if not partitions:
         open_all(*paths)  # raises what was left out
@@ -80,9 +85,11 @@ def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: s
 
 
 def find_schemas(paths: Sequence[str], replica: str | None = None) -> SchemaRegistry:
-    """The registry in log directories, or else in the directories that hold `paths`; an empty one if there is none.
+    """Return the registry in the log directories `paths`, or else in `_schemas` beside them: in the directories that
+    hold them, or one level above. An empty registry if there is none. `replica` chooses a directory if two have the
+    topic.
 
-    So a partition or segment is read with the schemas beside it.
+    So a partition or segment is read with the schemas of its log directory.
     """
     partitions = _partitions(paths, replica)
     if not partitions:
@@ -116,7 +123,10 @@ def _replay(partition: Partition, log: SchemaLog, until: Until) -> None:
 
 
 def _not_a_log(path: str) -> SchemaRegistry | None:
-    """The registry of a file of lines or a folder of schemas; None if the path is neither."""
+    """Return the registry of a file of lines (by its extension) or a folder of schema files (by their names); None if
+    the path is neither, as a log directory. Raises `UsageError` for a folder that has schema files, none of them named
+    after an id, `FormatError` for an invalid file of lines, and `StorageError`.
+    """
     if not is_directory(path):
         if os.path.splitext(path)[1] in (".json", ".jsonl", ".ndjson"):
             return _of_lines(path)
@@ -136,7 +146,10 @@ def _not_a_log(path: str) -> SchemaRegistry | None:
 
 
 def _of_folder(path: str, found: Sequence[tuple[str, re.Match[str]]], others: Sequence[str]) -> SchemaRegistry:
-    """Registry of files that are named after their schema ids; `others` are reported as findings."""
+    """Return the registry of the files in `path` that are named after their schema ids, with versions numbered from 1
+    in the order of `found`. Files that are not UTF-8 or too large are skipped with a finding; `others`, files with
+    other names, are one finding.
+    """
     registry = SchemaRegistry((path,))
     if others:
         detail = f"{counted(len(others), 'file')} not named after the id of a schema: {_PATTERN} is expected"
@@ -195,7 +208,9 @@ def _bytes(fields: dict[str, Any], name: str) -> bytes | None:
 
 
 def _call(fields: dict[str, Any], registry: SchemaRegistry) -> None:
-    """Apply one line of an export to a registry; raises `ValueError` or `KeyError` if it is invalid."""
+    """Apply one line of an export (a REST call as a dict) to a registry. Raises `ValueError`, `KeyError` or `TypeError`
+    if it is invalid.
+    """
     path, body = str(fields["path"]), fields.get("body") or {}
     match = _SUBJECT_VERSIONS.match(path)
     if match is not None:

@@ -101,7 +101,9 @@ class KafkaTable:
         self.schema = self._one_schema()
 
     def __repr__(self) -> str:
-        """Topics with their numbers of partitions, offsets by the names of the first and last segments, and columns."""
+        """Topics with their numbers of partitions (at most 10 topics), the number of rows, estimated from the offsets,
+        and the columns.
+        """
         topics = Counter(str(partition.topic or partition.path) for partition in self.partitions)
         shown = ", ".join(f"{topic} ({counted(number, 'partition')})" for topic, number in sorted(topics.items())[:10])
         more = f" and {len(topics) - 10} more" if len(topics) > 10 else ""
@@ -114,7 +116,10 @@ class KafkaTable:
         return max(Follower().look(partition).end_offset - partition.log_start_offset, 0)
 
     def _decoding_by_topic(self) -> dict[str | None, DecodedValues]:
-        """Decoding of keys and values by topic; under None that of segments which name no topic."""
+        """Return the decoding of keys and values by topic; under None the one for segments which name no topic. Reads
+        the first records of each topic to choose its schemas. Raises `UsageError` if a package is missing or a named
+        schema is unknown.
+        """
         with needed("a table", "fast"):
             from kafkalog.values.decoded_values import DecodedValues
             from kafkalog.values.decoding import ValueDecoder
@@ -154,9 +159,11 @@ class KafkaTable:
     def read(
         self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of these columns, in the schema's order, with at least the rows that pass a pyarrow `filter`.
+        """Yield record batches of the named columns (None: all), in the schema's order, with at least the rows that
+        pass a pyarrow `filter`; other rows may be among them. Unknown names are ignored.
 
-        Files are left out, and offsets and times passed over, where the filter shows that no row of them passes.
+        Files, offsets and times are skipped if the filter shows that none of their rows passes. Findings are added to
+        the table's list as the files are read. Raises `FormatError` or `StorageError` as `Partition.to_arrow` does.
         """
         asked = [name for name in self.schema.names if columns is None or name in columns]
         is_decoded = bool(self._decoding)
@@ -191,7 +198,9 @@ class KafkaTable:
         )
 
     def _bounded(self, reach: Reach) -> RecordFilter:
-        """Return the request's filter, narrowed by the bounds of a query's filter."""
+        """Return the request's filter, narrowed to the offsets and the earliest time that a query's filter allows;
+        unchanged for columns that the table does not have.
+        """
         records, names = self._request.filter, set(self.schema.names)
         if "offset" in names:
             starts, ends = (reach.start_offset(), records.start_offset), (reach.end_offset(), records.end_offset)
@@ -211,7 +220,9 @@ class KafkaTable:
         )
 
     def reader(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None) -> pa.RecordBatchReader:
-        """The batches of `read` as an Arrow reader."""
+        """Return the batches of `read` as an Arrow reader, with the same arguments. Files are read as batches are
+        taken.
+        """
         import pyarrow as pa
 
         schema = self.schema if columns is None else pa.schema([

@@ -51,7 +51,11 @@ def decoded_reader(
     registry: SchemaRegistry | None,
     named: tuple[NamedSchema | ColumnSchema | None, NamedSchema | ColumnSchema | None],
 ) -> pa.RecordBatchReader:
-    """Read columns of a partition through `read` and decode keys and values (`ColumnDecoding.decoded`)."""
+    """Return a reader of the named columns of a partition (None: the default ones) with decoded keys and values
+    (`ColumnDecoding.decoded`). `read` opens the columns undecoded; `named` are the schemas of key and value, or None to
+    choose them by the first records. `registry` None: the one beside the partition. Damage is added to `findings`, if
+    given. Raises `UsageError` for an unknown column or schema, or a missing package.
+    """
     decoder = ValueDecoder(find_schemas([partition.path]) if registry is None else registry)
     names = record_schema(columns).names
     with needed("to_arrow of decoded values", "values"):
@@ -77,7 +81,10 @@ def _column(
 def column_schema(
     decoder: ValueDecoder, partitions: Sequence[ReadablePartition], part: str, named: NamedSchema | None = None
 ) -> ColumnSchema:
-    """Schema of the keys or values of a topic: the named one, else the one that its first records use."""
+    """Return the schema of the column of keys or values (`part`) of a topic, to which all partitions belong: the named
+    one, else the one of the only subject that the first records use. Without one (several subjects, or several Protobuf
+    messages) its `reader` is None. Raises `UsageError` if the named one is unknown or a package is missing.
+    """
     topic = partitions[0].topic
     reader = None if named is None else named_schema(decoder.registry, named)
     if reader is not None and reader.type != "PROTOBUF":
@@ -95,7 +102,9 @@ def column_schema(
 
 
 def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
-    """The schema that a caller names; raises `UsageError` if the registry does not have it."""
+    """Return the schema that a caller names: the latest of a subject (str), the one with an id (int), or a `Schema`
+    itself. Raises `UsageError` if the registry does not have it, or for another type.
+    """
     if not isinstance(named, str | int | Schema):
         raise UsageError("a schema is named by its subject, its id, or one of a registry")
     schema = registry.latest(named) if isinstance(named, str) else (
@@ -107,7 +116,9 @@ def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
 
 
 def first_frames(partition: ReadablePartition, part: str, most: int = _LOOKED_AT) -> list[Framed]:
-    """Frames of the first keys or values that have one; at most `most` records are examined."""
+    """Return the frames of the first keys or values that have one, in order; at most `most` records are examined.
+    Reading stops at damage.
+    """
     payloads = []
     for record in islice(RecordReader(partition, on_damage=STOP), most):
         data = record.key if part == "key" else record.value
@@ -121,15 +132,13 @@ def first_frames(partition: ReadablePartition, part: str, most: int = _LOOKED_AT
 
 
 def _chosen(decoder: ValueDecoder, topic: str | None, part: str, frames: Sequence[Framed]) -> Schema | None:
-    """Latest schema of the topic's own subject, else of the only subject that the first records use; None if there is
-    none.
-    """
+    """Latest schema of the only subject that the first records use; None if they use none or several."""
     subjects = subjects_of(decoder.registry, topic, part, frames)
     return decoder.registry.latest(subjects.pop()) if len(subjects) == 1 else None
 
 
 def subjects_of(registry: SchemaRegistry, topic: str | None, part: str, frames: Sequence[Framed]) -> set[str]:
-    """Subjects of the schemas that frames name; schemas that are missing in the registry are skipped."""
+    """Return the subjects of the schemas that frames name; schemas that are missing in the registry are skipped."""
     subjects = set()
     for frame in frames:
         try:
@@ -142,7 +151,9 @@ def subjects_of(registry: SchemaRegistry, topic: str | None, part: str, frames: 
 def messages_of(
     decoder: ValueDecoder, frames: Sequence[Framed], topic: str | None, part: str, reader: Schema
 ) -> dict[str, bytes]:
-    """Messages of the reader's subject that the first records use: name -> encoded path to the message."""
+    """Return the Protobuf messages of the reader's subject that frames use, in the order of first use: full name ->
+    bytes that begin with the encoded path to the message. Other frames and those that cannot be decoded are skipped.
+    """
     from kafkalog.values.protobuf import ProtobufDecoder
 
     found: dict[str, bytes] = {}

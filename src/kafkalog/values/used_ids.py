@@ -30,7 +30,10 @@ class UsedId(Struct, kw_only=True):
 
 
 def used_ids(partition: Partition, findings: list[Finding]) -> Iterator[UsedId]:
-    """Ids in Confluent's wire format, in the order of first use; the reader's findings are added to `findings`."""
+    """Read a partition up to the first damage; yield each id in Confluent's wire format, of keys and of values, in the
+    order of first use, with its number of records. At most `MOST_IDS` ids are counted. The reader's findings are added
+    to `findings`.
+    """
     found: dict[tuple[str, int], UsedId] = {}
     records = partition.records(on_damage=STOP)
     for record in records:
@@ -48,7 +51,9 @@ def used_ids(partition: Partition, findings: list[Finding]) -> Iterator[UsedId]:
 
 
 def find_unknown_ids(registry: SchemaRegistry, partitions: Iterable[Partition]) -> Iterator[Finding]:
-    """A finding for each partition and id that no schema has, with the number of records that use it."""
+    """Yield a finding for each id in keys or values that no schema of the registry has, with the number of records that
+    use it; then the reader's findings of that partition. Partitions are read one after the other.
+    """
     for partition in partitions:
         findings: list[Finding] = []
         for each in used_ids(partition, findings):
