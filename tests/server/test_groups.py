@@ -16,7 +16,7 @@ from kafkalog.log import open_all
 from kafkalog.server.answers import Later
 from kafkalog.server.broker import ServerOptions
 from kafkalog.server.error_codes import Code
-from kafkalog.server.groups import group
+from kafkalog.server.groups import commits, group
 from kafkalog.server.groups.commits import CommitsFile
 from kafkalog.server.groups.coordinator import Coordinator
 from kafkalog.server.wire import Request
@@ -272,3 +272,12 @@ def test_commits_to_what_does_not_exist(topic: str, number: int, group: str, gen
     with serving(TXN) as server, RawClient(server.address) as client:
         (found,) = client.ask("OffsetCommit", 7, **body)["topics"]
         assert found["partitions"] == [{"partition_index": number, "error_code": code}]
+
+
+def test_a_commit_that_replaces_another_takes_only_what_it_adds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commits, "_MOST_BYTES", 150)
+    kept = commits.Commits(lambda: ())
+    for offset in range(3):
+        kept.commit({("group", "topic", 0): commits.Commit(offset, metadata="m" * 100)})
+    with pytest.raises(commits.TooManyCommitsError):
+        kept.commit({("group", "topic", 1): commits.Commit(0, metadata="m" * 100)})

@@ -133,10 +133,12 @@ def test_a_prefix_may_end_within_a_name(root: Path) -> None:
 
 
 def test_the_layout_is_told_from_the_other_one(root: Path, tmp_path: Path) -> None:
-    """Of a topic that is named like a partition too."""
+    """Of a topic that is named like a partition too, and beside a file that is named like a topic."""
     assert open_tier(str(root / "remote")).layout == "aiven"
+    topic = next(path.name for path in (root / "remote").iterdir() if path.is_dir())
+    (root / "remote" / f"a-file-{topic[-22:]}").write_text("")
     for path in (root / "remote").iterdir():
-        if not path.name.startswith("as-zstd-1-"):
+        if path.is_dir() and not path.name.startswith("as-zstd-1-"):
             shutil.rmtree(path)
     assert open_tier(str(root / "remote")).layout == "aiven"
     tiered_case("pair").unpack(tmp_path / "other")

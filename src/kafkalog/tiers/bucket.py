@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 
 from kafkalog.codec.common.errors import FormatError, StorageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
@@ -37,21 +38,15 @@ def newest_topic_ids(listed: Iterable[ListedSegment]) -> dict[tuple[str, int], s
 
 def epochs_of(tier: RemoteTier, listed: ListedSegment) -> tuple[LeaderEpoch, ...]:
     """Return the leader epochs of a log up to the end of a segment, from the segment's own object. Empty if there is no
-    such object, it cannot be opened, or it is not a leader epoch checkpoint. Raises `StorageError` if reading it fails.
+    such object, it cannot be read, or it is not a leader epoch checkpoint.
     """
     if listed.epochs is None:
         return ()
     try:
-        file = tier.open(listed.epochs)
-    except StorageError:
-        return ()
-    try:
-        data = file.read(0, min(file.size, DEFAULT_LIMITS.checkpoint_bytes))
-    finally:
-        file.close()
-    try:
+        with closing(tier.open(listed.epochs)) as file:
+            data = file.read(0, min(file.size, DEFAULT_LIMITS.checkpoint_bytes))
         return tuple(decode_leader_epochs(data, source=listed.epochs.path))
-    except FormatError:
+    except (FormatError, StorageError):
         return ()
 
 

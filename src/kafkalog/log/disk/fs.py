@@ -93,6 +93,7 @@ class AppendFile:
             except OSError:
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._descriptor, self.size)
+                    self._reserved = self.size
                 raise
         self.size += len(data)
         self._reserved = max(self._reserved, self.size)

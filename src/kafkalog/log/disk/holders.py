@@ -91,9 +91,8 @@ def is_under_its_name(descriptor: int, path: str) -> bool:
 
 def told_held_by_others(root: str) -> bool | None:
     """Whether another process has locked the file `.lock` of the log directory `root`. Creates and changes nothing, and
-    does not wait. False also if the file does not exist, or if only this process has locked it. True also if the
-    kernel's list of locks (`/proc/locks`) cannot be read. None if the file is not a regular one, or cannot be examined
-    or opened.
+    does not wait. False also if the file does not exist, or if only this process has locked it. None if the file is not
+    a regular one, or cannot be examined or opened.
     """
     path = os.path.join(root, LOCK_FILE)
     try:
@@ -108,7 +107,7 @@ def told_held_by_others(root: str) -> bool | None:
         if (status.st_dev, status.st_ino) in _OURS:
             return False
         holders = _listed(status)
-        if holders is None or holders:
+        if holders:
             return holders != {os.getpid()}
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

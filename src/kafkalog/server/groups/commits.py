@@ -176,9 +176,9 @@ class Commits:
         cannot be written.
         """
         with self._lock:
-            new = {key: commit for key, commit in commits.items() if self._here.get(key) is None}
-            growth = sum(map(_size, commits.items()))
-            if self._here.count + len(new) > _MOST or self._here.bytes + growth > _MOST_BYTES:
+            replaced = {key: before for key in commits if (before := self._here.get(key)) is not None}
+            growth = sum(map(_size, commits.items())) - sum(map(_size, replaced.items()))
+            if self._here.count + len(commits) - len(replaced) > _MOST or self._here.bytes + growth > _MOST_BYTES:
                 raise TooManyCommitsError
             if self._file is not None:
                 self._file.store({**dict(self._here.items()), **commits}.items())

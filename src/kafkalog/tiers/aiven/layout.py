@@ -7,6 +7,7 @@ split by position.
 
 from __future__ import annotations
 
+import errno
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from kafkalog.codec.common.errors import FormatError, KafkaLogError, StorageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB
 from kafkalog.codec.names import FileKind
-from kafkalog.log.disk.files import FileSource, scan_directory
+from kafkalog.log.disk.files import Entry, FileSource, scan_directory
 from kafkalog.log.disk.remote_file import RemoteFile
 from kafkalog.tiers.aiven.encryption import NONCE, TAG, PrivateKeys, SegmentCipher
 from kafkalog.tiers.aiven.files import ChunkedLog, part_of
@@ -43,6 +44,16 @@ _MOST_CHUNKS = 16 * KIB
 _SMALL = 64 * KIB
 
 
+def _entries(place: str, name: str) -> list[Entry]:
+    """Return the entries of the directory `name` in `place`; empty if it is a file. Raises `StorageError`."""
+    try:
+        return scan_directory(f"{place.rstrip('/')}/{name}")
+    except StorageError as error:
+        if error.errno == errno.ENOTDIR:
+            return []
+        raise
+
+
 class AivenTier:
     """A directory or object store prefix written by the plugin. With `keys` encrypted segments can be read."""
 
@@ -67,8 +78,7 @@ class AivenTier:
         """
         for name in names:
             if _topic(name) is not None and any(
-                _partition(entry.name) is not None and entry.is_dir()
-                for entry in scan_directory(f"{place.rstrip('/')}/{name}")
+                _partition(entry.name) is not None and entry.is_dir() for entry in _entries(place, name)
             ):
                 return True
         return False
