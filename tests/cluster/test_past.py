@@ -260,10 +260,10 @@ def test_two_clusters_in_one_zookeeper_are_told_apart(two_clusters: Path, tmp_pa
         assert (finished.code, "--chroot chooses one" in finished.err) == (64, True)
     assert kafkalog("offsets", "--chroot", "/a", root, two_clusters).code == 0
     # `--group` leaves no commit of Kafka's: the log ends are still those of one cluster
-    lines = written(tmp_path / "other", [("other", 0, 5)])
-    mixed = kafkalog("offsets", "--group", "g*", lines, two_clusters)
+    other = written(tmp_path / "other", [("other", 0, 5)])
+    mixed = kafkalog("offsets", "--group", "g*", other, two_clusters)
     assert (mixed.code, "--chroot chooses one" in mixed.err) == (64, True)
-    (line,) = kafkalog("offsets", "--json", "--group", "g*", "--chroot", "/b", lines, two_clusters).objects
+    (line,) = kafkalog("offsets", "--json", "--group", "g*", "--chroot", "/b", other, two_clusters).objects
     assert (line["chroot"], line["offset"]) == ("/b", 22)
 
 

@@ -144,7 +144,7 @@ def test_a_snapshot_beyond_the_end_of_the_log_shows_that_the_end_is_lost(root: P
     log = max(path for path in folder.glob("*.log") if path.stat().st_size)
     with FileSource(str(log)) as source:
         batch = list(Scanner(source))[-1]
-    end = batch.header.base_offset
+    end = batch.header.first_offset
     log.write_bytes(log.read_bytes()[: batch.position])
     for path in root.glob("*-offset-checkpoint"):
         path.unlink()

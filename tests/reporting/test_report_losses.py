@@ -190,7 +190,7 @@ def test_what_a_simple_start_hides_is_told(name: str, tmp_path: Path) -> None:
     for log in sorted((root / "t-0").glob("*.log")):
         with FileSource(str(log)) as source:
             for each in Scanner(source):
-                hidden += len(range(each.header.base_offset, min(reached, each.header.last_offset) + 1))
+                hidden += len(range(each.header.first_offset, min(reached, each.header.last_offset) + 1))
                 reached = max(reached, each.header.last_offset)
     assert plan(root)[0].choice.kafka_by_partition["t-0"].records_hidden == hidden > 0
     text = " ".join(markdown(root).split())

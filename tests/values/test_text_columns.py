@@ -75,7 +75,7 @@ def texts(folder: Path) -> list[str | None]:
     options = {"path": str(folder / "data" / "t-0"), "valueFormat": "json", "schemas": str(folder / "schemas")}
     source = KafkaLogSource(options)
     reader = source.reader(source.schema())
-    spark = [batch for task in reader.partitions() for batch in reader.read(task)]
+    spark: list[Any] = [batch for task in reader.partitions() for batch in reader.read(task)]
     found: list[list[str | None]] = [
         [each["value"] for each in decoded(folder)],
         pa.table(kafkalog.KafkaTable(scan, folder / "data" / "t-0"))["value"].to_pylist(),
@@ -148,7 +148,7 @@ def test_protobufs_value_is_json_text_wherever_it_stands(tmp_path: Path) -> None
     values = [None, 1, "1", "null", True, "true", {"a": "1"}, '{"a":"1"}', [None, "x"]]
 
     def payload(value: Any) -> bytes:
-        inner = json_format.ParseDict(value, struct_pb2.Value()).SerializeToString()
+        inner: bytes = json_format.ParseDict(value, struct_pb2.Value()).SerializeToString()
         one, entry = bytes([len(inner)]) + inner, b"\x0a\x01k\x12" + bytes([len(inner)]) + inner
         return b"\0\x0a" + one + b"\x12" + one + b"\x1a" + bytes([len(entry)]) + entry
 

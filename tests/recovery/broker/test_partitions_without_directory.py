@@ -226,7 +226,7 @@ def test_metadata_that_ends_before_its_producer_snapshot_is_told(command: tuple[
     log = max((data / METADATA).glob("*.log"))
     with FileSource(str(log)) as source:
         batch = list(Scanner(source))[-3]
-    written, end = int(max((data / METADATA).glob("*.snapshot")).stem), batch.header.base_offset
+    written, end = int(max((data / METADATA).glob("*.snapshot")).stem), batch.header.first_offset
     for name in ("*.index", "*.timeindex"):
         max((data / METADATA).glob(name)).write_bytes(b"")
     for path in (data / METADATA).glob("*.checkpoint"):

@@ -139,7 +139,7 @@ def test_the_commands_for_a_damaged_copy_beside_its_log_mend_the_node(node: Path
     data[20] ^= 0xFF
     (copy / log.name).write_bytes(data)
     before = log.read_bytes()
-    typed = []
+    typed: list[str] = []
     while (lines := printed("plan", node)) and len(typed) < 3:
         (line,) = lines
         typed.append(line.split()[0])
