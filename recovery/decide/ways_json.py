@@ -80,7 +80,9 @@ class WayJson(WayFields, frozen=True, kw_only=True):
 
 
 def way_json(way: RecoveryWay) -> WayJson:
-    """JSON of a way for programs."""
+    """Return the JSON structure of one way of recovering. `offsets_lost` is None if the number of lost records is
+    unknown; `how` is None if no recovery carries the way out.
+    """
     measured = way.measured
     return WayJson(
         way=way.way,
