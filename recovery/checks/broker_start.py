@@ -42,11 +42,10 @@ def broker_start(
     """Predict the start of a broker on the log directory `path`; return the forecast, and the findings about the start.
 
     `loadings` are the results of `loading` for all examined directories by path; `path` must be among them. `facts` are
-    from the broker's metadata log; `asked` has the release, and what else is known about the node. If a directory
-    cannot be read, the outcome is None, with one BROKER_REFUSES warning. A failed start gives a BROKER_REFUSES finding,
-    unless the findings about the node explain it. A successful start may give findings too.
-
-    Raises `StorageError` only without an errno, which is an error of this program's own and not of the disk.
+    from the broker's metadata log; `asked` has the release, and what else is known about the node. If the operating
+    system fails to read a directory, the outcome is None, with one BROKER_REFUSES warning; a `StorageError` without an
+    errno is raised. A failed start gives a BROKER_REFUSES finding, unless the findings about the node explain it. A
+    successful start may give findings too.
     """
     try:
         own = loadings[path]

@@ -86,8 +86,8 @@ def lost_places(root: str) -> list[str]:
 
 
 def _files(place: str) -> Iterator[str]:
-    """Yield the paths of the regular files in a directory and in its direct subdirectories, sorted by name within each.
-    Deeper subdirectories are not visited. Symbolic links and unreadable directories are skipped.
+    """Yield the paths of the files in a directory and in its direct subdirectories, sorted by name within each. Deeper
+    subdirectories are not visited. Symbolic links and unreadable directories are skipped.
     """
     for directory, names, files in os.walk(place):
         names.sort()
@@ -180,7 +180,7 @@ def _base_of(path: str) -> int | None:
 def _fits(held: _Held, path: str, partition: Partition, log_dir: LogDir, ends_at: EndsAt) -> str | None:
     """Return why a file of batches may be a segment of a partition, as text; None if it cannot be one. Reasons: a
     segment begins where the file ends; the log ends where the file begins; the partition has no segment; or the file
-    lies in the partition's directory under the segment's name.
+    lies in the partition's directory, and the base offset in its name is that of its first batch.
 
     A file that begins at or above the high watermark does not fit for the last three reasons, unless it lies in the
     partition's directory and a segment begins at the same offset.

@@ -449,7 +449,7 @@ class _PartitionVerifier:
         """Compare each segment's transaction index, which lists the aborted transactions whose end marker is in the
         segment, with the aborted transactions in the batches. Add a TXN_INDEX_MISMATCH finding for each index that
         differs; a missing index counts as empty, and an unreadable one is left out. If the log has gaps in its offsets,
-        only missing entries are reported. Reads the log again.
+        only missing entries are reported. Reads the log again if it has end markers.
         """
         derived = self.partition.transactions(limits=self.limits).aborted if self._has_markers else ()
         bases = [segment.base_offset for segment in self.partition.segments]

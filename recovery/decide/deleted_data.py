@@ -83,7 +83,8 @@ def _holds_records(tree: Tree, path: str) -> bool:
 
 def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
     """Whether the deleted partition in `directory` has records that the live one in `live` does not have: there is no
-    live one, it is of another topic id, or it begins at a higher offset. False if the deleted one has no records.
+    live one, or it is of another topic id, has no records, or begins at a higher offset. False if the deleted one has
+    no records.
     """
     logs = [(base, path) for base, path in _logs(tree, directory, "") if _holds_records(tree, path)]
     if not logs:

@@ -201,8 +201,9 @@ class Plan:
 
     @property
     def is_hurt(self) -> bool:
-        """Whether there is a problem: a warning or an error, lost records, remaining damage, a refusal, or records that
-        stay hidden although the recommended way shows them.
+        """Whether there is a problem: a warning or an error among the findings, lost records, remaining damage, damaged
+        transaction markers, decreasing leader epochs, a refusal of the plan or of a partition, or hidden records
+        although the recommended way hides fewer.
         """
         own = self.choice.own
         has_findings = any(finding.severity is not Severity.INFO for finding in self.findings)
@@ -469,8 +470,8 @@ def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iter
 
 def _of_own_files(survey: Survey, topics: TopicFacts) -> list[Finding]:
     """Return the findings about `meta.properties` and about checkpoints for recovery points and log start offsets that
-    cannot be parsed, worded as in `verify`. A broker reads these files before the logs. Missing or unreadable files
-    give no finding.
+    cannot be parsed, worded as in `verify`. A broker reads these files before the logs. A missing `meta.properties` is
+    a finding for a broker with KRaft; missing checkpoints and unreadable files are not.
     """
     tree = survey.tree()
     is_known = META_PROPERTIES not in survey.unreadable
@@ -525,7 +526,7 @@ def _missing_partitions(survey: Survey, topics: TopicFacts) -> list[Finding]:
 
 
 def plan_json(plan: Plan) -> PlanJson:
-    """Return the plan in its JSON shape."""
+    """Return the JSON structure of the plan."""
     best = plan.choice.recommended
     return PlanJson(
         path=plan.root,
