@@ -1,4 +1,4 @@
-"""Public calls `plan` and `recover`."""
+"""Public functions `plan`, `recover` and `recover_into`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settle the rules of a recovery for each of several log directories."""
+"""Complete a recovery request to rules for each of several log directories, with the time and facts about topics."""
 
 from __future__ import annotations
 

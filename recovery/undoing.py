@@ -1,4 +1,4 @@
-"""Undo executions: restore every byte and time that they changed."""
+"""Undo executions of recoveries and other jobs: restore every byte and time that they changed."""
 
 from __future__ import annotations
 

@@ -87,6 +87,7 @@ def loading(
     seen: Survey | StorageError, tables: HeaderTables | None = None, *, jobs: int = 1, facts: TopicFacts = NO_FACTS
 ) -> Loading:
     """Load the logs of a surveyed directory in the model of the broker, with default settings and the current time.
+    Nothing on disk is changed.
 
     Returns the result of loading the logs, and the result after `meta.properties` is considered. A `StorageError` is
     returned, not raised; so is one passed as `seen`. Sets `seen.tables` and closes `seen`. `tables` are headers of logs

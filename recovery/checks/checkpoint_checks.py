@@ -78,8 +78,9 @@ class Beside(Struct, frozen=True):
         return self.tiering.of((name.topic, name.partition), names, begins, epochs, end)
 
     def told_of(self, partition: Partition, found: LocalStart | None) -> Told | None:
-        """Return what the log directory says about a partition; `found`, its `local_start`, is passed on. None if the
-        partition has no name or is not live (`-delete`, `-future`, `-stray`).
+        """Return what the log directory says about a partition: its checkpointed log start offset (0 without an entry)
+        and high watermark (None without an entry), and `found`, the start of its local part. None if the partition has
+        no name or is not live (`-delete`, `-future`, `-stray`).
         """
         name = partition.name
         if name is None or partition.state is not DirectoryState.LIVE:

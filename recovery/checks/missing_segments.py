@@ -1,4 +1,4 @@
-"""Find segments that are missing according to the batches alone, except where a gap proves nothing."""
+"""Find missing segments by the offsets that are missing between batches, except where such a gap proves nothing."""
 
 from __future__ import annotations
 

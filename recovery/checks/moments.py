@@ -1,4 +1,4 @@
-"""Detect a log directory whose files are of different moments, because it was copied while a broker wrote to it.
+"""Detect a log directory whose files were copied at different times, while a broker wrote to it.
 
 A broker writes an offset to `recovery-point-offset-checkpoint` after it has flushed the log up to it
 (`UnifiedLog.flush`, `LogManager.checkpointRecoveryOffsetsInDir`), and again at once after it has truncated the log

@@ -1,4 +1,4 @@
-"""The ways of a log directory to choose from, the one that loses least, and the consent that is needed."""
+"""Ways of recovering a log directory to choose from, the one that loses least, and the consent that is needed."""
 
 from __future__ import annotations
 

@@ -61,10 +61,10 @@ class _Checks:
         self._last: tuple[str, list[Finding] | None] | None = None
 
     def findings(self, directory: str, first: int = 0) -> list[Finding] | None:
-        """Return the warnings and errors about one partition directory, empty also for a directory that is no
-        partition; None if it cannot be read. If there are more logs than a plan counts, only segments with a base
-        offset of at least `first` are examined. The result for the last directory is kept, and returned again if all
-        segments are examined.
+        """Return the warnings and errors about one partition directory; empty if it is not a partition directory, None
+        if it cannot be read. If there are more logs than a plan counts (1 GiB), only segments with a base offset of at
+        least `first` are examined. The result for the last directory is kept, and returned again if all segments are
+        examined.
         """
         if self.reads_all and self._last is not None and self._last[0] == directory:
             return self._last[1]

@@ -1,4 +1,4 @@
-"""Losses of a way as text; no sum is presented as complete if a part of it is unknown."""
+"""Describe the losses of a way of recovering as text; no sum is presented as complete if a part of it is unknown."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Replace the content of partitions by what this and other copies of them hold together.
+"""Replace the logs of partitions by the records that this and other copies of the partitions hold together (mode
+merge).
 
-What belongs into the log is chosen as in `merge` (`MergeCopies`), and described as slices of the copies' files; the
-rest is what a broker makes of such a log. A partition that no copy helps is recovered as in mode safe.
+The records that belong into the log are chosen as in `merge` (`MergeCopies`), and described as slices of the copies'
+files; all other files are those that a broker makes for such a log. A partition that no copy helps is recovered as in
+mode safe.
 """
 
 from __future__ import annotations

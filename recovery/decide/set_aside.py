@@ -1,4 +1,4 @@
-"""Set whole partitions aside.
+"""Set whole partitions aside: recovery moves their directories to quarantine (mode set-aside).
 
 A broker that finds no directory begins the log again (`LogManager.getOrCreateLog`). As a follower it then fetches all
 of it from the leader (`ReplicaFetcherThread`); it never fetches again what its own start leaves damaged in a log.

@@ -1,4 +1,4 @@
-"""Ways of recovering a log directory: what each keeps, loses and needs.
+"""Ways of recovering a log directory: the records that each keeps and loses, and what it needs.
 
 A way is what one recovery, or none, would do. Each way is carried out on a tree in memory, and the records that it
 keeps and loses are counted in the result. Recovery asks for consent if a way drops *sound* records, which could still

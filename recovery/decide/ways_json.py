@@ -1,4 +1,6 @@
-"""JSON of one way to recover: `WayJson` has the recovery that takes it, the lines of commands its options."""
+"""Build the JSON structure of a way of recovering: `WayJson`, with the mode and options of the recovery that carries it
+out.
+"""
 
 from __future__ import annotations
 
