@@ -33,7 +33,10 @@ class _Duplicate:
 
 
 def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
-    """Yield duplicates, unless the directories are known to be different brokers', where they are replicas."""
+    """Yield topic-partitions that are live in two of the log directories `roots`, with these two. Directories that are
+    known to be of different brokers are not compared: they hold replicas. Raises `StorageError` if a directory cannot
+    be listed.
+    """
     nodes = {root: node_id_of(root) for root in roots}
     seen: dict[tuple[str, int], list[str]] = {}
     for root in nodes:
@@ -57,8 +60,9 @@ def refuse_duplicates(roots: Sequence[str]) -> None:
 
 
 def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
-    """Return the plans; two that have a partition in common get a refusal that compares both, as `recover` declines
-    both.
+    """Return the plans, in order. Two that have a live partition in common get a refusal that compares both copies,
+    because `recover` declines both directories, and their forecast becomes a failed start. A plan that already has a
+    refusal keeps it. The given plans are not changed.
     """
     by_root = {plan.root: plan for plan in plans}
     refused = dict(by_root)
@@ -73,7 +77,9 @@ def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
 
 
 def _refused(plan: Plan, found: _Duplicate, why: str) -> Plan:
-    """Return a plan with the refusal, and with the outcome of a broker's start on such directories."""
+    """Return a copy of the plan with the refusal `why`, also for its ways other than merging; existing refusals stay.
+    The forecast of a broker's start becomes START_FAILS, if it was to load.
+    """
     ways = [
         way if way.spec.help is Help.COPIES else replace(way, refusal=way.refusal or why) for way in plan.choice.ways
     ]
@@ -92,7 +98,9 @@ def _refused(plan: Plan, found: _Duplicate, why: str) -> Plan:
 
 
 def _state(plan: Plan, name: str) -> str:
-    """Text about whether the partition is damaged, and what could be kept of it."""
+    """Return text about one copy of the partition `name`: whether it could be examined, is damaged, has findings, or is
+    sound, and how many records can be kept or where its log ends.
+    """
     kept = plan.choice.own_by_partition.get(name)
     if kept is None or name in plan.declined:
         return "could not be examined"

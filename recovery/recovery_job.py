@@ -37,8 +37,13 @@ __all__ = ["plan_survey", "recover_places"]
 
 
 def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool = True) -> Plan:
-    """Make a plan by settled rules. Partitions that were closed cleanly are left as they are only if the plan changes
-    nothing: a recovery removes the marker that vouched for them.
+    """Make a plan for a surveyed log directory by settled rules; nothing on disk is changed. Directories that cannot be
+    read are left out and named in the plan's `declined`.
+
+    Partitions that were closed cleanly are left as they are only if the plan changes nothing, because a recovery
+    removes the marker that vouched for them. If there are changes, problems that remain after them are added as
+    findings. With `compare=False`, other ways of recovering are not simulated, and records are not counted. Raises
+    `StorageError` if something outside these directories cannot be read.
     """
     mark_clean = rules.mark_clean
     rules = structs.replace(rules, full=rules.full or mark_clean)  # as what a marker vouches for is verified
@@ -130,7 +135,9 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
         return survey(planned.root, only=planned.only, on_read=on_read, tolerant=True)
 
     def join(self, plans: list[tuple[str, _Planned]], *, is_whole: bool) -> list[tuple[str, _Planned]]:
-        """Add predictions of the node's start on all of its directories to the plans."""
+        """Add forecasts of the node's start on all of its directories to the plans, in place, and return the same list.
+        Directories with an interrupted execution have no plan.
+        """
         asked = with_nodes([planned.plan for _root, planned in plans if planned.plan is not None], self._rules)
         by_root = {plan.root: plan for plan in asked}
         for root, planned in plans:
@@ -224,7 +231,9 @@ def recover_places(
 
 
 def refuse_completing(earlier: Earlier, rules: Rules) -> None:
-    """Raise `RecoveryRefused` if an interrupted execution loses readable records without consent now."""
+    """Raise `RecoveryRefused` if completing an interrupted execution would lose readable records and there is no
+    consent: `accept_loss` is False, and it is not mode kafka both then and now.
+    """
     for run, _located in earlier.fitting:
         is_agreed = rules.accept_loss or run.journal.mode == rules.mode == Mode.KAFKA
         if run.name == JOURNAL and run.journal.drops and not is_agreed:

@@ -66,8 +66,9 @@ class RecoveryResult:
 
 
 def refuse_declined(plan: Plan, *, accept_loss: bool, earlier: CompletedRuns | None = None) -> None:
-    """Raise `RecoveryRefused` with the JSON report if a plan is refused, or needs consent and
-    `accept_loss` is False.
+    """Raise `RecoveryRefused`, with the JSON report and advice, if the plan is refused, or if it needs consent and
+    `accept_loss` is False. Otherwise do nothing. `earlier` are interrupted executions that were completed first, for
+    the report.
     """
     advice: tuple[Advice, ...] = ()
     if plan.refusal is not None:
@@ -82,7 +83,9 @@ def refuse_declined(plan: Plan, *, accept_loss: bool, earlier: CompletedRuns | N
 
 
 def _why_consent(plan: Plan) -> str:
-    """Sentence about what the plan would drop or take out of service."""
+    """Return a sentence about the records that the plan would drop, and the partitions that it would take out of
+    service by renaming them to `-stray`. Empty if there is neither.
+    """
     strays = plan.made_stray
     lost = [sentence_of_loss(plan.choice)] if plan.choice.own.drops_sound else []
     if strays:
@@ -104,8 +107,8 @@ def _advice_on_consent(plan: Plan) -> Iterator[Advice]:
 
 
 def refuse_any_declined(plans: Sequence[Plan], *, accept_loss: bool) -> None:
-    """Raise `RecoveryRefused` if a plan is declined as in `refuse_declined`; several refusals become one that names
-    them all.
+    """Raise `RecoveryRefused` if any of the plans is declined as in `refuse_declined`; several refusals become one that
+    names them all. If there is more than one plan, the refusal names the log directory.
     """
     refused = []
     for plan in plans:
@@ -123,7 +126,9 @@ def nothing_done(plan: Plan, earlier: CompletedRuns | None = None) -> RecoveryRe
 
 
 def losses_of(choice: RecoveryChoice) -> list[LossOfRun]:
-    """Losses of the plan by partition, for the journal; partitions without loss are omitted."""
+    """Return the losses of the plan by partition directory, for the journal. Partitions that surely lose nothing are
+    omitted.
+    """
     return [
         LossOfRun(name, measured.records_lost, measured.is_exact, [(lost.first, lost.last) for lost in measured.lost])
         for name, measured in choice.own_by_partition.items()
@@ -132,7 +137,7 @@ def losses_of(choice: RecoveryChoice) -> list[LossOfRun]:
 
 
 def result_json(result: RecoveryResult) -> ResultJson:
-    """Return the result in its JSON shape."""
+    """Return the JSON structure of a result: the fields of its plan, and those of the recovery."""
     return ResultJson(
         **structs.asdict(plan_json(result.plan)),
         changed=result.changed,

@@ -1,4 +1,4 @@
-"""Public calls `plan` and `recover`."""
+"""Public functions `plan`, `recover` and `recover_into`."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def plan(
     """Return what `recover` would do, and what the broker would do; reads only.
 
     Returns a plan for each log directory, in the order in which they are named first. Partitions that cannot be read
-    are left out and named in the plan's `declined`. Raises `UsageError` if a path is not a log directory, and
-    `StorageError` for I/O errors outside the partitions.
+    are left out and named in the plan's `declined`. Raises `UsageError` if a path is not a log directory, `UnknownName`
+    for a selected topic or partition that does not exist, and `StorageError` for I/O errors outside the partitions.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -70,9 +70,13 @@ def plan_one(
     on_progress: OnProgress | None = None,
     is_one_of_several: bool = False,
 ) -> Plan:
-    """Return the plan for one log directory.
+    """Return the plan for one log directory; reads only. Raises as `plan` does.
 
+    * `path`: the log directory, or a partition directory in it
+    * `request`: how to recover
     * `also`: more paths of this log directory
+    * `jobs`: how many partitions are examined at a time, each in its own process
+    * `on_progress`: called with a `ProgressState` now and then
     * `is_one_of_several`: the node's start is not predicted, because `with_nodes` does that for all plans together
     """
     refuse_copies(request)
@@ -95,14 +99,14 @@ def recover(
     """Recover log directories of one broker, or of several, under their locks and with a journal.
 
     Returns a result for each log directory, in the order in which they are named first. All locks are acquired and all
-    directories planned for before the first is changed, so a refusal changes none; it names all that were declined, and
-    has the reports of all. If an execution was interrupted on a directory, that is completed there and nothing else is
-    done. The metadata log of a broker, in whichever of its directories it is, applies to all of them. A partition that
-    cannot be recovered or read is left as it is and named in the result's `declined`.
+    directories planned for before the first is changed, so a refusal changes none; it names all directories that were
+    declined, and has the reports of all. If an execution was interrupted on a directory, that one is completed there
+    and nothing else is done. The metadata log of a broker, in whichever of its directories it is, applies to all of
+    them. A partition that cannot be recovered or read is left as it is and named in the result's `declined`.
 
     Raises `RecoveryRefused`, with nothing changed, if nothing can be done, if records that can be read would be lost
-    without consent, if a directory is locked or has changed, or if a partition is live in two of them; `UsageError` and
-    `StorageError` as `plan` does.
+    without consent, if a directory is locked or has changed, or if a partition is live in two of them; `UsageError`,
+    `UnknownName` and `StorageError` as `plan` does.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -140,10 +144,13 @@ def recover_into(
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Plan], None] | None = None,
 ) -> RecoveryResult:
-    """Copy a log directory to `target`, which must be new or empty, and recover the copy, not the original.
+    """Copy a log directory to `target`, which must be new or empty, and recover the copy, not the original. Returns the
+    result for the copy.
 
     Partitions that cannot be read are not in the copy; the result's `declined` names them. With `remote_logs` in the
-    request, missing and damaged segments of tiered logs are first copied from the remote tier. Raises as `recover`.
+    request, missing and damaged segments of tiered logs are first copied from the remote tier. Raises `UsageError` for
+    several paths or a partition directory, `RecoveryRefused` if the original is in use or has an interrupted execution,
+    and otherwise as `recover`.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: one log directory

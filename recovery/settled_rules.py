@@ -1,4 +1,4 @@
-"""Settle the rules of a recovery for each of several log directories."""
+"""Complete a recovery request to rules for each of several log directories, with the time and facts about topics."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ __all__ = ["refuse_copies", "rules_for_each"]
 
 
 def rules_for_each(request: Recovery, roots: Sequence[str]) -> Mapping[str, Rules]:
-    """Rules for each log directory: the same time as now for all, and what each one's own broker knew of the topics.
-    Raises `UsageError` if the request contradicts itself.
+    """Return the rules for each log directory: the request with the same current time for all, and with the facts from
+    the metadata log of each one's own broker, unless the request has facts itself. Lost `meta.properties` are
+    reconstructed if requested. Reads the metadata logs.
+
+    Raises `UsageError` if the request contradicts itself or has settings that Kafka would refuse, and `RecoveryRefused`
+    if lost `meta.properties` cannot be reconstructed.
     """
     known = [*roots, *filter(_can_be_listed, request.beside)]
     facts = dict.fromkeys(roots, request.topics) if request.topics is not None else facts_of_each(known)
@@ -44,7 +48,9 @@ def _can_be_listed(path: str) -> bool:
 
 
 def refuse_copies(request: Recovery) -> None:
-    """Raise `UsageError` for copies that hold no partitions, and if mode merge has no copies."""
+    """Raise `UsageError` if one of the request's copies is neither a log directory nor a partition directory, or if
+    mode merge has no copies.
+    """
     if request.mode is Mode.MERGE and not request.copies:
         raise UsageError("mode merge takes what other copies hold: say where they are")
     if request.copies:

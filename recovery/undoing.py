@@ -1,4 +1,4 @@
-"""Undo executions: restore every byte and time that they changed."""
+"""Undo executions of recoveries and other jobs: restore every byte and time that they changed."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class UndoResult:
 
 
 def _undone(path: PathLike) -> tuple[str, str | None]:
-    """Return the log directory of a path, and the name of the partition directory if the path is one, else None. Raises
-    `UsageError`.
+    """Return the real path of the log directory, and None; for a partition directory the log directory that contains
+    it, and its name. Raises `UsageError` if the path is not a directory.
     """
     given = os.fspath(path)
     if "\0" in given or not os.path.isdir(given):
@@ -55,10 +55,14 @@ def refuse_without_run(
 def runs_to_undo(
     paths: Sequence[str], run_ids: Sequence[str] = (), *, quarantine: PathLike | None = None, moved: bool = False
 ) -> list[tuple[str, str | None]]:
-    """Return each log directory and the execution to undo on it, the latest first; None as execution means the latest.
+    """Return pairs of a log directory and the id of the execution to undo there, in the order in which to undo them;
+    None means the latest execution. `run_ids` are sorted, the latest first, if there are several paths; with one path,
+    they are returned in the given order. Without `run_ids`, the only directory with an execution that can be undone is
+    returned, or the first path if there is none.
 
     Raises `RecoveryRefused` if several directories have executions that can be undone and none is named: executions on
-    different directories may be unrelated.
+    different directories may be unrelated. `quarantine` is where executions keep what they removed, None for the usual
+    place; with `moved` executions count although nothing shows that they are this directory's.
     """
     if len(paths) == 1:
         return [(paths[0], run_id) for run_id in run_ids or (None,)]
@@ -90,14 +94,17 @@ def _latest(path: str, quarantine: PathLike | None, *, moved: bool) -> str | Non
 def undo(
     path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None, moved: bool = False
 ) -> UndoResult:
-    """Restore every byte and time that an execution changed (default: the latest), even if it was interrupted.
+    """Restore every byte and time that an execution changed (default: the latest), even if it was interrupted; return
+    how many steps were reversed. Acquires the lock of the directory.
 
-    Everything is compared first; `moved` is as for `recover`. Raises `RecoveryRefused`, with nothing changed, if the
-    execution does not exist, if anything that it relies on has changed since, or if what it saved is not complete.
+    Everything is compared first. Raises `RecoveryRefused`, with nothing changed, if the execution does not exist, if
+    anything that it relies on has changed since, or if what it saved is not complete; `UsageError` if the path is not a
+    directory.
 
     * `path`: the log directory
     * `run_id`: the execution; None: the latest
     * `quarantine`: where executions keep what they removed, if it is not the usual place
+    * `moved`: the execution is this directory's, although nothing shows it
     """
     return undo_all([(path, run_id)], quarantine=quarantine, moved=moved)[0]
 

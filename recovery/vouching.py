@@ -38,7 +38,9 @@ def _of_plan(again: Plan) -> str | None:
 
 
 def _of_trust(survey: Survey, rules: Rules, workers: Workers) -> str | None:
-    """Why a broker that trusts the marker would not start, or would change the logs; None if neither."""
+    """Return why a broker that finds a clean-shutdown marker would not start on the surveyed directory, or which change
+    it would make; None if it starts and changes nothing. The start is simulated in memory.
+    """
     tree = survey.tree()
     tree.write(CLEAN_SHUTDOWN_FILE, encode_clean_shutdown(NEW_CLEAN_SHUTDOWN))
     started = load_directory(tree, rules, workers)

@@ -43,9 +43,11 @@ def is_in_use(root: str) -> bool:
 
 
 def read_again(read: Callable[[Partition], _T], partition: Partition) -> _T:
-    """Return `read(partition)`, repeated with a new listing of the partition while a running broker replaces its files.
+    """Return `read(partition)`; list the partition again and retry if a file is gone because a running broker replaced
+    it.
 
-    Raises the `StorageError` of `read` if no broker is running, if the error has another cause, or if it persists.
+    At most 40 attempts, 50 ms apart. Another process must hold the lock of the log directory, and the `StorageError`
+    must be ENOENT or ESTALE. Otherwise, and at the last attempt, the error of `read` is raised.
     """
     name, start, limits = partition.name, partition.checkpointed_log_start_offset, partition.limits
     for _ in range(_READS - 1):
@@ -97,8 +99,12 @@ Look = Callable[[frozenset[str]], dict[str, Sequence[Finding]]]
 
 
 def look_again(found: dict[str, list[Finding]], look: Look) -> dict[str, list[Finding] | None]:
-    """Examine directories with doubtful findings again, after pauses; return by directory the findings that persist.
-    Findings of all other directories are returned unchanged; None stands for a directory that no longer exists.
+    """Examine directories with a warning or an error again, up to three times with a pause of 0.3 s before each; return
+    by directory the findings that persist.
+
+    A warning or error persists if each pass finds one with the same code, file, position and offset; infos are always
+    kept. Findings of directories with infos only are returned unchanged. The value is None for a directory that `look`
+    no longer returns. `look` is called with the paths of the doubtful directories. `found` itself is not changed.
     """
     left: dict[str, list[Finding] | None] = dict(found)
     for _ in range(_LOOKS - 1):

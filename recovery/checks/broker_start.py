@@ -39,10 +39,13 @@ def surveyed(path: str) -> Survey | StorageError:
 def broker_start(
     path: str, loadings: Mapping[str, Loading], facts: TopicFacts = NO_FACTS, asked: StartQuestion = ANYTHING
 ) -> tuple[BrokerStart, list[Finding]]:
-    """Return whether a broker would start on a directory, and the findings about that.
+    """Predict the start of a broker on the log directory `path`; return the forecast, and the findings about the start.
 
-    `loadings` are of all examined directories, by path; `facts` are from the broker's metadata log; `asked` has what is
-    known about its node besides its directories.
+    `loadings` are the results of `loading` for all examined directories by path; `path` must be among them. `facts` are
+    from the broker's metadata log; `asked` has the release, and what else is known about the node. If the operating
+    system fails to read a directory, the outcome is None, with one BROKER_REFUSES warning; a `StorageError` without an
+    errno is raised. A failed start gives a BROKER_REFUSES finding, unless the findings about the node explain it. A
+    successful start may give findings too.
     """
     try:
         own = loadings[path]
@@ -83,8 +86,12 @@ def _together(path: str, facts: TopicFacts) -> Sequence[str]:
 def loading(
     seen: Survey | StorageError, tables: HeaderTables | None = None, *, jobs: int = 1, facts: TopicFacts = NO_FACTS
 ) -> Loading:
-    """Load the logs of a surveyed directory with default settings. `tables` are headers of logs that were just read;
-    `jobs` partitions are loaded at a time; `facts` are from the broker's metadata log.
+    """Load the logs of a surveyed directory in the model of the broker, with default settings and the current time.
+    Nothing on disk is changed.
+
+    Returns the result of loading the logs, and the result after `meta.properties` is considered. A `StorageError` is
+    returned, not raised; so is one passed as `seen`. Sets `seen.tables` and closes `seen`. `tables` are headers of logs
+    that were just read; `jobs` partitions are loaded at a time; `facts` are from the broker's metadata log.
     """
     if isinstance(seen, StorageError):
         return seen

@@ -23,7 +23,7 @@ __all__ = ["Beside", "Told", "verify_beside"]
 
 
 class Told(Struct, frozen=True):
-    """Facts of a log directory about one of its live partitions, as little as another process needs to check it."""
+    """What a log directory's checkpoints and tiering evidence say about one of its live partitions."""
 
     log_start: int
     """log start offset in log-start-offset-checkpoint; 0 without an entry"""
@@ -33,7 +33,10 @@ class Told(Struct, frozen=True):
     """where the log begins; also None if not computed because nothing of its start is lost"""
 
     def findings(self, partition: Partition, report: PartitionReport) -> Iterator[Finding]:
-        """Yield contradictions with the partition that `report` is about; nothing if its log could not be read."""
+        """Yield findings about contradictions between these facts and `report`, the report of the same partition:
+        blanks in the directory name, a log end below the log start offset or below the high watermark, and lost offsets
+        below the first segment. Nothing for a partition without a name or if one of its logs could not be read.
+        """
         if partition.name is None or not report.is_log_read:
             return
         if partition.name.has_blanks:
@@ -52,7 +55,9 @@ class Told(Struct, frozen=True):
 
 
 class Beside(Struct, frozen=True):
-    """Files beside the partitions in a log directory."""
+    """Facts of a log directory that its partitions are compared with: log start offsets and high watermarks by topic
+    and partition number, and tiering.
+    """
 
     log_starts: Offsets = {}
     high_watermarks: Offsets = {}
@@ -60,7 +65,10 @@ class Beside(Struct, frozen=True):
     """with the names and the checkpoint of the log directory"""
 
     def local_start(self, partition: Partition, end: int) -> LocalStart | None:
-        """Start of the local part of a live partition's log; `end` is the log end offset. None without a segment."""
+        """Return where a live partition's log and its local part begin, and which offsets below its first segment are
+        lost. `end` is the log end offset, 0 if unknown. None if the partition has no name or no segment. Lists the
+        partition directory if the first segment does not begin at 0; raises `StorageError` if that fails.
+        """
         name = partition.name
         if name is None or not partition.segments:
             return None
@@ -70,7 +78,10 @@ class Beside(Struct, frozen=True):
         return self.tiering.of((name.topic, name.partition), names, begins, epochs, end)
 
     def told_of(self, partition: Partition, found: LocalStart | None) -> Told | None:
-        """Facts for a partition whose log begins as `found`; None if it is not live."""
+        """Return what the log directory says about a partition: its checkpointed log start offset (0 without an entry)
+        and high watermark (None without an entry), and `found`, the start of its local part. None if the partition has
+        no name or is not live (`-delete`, `-future`, `-stray`).
+        """
         name = partition.name
         if name is None or partition.state is not DirectoryState.LIVE:
             return None
@@ -87,8 +98,13 @@ def verify_beside(
     on_read: Callable[[int], None] | None = None,
     tables: HeaderTables | None = None,
 ) -> PartitionReport:
-    """Check one partition, and compare it with its log directory. Pass `beside=None` to ignore the rest of the log
-    directory.
+    """Check one partition (`verify_partition`), and compare it with its log directory's checkpoints and tiering; return
+    the report with the findings of both.
+
+    Pass `beside=None` to skip the comparison; it is also skipped if a log could not be read or the partition is not
+    live. The report's `local_start` is set only if the log is tiered. `deep` also decodes every record; `on_read` is
+    called with the number of log bytes read; `tables` are header tables to fill or to use. Raises `StorageError` if a
+    log or the directory cannot be read.
     """
     report = verify_partition(partition, deep=deep, limits=limits, on_read=on_read, tables=tables)
     if beside is not None and report.is_log_read:

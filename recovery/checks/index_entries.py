@@ -42,8 +42,9 @@ class Passed(NamedTuple):
 
 
 class Entries:
-    """Cursor over the entries of an index from its beginning, read piece by piece (`slots_by_piece`). `at_end` is
-    called with the number of the first slot that does not increase, once all entries before it were passed.
+    """Cursor over the entries of an index from its beginning, read piece by piece (`slots_by_piece`). Passing an entry
+    moves the cursor behind it. Entries that do not increase are left out: `at_end` is called with the slot number of
+    the first one, after all entries before it were passed, and the cursor ends there.
     """
 
     def __init__(self, pieces: Iterator[tuple[int, Any]], order: Order, at_end: Callable[[int], None]) -> None:
@@ -88,7 +89,10 @@ class Entries:
             self._fill()
 
     def pass_up_to(self, bound: int, *, and_next: bool = False) -> Passed:
-        """Pass the entries whose second field is at most `bound`, `and_next` the one after them too; return them."""
+        """Move the cursor behind all entries whose second field is at most `bound`; return these entries. With
+        `and_next` the entry after them is returned too, but not passed. The columns are empty if there are none. May
+        read further pieces, and call `at_end`.
+        """
         begin = self._slot + self._at
         firsts: list[Sequence[int]] = []
         seconds: list[Sequence[int]] = []
@@ -104,7 +108,10 @@ class Entries:
         return Passed(begin, self._joined(firsts), self._joined(seconds))
 
     def _fill(self) -> None:
-        """Read the next piece if all of the present one was passed; keep the present one at the end."""
+        """Load the next piece with increasing entries if all loaded entries were passed; at the end keep the last piece
+        loaded. If an entry that does not increase comes next, call `at_end` with its slot number and drop all further
+        pieces.
+        """
         while self._at == len(self._firsts):
             if self._stops_behind:
                 self._stops_behind, self._pieces = False, iter(())
@@ -127,7 +134,10 @@ class Entries:
         return firsts, seconds
 
     def _increasing(self, firsts: Sequence[int], seconds: Sequence[int]) -> int:
-        """Number of entries after the first that increase without interruption."""
+        """Return how many entries after the first increase without interruption, 0 if the second does not. The first
+        field must strictly increase, the second too unless `Order.may_repeat`; an entry equal to `Order.never`
+        interrupts.
+        """
         of_second = le if self._order.may_repeat else lt
         increase = map(and_, map(lt, firsts, firsts[1:]), map(of_second, seconds, seconds[1:]))
         if self._order.never is not None:

@@ -67,7 +67,9 @@ class _EntryCheck:
         return Finding(code, severity, position, offset, detail, self.file)
 
     def _end_of_entries(self, slot: int) -> None:
-        """Add a finding about entry `slot`, which does not increase: zeros of a preallocated file, or nonsense."""
+        """Add a finding about entry `slot` (its number), the first that does not increase. If only zero bytes follow,
+        the file is preallocated, which is an INFO; otherwise the finding is the warning INDEX_NOT_INCREASING.
+        """
         start = slot * self._size
         if start < self._end and zeros_end(self._index, start, self._end) == self._end:
             detail = f"{self._end - start} zero bytes after {slot} entries: the broker did not close it"
@@ -78,7 +80,10 @@ class _EntryCheck:
         self._of_end.append(finding)
 
     def _mismatch(self, slot: int, offset: int, detail: str, *, misleads: bool = True) -> None:
-        """Report the first entry that contradicts the log; an error if it misleads a look-up of records in the log."""
+        """Count an entry that contradicts the log, and add a finding about the first one only. It is an error if
+        `misleads`, which means that a look-up by this entry would miss records of the log; otherwise a warning. `slot`
+        is the entry's number, `offset` its offset.
+        """
         self._mismatches += 1
         if self._mismatches == 1:
             severity = Severity.ERROR if misleads else Severity.WARNING
@@ -97,7 +102,10 @@ class OffsetIndexCheck(_EntryCheck):
         super().__init__(file, base_offset, index, OFFSET_ENTRY, Order((-1, 0), may_repeat=False), in_columns)
 
     def batch(self, batch: RecordBatch, last_offset_before: int) -> None:
-        """Check the entries up to the next batch. `last_offset_before` is the highest offset before it."""
+        """Check the entries with positions up to the start of `batch`, the next batch of the log. A mismatch is an
+        entry at whose position no batch starts, or whose offset does not exceed `last_offset_before`, the highest
+        offset before the batch. The first mismatch becomes a finding.
+        """
         while (entry := self._entries.next) is not None and entry.second <= batch.position:
             key = self._base + entry.first
             if entry.second < batch.position:
@@ -107,7 +115,10 @@ class OffsetIndexCheck(_EntryCheck):
             self._entries.pass_one()
 
     def run(self, run: HeaderRun, last_offset_before: int) -> None:
-        """Check the entries up to the end of a run of batches with increasing offsets."""
+        """Check the entries with positions up to the last batch of a run of batches with increasing offsets, as `batch`
+        does for each of them. `last_offset_before` is the highest offset before the run. Only the first mismatch
+        becomes a finding. Needs `in_columns`, and numpy.
+        """
         from kafkalog.codec.headers.index_agreement import first_wrong_position
 
         passed = self._entries.pass_up_to(int(run.positions[-1]))
@@ -130,7 +141,10 @@ class OffsetIndexCheck(_EntryCheck):
         self._mismatch(slot, key, f"offset {key} at position {position}, but {before} is before it")
 
     def end(self, last_offset: int) -> None:
-        """Check the remaining entries at the end of the valid batches."""
+        """Finish the check at the end of the valid batches; `last_offset` is the highest offset in them. An index
+        offset above it is a mismatch, and so is an entry with a position after the last batch. Passes all remaining
+        entries, which may add the finding about the end of the index.
+        """
         if (last := self._entries.last) is not None and self._base + last.first > last_offset:
             key = self._base + last.first
             detail = f"offset {key} at position {last.second}, but the log ends with {last_offset}"
@@ -154,7 +168,10 @@ class TimeIndexCheck(_EntryCheck):
         """largest timestamp of a batch so far"""
 
     def batch(self, batch: RecordBatch, last_offset_before: int) -> None:
-        """Check the entries up to the next batch. `last_offset_before` is the highest offset before it."""
+        """Check the first entry that covers `batch`, the next batch of the log: a later timestamp in the batch than in
+        the entry is a mismatch. Entries with offsets up to `last_offset_before`, the highest offset before the batch,
+        are passed. No entry is checked if the batch ends above the entry's offset.
+        """
         self._newest = max(self._newest, batch.header.max_timestamp)
         while (entry := self._entries.next) is not None and self._base + entry.second <= last_offset_before:
             self._entries.pass_one()
@@ -164,7 +181,10 @@ class TimeIndexCheck(_EntryCheck):
             self._later(entry.slot, entry.first, self._base + entry.second, batch.last_offset)
 
     def run(self, run: HeaderRun, last_offset_before: int) -> None:
-        """Check the entries up to the end of a run of batches with increasing offsets."""
+        """Check the entries up to the end of a run of batches with increasing offsets, as `batch` does for each of
+        them. `last_offset_before` is the highest offset before the run. Only the first batch that is later than its
+        entry becomes a finding. Needs `in_columns`, and numpy.
+        """
         from kafkalog.codec.headers.index_agreement import first_later_batch
 
         self._newest = max(self._newest, int(run["max_timestamp"].max()))
@@ -181,7 +201,10 @@ class TimeIndexCheck(_EntryCheck):
         self._mismatch(slot, offset, detail)
 
     def end(self, last_offset: int) -> None:
-        """Check the remaining entries at the end of the valid batches."""
+        """Finish the check at the end of the valid batches; `last_offset` is the highest offset in them. An entry's
+        timestamp above the latest of all batches is a mismatch (an error), and so is an entry for an offset above
+        `last_offset` (a warning). Entries after that one are not passed.
+        """
         self._entries.pass_up_to(last_offset - self._base)
         if (last := self._entries.last) is not None and last.first > self._newest:
             offset = self._base + last.second

@@ -12,8 +12,9 @@ __all__ = ["ListedTransactions"]
 
 
 class ListedTransactions:
-    """Comparison of an index's entries, added in order, with `wanted`: first offset by producer id and last offset.
-    Entries below the log start offset may be of deleted transactions.
+    """Comparison of the entries of a transaction index, added in order, with `wanted`, the aborted transactions that
+    the index should list: first offset by producer id and last offset. Entries that end below the log start offset may
+    be of deleted transactions, and do not count as extra.
     """
 
     def __init__(self, wanted: Mapping[tuple[int, int], int], log_start_offset: int = 0) -> None:
@@ -26,7 +27,11 @@ class ListedTransactions:
         """wanted transactions that are listed with a lower first offset"""
 
     def entry(self, entry: AbortedTransaction) -> None:
-        """Add the next entry; one with an unknown version lists nothing (Kafka 4.4 does not start on it)."""
+        """Compare the next entry with the wanted transactions. If producer, first and last offset agree, the
+        transaction is no longer missing. An entry with a lower first offset than the wanted transaction is kept in
+        `earlier`, once for each transaction. A repetition of the entry before it is ignored. Any other entry is counted
+        as extra, and so is one with an unknown version (Kafka 4.4 does not start on it).
+        """
         if entry.version != ABORTED_TRANSACTION_VERSION:
             self._extra += 1
             return
@@ -47,8 +52,9 @@ class ListedTransactions:
             self._extra += 1
 
     def differences(self, untrue: Set[Beginning]) -> tuple[int, int]:
-        """Return the number of wanted transactions that are not listed, and of listed ones that do not exist. To be
-        called once; `untrue` are beginnings that the log contradicts.
+        """Return the number of wanted transactions that are not listed, and the number of listed ones that do not
+        exist. Call it once, after all entries: it changes the counts. Entries in `earlier` count as listed, unless they
+        are in `untrue`, the beginnings that the log contradicts (`untrue_beginnings`).
         """
         for key, beginning in self.earlier.items():
             if beginning in untrue or key not in self._missing:

@@ -37,8 +37,10 @@ __all__ = ["AsListed", "beside_of", "in_no_log_directory", "listed_findings", "l
 
 
 def listed_findings(log_dir: LogDir, facts: TopicFacts | None) -> list[Finding]:
-    """Findings about a log directory for which no log is read. `facts` are from its broker's metadata log; None if only
-    some of the partitions are selected.
+    """Return the findings about a log directory that need no log to be read, with absolute paths. `facts` are from its
+    broker's metadata log. Pass None if only some of the partitions are selected: then only the findings in `log_dir`
+    itself are returned; otherwise also those about missing partitions, unfinished moves, a read-only file system and
+    files of another owner. Raises `StorageError` if a directory cannot be listed.
     """
     findings = [*log_dir.findings]
     if facts is not None:
@@ -85,8 +87,10 @@ class AsListed:
 
 
 def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFacts | None = None) -> Beside:
-    """Return the files beside the partitions of a log directory. `log_dirs` may be others of its broker; `facts` are
-    from the broker's metadata log, None to read it if needed.
+    """Return the checkpointed offsets and the tiering of a log directory, for `verify_beside`. `log_dirs` may be other
+    log directories of its broker. `facts` are from the broker's metadata log; with None the metadata log is read here,
+    but only if the first segment of some partition does not begin at 0. If all begin at 0, the metadata is not used.
+    Raises `StorageError` if the directory cannot be listed.
     """
     names = [entry.name for entry in scan_directory(log_dir.path)]
     begin_late = any(partition.segments and partition.segments[0].base_offset for partition in log_dir.partitions)
@@ -98,9 +102,10 @@ def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFact
 
 
 def lost_starts(broker: Sequence[LogDir]) -> Mapping[str, LocalStart]:
-    """Local starts of the live logs of a broker's directories that have lost their start, by partition directory.
-
-    Logs of the broker's own topics are read only if they can show whether a start is lost.
+    """Return, by partition directory, where the live logs begin that have lost offsets below their first segment.
+    `broker` has all log directories of one broker. Empty if no log has. Reads the broker's metadata log and
+    tiered-storage events only if some log looks incomplete. The log end offset is not computed. Raises `StorageError`
+    if a directory cannot be listed.
     """
     late = {log_dir.path: [each for each in log_dir.partitions if _begins_late(each)] for log_dir in broker}
     if any(late.values()) and not any(map(_has_remote_metadata, broker)):  # then a start that is there stays so

@@ -58,7 +58,13 @@ def known_ends(ends: Mapping[str, int | None]) -> EndsAt:
 
 
 def batches_outside(log_dir: LogDir, ends_at: EndsAt) -> list[Finding]:
-    """Return a finding for each file that holds batches. `ends_at` is called only if there is such a file."""
+    """Return a BATCHES_OUTSIDE finding for each file outside the partitions' logs that begins with sound batches and
+    has a place. The finding says to which partition it may belong, and which file to copy or rename.
+
+    Reads at most 1000 files of each `lost+found`, and the files that `log_dir` reports as foreign. A file that its own
+    partition already holds gives no finding; one that cannot be read gives an UNREADABLE finding. `ends_at(partition,
+    offset)` says whether the partition's log ends at that offset; it is called only if such a file exists.
+    """
     findings = []
     lost = (path for place in lost_places(log_dir.path) for path in islice(_files(place), _MOST_FILES))
     for path in dict.fromkeys([*lost, *_foreign(log_dir)]):
@@ -80,8 +86,8 @@ def lost_places(root: str) -> list[str]:
 
 
 def _files(place: str) -> Iterator[str]:
-    """Yield the regular files in a directory and in its subdirectories, sorted. Links are not followed; unreadable
-    directories are skipped.
+    """Yield the paths of the files in a directory and in its direct subdirectories, sorted by name within each. Deeper
+    subdirectories are not visited. Symbolic links and unreadable directories are skipped.
     """
     for directory, names, files in os.walk(place):
         names.sort()
@@ -113,7 +119,11 @@ def _held(path: str) -> _Held | None:
 
 
 def _where(held: _Held, path: str, log_dir: LogDir, ends_at: EndsAt) -> str | None:
-    """Where the batches of a file belong, the partition in whose directory it lies first; None if that one has them."""
+    """Return a sentence about where the batches of the file at `path` belong: each live partition that they fit, with
+    the file to copy or rename, the partition in whose directory the file lies first; else which file already holds
+    them; else that no partition fits. None if the file lies in the directory of a partition whose segment holds all of
+    its batches. Raises `StorageError`.
+    """
     own = os.path.dirname(path)
     homes, taken = [], []
     for partition in sorted(log_dir.partitions, key=lambda each: each.path != own):
@@ -144,8 +154,9 @@ _OTHER: Final = "other"
 
 
 def _present(home: str, path: str, held: _Held) -> str | None:
-    """Text about the file that is already at the place of a segment: empty if there is none, `_OTHER` if it holds sound
-    batches that the file at `path` does not have at the same place, None if it holds all batches of that file.
+    """Compare the file at `path` with the segment at `home`, where its batches would belong. Return an empty text if
+    `home` does not exist; None if `home` holds all batches of the file; `_OTHER` if it holds sound batches that differ
+    from the file at that position; else a text about how many of the batches it holds. Raises `StorageError`.
     """
     if not os.path.lexists(home):
         return ""
@@ -167,8 +178,12 @@ def _base_of(path: str) -> int | None:
 
 
 def _fits(held: _Held, path: str, partition: Partition, log_dir: LogDir, ends_at: EndsAt) -> str | None:
-    """Why a file may be a segment of a partition; None if it cannot be. All that lies below the high watermark is in
-    the log, and what begins at or above it would be new.
+    """Return why a file of batches may be a segment of a partition, as text; None if it cannot be one. Reasons: a
+    segment begins where the file ends; the log ends where the file begins; the partition has no segment; or the file
+    lies in the partition's directory, and the base offset in its name is that of its first batch.
+
+    A file that begins at or above the high watermark does not fit for the last three reasons, unless it lies in the
+    partition's directory and a segment begins at the same offset.
     """
     bases = {segment.base_offset for segment in partition.segments}
     mark = log_dir.high_watermarks.get((partition.topic or "", partition.partition or 0))

@@ -27,8 +27,9 @@ _LOST = codes_with(Trait.HIDES_DIRECTORY)
 
 
 def with_what_was_there(findings: Iterable[Finding], roots: Sequence[str]) -> list[Finding]:
-    """Return findings about whole paths; those about unusable log directories say what was there. `roots` are the
-    readable log directories. If these are of several brokers, findings are unchanged.
+    """Return the findings, in order; to those about unusable log directories, text is added: what a broker's start
+    would do, and which partitions were in the directory according to the metadata log of the others. `roots` are the
+    readable log directories. Findings are returned unchanged if these are not of exactly one broker.
     """
     found = list(findings)
     lost = [finding for finding in found if finding.code in _LOST]
@@ -40,7 +41,9 @@ def with_what_was_there(findings: Iterable[Finding], roots: Sequence[str]) -> li
 
 
 def read_only_finding(root: str, facts: TopicFacts) -> list[Finding]:
-    """Return an info finding if a log directory's file system is mounted read-only, else an empty list."""
+    """Return one info finding if the file system of the log directory `root` is mounted read-only; it names the
+    partitions that `facts` assign to the directory. Empty if it is writable or cannot be examined.
+    """
     try:
         is_read_only = bool(os.statvfs(root).f_flag & os.ST_RDONLY)
     except OSError:
@@ -97,7 +100,10 @@ def _alone(keys: Sequence[tuple[str, int]], facts: TopicFacts) -> str:
 
 
 def _start(finding: Finding, roots: Sequence[str]) -> str:
-    """Text about a broker's start with the directory as it is."""
+    """Return a sentence about a broker's start without the directory of `finding`: an unreadable directory is taken
+    offline; for another, a broker with ZooKeeper starts and one with KRaft does not. ZooKeeper is assumed if a
+    `meta.properties` in `roots` has version 0.
+    """
     versions = {meta.version for root in roots if (meta := meta_properties_of(root)) is not None}
     if finding.code is FindingCode.UNREADABLE:
         return "a broker takes it offline and starts with the others, unless its metadata log is in it"

@@ -27,7 +27,10 @@ Offsets = Mapping[tuple[str, int], int]
 
 
 def missing_partitions_of(log_dir: LogDir, facts: TopicFacts) -> list[Finding]:
-    """Findings of a log directory, with absolute paths; `facts` are from its broker's metadata."""
+    """Return a PARTITION_MISSING finding for each partition directory that the checkpoints or the metadata name and
+    that is missing in `log_dir`; see `missing_partitions`. Their files are absolute paths. `facts` are from the
+    metadata log of its broker. Raises `StorageError` if a directory cannot be listed.
+    """
     checkpoints = {
         RECOVERY_POINT_CHECKPOINT: log_dir.recovery_points,
         LOG_START_OFFSET_CHECKPOINT: log_dir.log_start_offsets,
@@ -43,12 +46,13 @@ def missing_partitions_of(log_dir: LogDir, facts: TopicFacts) -> list[Finding]:
 def missing_partitions(
     root: str, names: Mapping[str, bool], checkpoints: Mapping[str, Offsets], facts: TopicFacts
 ) -> list[Finding]:
-    """Findings of the log directory `root`, with paths relative to it.
+    """Return a PARTITION_MISSING finding for each partition directory that should be in the log directory `root` but is
+    not, at most 1000, sorted by topic and number. Their files are paths relative to `root`.
 
-    `names` are all its entries, and whether each is a directory or a link to one; `checkpoints` are the offsets by file
-    name. A `-delete`, `-future` or `-stray` directory explains a missing one; so does a partition in another log
-    directory of the broker, which reports it to the controller when it starts
-    (`ReplicaManager.maybeUpdateTopicAssignment`).
+    `names` are all entries of `root`, with True for a directory or a link to one; `checkpoints` are the offsets by
+    checkpoint file name. A `-delete`, `-future` or `-stray` directory explains a missing one; so does the partition in
+    another log directory of `facts.roots`, which the broker reports to the controller when it starts
+    (`ReplicaManager.maybeUpdateTopicAssignment`). Raises `StorageError` if one of those directories cannot be listed.
     """
     beside = (entry for other in facts.roots if other != root for entry in scan_directory(other) if entry.is_dir())
     own_names = (name for name, is_directory in names.items() if is_directory)

@@ -1,4 +1,4 @@
-"""Find segments that are missing according to the batches alone, except where a gap proves nothing."""
+"""Find missing segments by the offsets that are missing between batches, except where such a gap proves nothing."""
 
 from __future__ import annotations
 
@@ -17,8 +17,13 @@ __all__ = ["missing_from", "missing_offsets_of"]
 
 
 def missing_from(partition: Partition, missing: Sequence[tuple[int, int]]) -> list[Finding]:
-    """Findings of a live partition; `missing` are the ranges of `missing_offsets_of`. None if the cluster's memory
-    beside it shows that its topic is compacted, unless the cleaner's checkpoint says how far.
+    """Return the findings about missing segments of a partition. `missing` are ranges of offsets, both ends included,
+    that no batch has although compaction does not explain it (`missing_offsets_of`); parts below the log start offset
+    are left out.
+
+    Empty if nothing is missing or the partition is not live. Also empty if the broker's metadata log shows that the
+    topic is compacted, unless the cleaner's checkpoint says up to where the log was cleaned. Reads the metadata log
+    beside the partition.
     """
     name = partition.name
     if not missing or name is None or partition.state is not DirectoryState.LIVE:

@@ -1,4 +1,4 @@
-"""Detect a log directory whose files are of different moments, because it was copied while a broker wrote to it.
+"""Detect a log directory whose files were copied at different times, while a broker wrote to it.
 
 A broker writes an offset to `recovery-point-offset-checkpoint` after it has flushed the log up to it
 (`UnifiedLog.flush`, `LogManager.checkpointRecoveryOffsetsInDir`), and again at once after it has truncated the log
@@ -27,8 +27,9 @@ _DAMAGE_AT_THE_END = (FindingCode.ZERO_TAIL, FindingCode.UNREADABLE)
 
 
 def offset_reached(end: int, findings: Iterable[Finding]) -> int | None:
-    """Offset up to which a log may have been written; None if it is damaged, so that its end is unknown. `end` is the
-    offset after its last sound batch; a torn batch after it counts with the offsets in its header.
+    """Return the offset after the last one that may have been written to a log; None if an error, a zero tail or an
+    unreadable file is among the findings, as the end is unknown then. `end` is the offset after the last sound batch.
+    Offsets in the header of a torn batch after it count as written.
     """
     for finding in findings:
         if finding.severity is Severity.ERROR or finding.code in _DAMAGE_AT_THE_END:
@@ -39,8 +40,11 @@ def offset_reached(end: int, findings: Iterable[Finding]) -> int | None:
 
 
 def different_moments(log_dir: LogDir, reached: Reached) -> list[Finding]:
-    """Return the finding, or none, about a log directory that was copied while a broker ran; its file is absolute.
-    `reached` is called only for logs whose last segment begins below the recovery point.
+    """Return one MOMENTS_DIFFER finding, or an empty list, about a log directory that was copied while a broker wrote
+    to it. The finding's file is the absolute path of the recovery-point checkpoint.
+
+    Empty if a clean-shutdown marker exists. `reached(path)` returns the `offset_reached` of the partition directory
+    `path`; it is called only for live partitions whose last segment begins below the recovery point.
     """
     if log_dir.clean_shutdown is not None:
         return []
@@ -57,8 +61,10 @@ def different_moments(log_dir: LogDir, reached: Reached) -> list[Finding]:
 
 
 def moments_differ(recovery_points: Offsets, ends: Offsets) -> list[Finding]:
-    """Return the finding, or none, about a directory without a clean-shutdown marker; its file is relative. `ends` must
-    be of undamaged logs.
+    """Return one MOMENTS_DIFFER finding if some log ends below its recovery point, else an empty list. The directory
+    must have no clean-shutdown marker. `ends` are log end offsets by topic and partition, of undamaged logs only; logs
+    without a recovery point are ignored. The finding names at most three logs; its file is the name of the
+    recovery-point checkpoint.
     """
     short = [(key, end, recovery_points[key]) for key, end in ends.items() if recovery_points.get(key, 0) > end]
     if not short:

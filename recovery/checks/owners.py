@@ -15,8 +15,10 @@ _NAMED = 3
 
 
 def other_owners(root: str, facts: TopicFacts) -> list[Finding]:
-    """Finding of a log directory in which something belongs to another user; its file is a whole path. The user of the
-    broker's other directories, which `facts` names, is compared too.
+    """Return one OWNER_MISMATCH finding if the broker's user may not open or change something in the log directory
+    `root`, else an empty list. The user is the owner of most entries in `root` and in `facts.roots`, the broker's other
+    directories; the root user is not considered. Empty also if the directories cannot be listed. The finding's file is
+    `root`; its text names at most three paths.
     """
     found = closed_files(root, facts.roots)
     if found is None:

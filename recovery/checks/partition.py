@@ -81,14 +81,19 @@ def verify_partition(
     on_read: Callable[[int], None] | None = None,
     tables: HeaderTables | None = None,
 ) -> PartitionReport:
-    """Check one partition without its log directory; return counts and findings. With `deep` records are decoded.
-    `on_read` is called with the size of every batch; `tables` collect headers for later users.
+    """Check one partition without its log directory; return counts and findings. With `deep` every record is decoded
+    too. `on_read` is called with the size in bytes of each batch or run of batches read; `tables` collect batch headers
+    for later readers. Raises `StorageError` if a log cannot be read or became shorter meanwhile; unreadable indexes and
+    snapshots become findings.
     """
     return _PartitionVerifier(partition, deep, limits, on_read, tables or header_tables([partition])).run()
 
 
 def header_tables(partitions: Sequence[Partition]) -> HeaderTables:
-    """Return empty header tables for these logs, to be filled by the first walk and used by later ones."""
+    """Return empty header tables for the segments of these partitions: the first walk fills them with batch headers,
+    later walks use them. No file is read until the tables need the size of a batch, which is taken from the beginning
+    of the largest segment.
+    """
     segments = [segment for partition in partitions for segment in partition.segments]
 
     def batch_bytes() -> int:
@@ -108,7 +113,7 @@ def _largest(base: int, deltas: Sequence[int]) -> int:
 
 
 class _PartitionVerifier:
-    """Walk over one partition that collects counts and findings."""
+    """Check of one partition, which collects counts and findings in `report`."""
 
     def __init__(
         self,
@@ -231,7 +236,10 @@ class _PartitionVerifier:
         report.log_end_offset = max(report.log_end_offset, end)
 
     def _behind_damage(self) -> None:
-        """Count the sound batches after the first damage, where a consumer stops, and add the findings."""
+        """Look for sound batches after the first damage, where a consumer stops: extend the findings in the report, and
+        set its counts of these batches and their records and the offset after the last of them. The counts stay 0 if
+        there is no damage or nothing sound after it.
+        """
         report, partition = self.report, self.partition
         damage = tell_what_is_behind(
             report.findings, partition.segments, log_start=partition.log_start_offset, limits=self.limits
@@ -243,7 +251,11 @@ class _PartitionVerifier:
     def _walked(
         self, batch: RecordBatch, file: str, cursor: Cursor, checks: list[_IndexCheck], last_offset: int
     ) -> int:
-        """Check the next batch; return the highest offset so far."""
+        """Check the next batch of the segment `file`, and add counts and findings to the report. `cursor` judges its
+        offsets; `checks` are the open index checks. `last_offset` is the highest offset before the batch; return the
+        highest one including it. A batch with a displaced base offset does not raise it. Calls `on_read` with the size
+        of the batch in bytes.
+        """
         self.report.batches += 1
         if self.on_read is not None:
             self.on_read(batch.size)
@@ -269,8 +281,12 @@ class _PartitionVerifier:
         return max(last_offset, offset)
 
     def _runs(self, segment: Segment, source: Source) -> Iterable[BatchRun | RecordBatch] | None:
-        """Runs of the segment, with their records if those are checked; None if a scanner should read
-        batch by batch.
+        """Return an iterator over the runs of consecutive batches in the segment; batches that are in no run come one
+        by one. Records are only collected with `deep`. Headers are noted in the header table, or read from it without
+        `deep`.
+
+        None if the segment must be read batch by batch: with limits other than the defaults, with very large offsets,
+        if the file is too small for numpy to pay off, or if there is no header table and records are not checked.
         """
         if self.limits != DEFAULT_LIMITS or segment.base_offset >= _LARGE_OFFSET:
             return None
@@ -287,7 +303,10 @@ class _PartitionVerifier:
         return found if table is None else table.noting(found)
 
     def _walked_run(self, found: BatchRun, file: str, checks: list[_IndexCheck], last_offset: int) -> int:
-        """Check a run of consecutive batches; return the highest offset so far."""
+        """Check a run of consecutive batches of the segment `file`, as `_walked` does for each batch, and add counts
+        and findings to the report. `last_offset` is the highest offset before the run; return the highest one including
+        it. Calls `on_read` with the size of the run in bytes.
+        """
         from kafkalog.codec.headers.table import HeaderRun
 
         run, told = HeaderRun.of(found), len(self.report.findings)
@@ -316,8 +335,8 @@ class _PartitionVerifier:
         return self._reached(int(last_offsets[-1]), last_offset)
 
     def _of_each(self, checks: list[_IndexCheck], step: Callable[[_IndexCheck], None]) -> None:
-        """Advance every index check. A check whose index can no longer be read is removed; its error
-        becomes a finding.
+        """Call `step` with every index check. A check whose index can no longer be read (`StorageError`) is removed
+        from `checks`: its findings so far and an UNREADABLE finding are added to the report.
         """
         for check in [*checks]:
             try:
@@ -341,7 +360,9 @@ class _PartitionVerifier:
     def _index_check(
         self, kind: type[_IndexCheck], path: str, base_offset: int, opened: ExitStack, in_columns: bool
     ) -> Iterator[_IndexCheck]:
-        """Yield the check of an index; nothing, but a finding, if its first entries cannot be read."""
+        """Yield the check of the index at `path`, an instance of `kind`. Yields nothing, and adds a finding, if the
+        index cannot be opened or its first entries cannot be read. The index is closed with `opened`.
+        """
         index = self._index(path, opened)
         try:
             check = None if index is None else kind(path, base_offset, index, in_columns=in_columns)
@@ -351,8 +372,9 @@ class _PartitionVerifier:
             yield from () if check is None else (check,)
 
     def _index(self, path: str, opened: ExitStack) -> Source | None:
-        """Open an index. An empty source if it is larger than any index can be, None if it cannot be opened; adds a
-        finding.
+        """Open the index at `path`; it is closed with `opened`. Returns None, and adds an UNREADABLE finding, if it
+        cannot be opened; an empty source, and adds an INDEX_SIZE_INVALID finding, if it is larger than
+        `limits.snapshot_bytes`.
         """
         try:
             index = opened.enter_context(FileSource(path))
@@ -381,8 +403,9 @@ class _PartitionVerifier:
             self._records(batch, file)
 
     def _records_of(self, run: BatchRun, examined: RecordsOfRuns, file: str) -> None:
-        """Check the records of a run. Batches that are doubtful or begin below the log start offset are decoded one by
-        one.
+        """Check the records of a run in the segment `file`, and add their number and findings to the report. Records of
+        control batches are not counted. Batches that `examined` finds doubtful, or that begin below the log start
+        offset, are decoded one by one.
         """
         below = int((run["base_offset"] < self.partition.log_start_offset).sum())
         alone = [*range(below), *(below + number for number in examined.doubtful(run.part(below, len(run))))]
@@ -423,8 +446,10 @@ class _PartitionVerifier:
             self.report.findings.append(Finding(code, Severity.WARNING, position, header.base_offset, detail, file))
 
     def _transaction_indexes(self) -> None:
-        """Compare the transaction indexes, which list the aborted transactions whose marker is in their segment, with
-        the batches.
+        """Compare each segment's transaction index, which lists the aborted transactions whose end marker is in the
+        segment, with the aborted transactions in the batches. Add a TXN_INDEX_MISMATCH finding for each index that
+        differs; a missing index counts as empty, and an unreadable one is left out. If the log has gaps in its offsets,
+        only missing entries are reported. Reads the log again if it has end markers.
         """
         derived = self.partition.transactions(limits=self.limits).aborted if self._has_markers else ()
         bases = [segment.base_offset for segment in self.partition.segments]
@@ -454,8 +479,9 @@ class _PartitionVerifier:
                 self._found(FindingCode.TXN_INDEX_MISMATCH, detail, path)
 
     def _listed(self, path: str, wanted: Mapping[tuple[int, int], int]) -> ListedTransactions:
-        """Compare an index with the wanted transactions; it also counts others from the log start on. Read errors
-        become findings.
+        """Return the comparison of the transaction index at `path` with `wanted`, the aborted transactions that it
+        should list: first offset by producer id and last offset. If the index cannot be read, a finding is added to the
+        report, and the comparison ends with the entries read so far.
         """
         listed = ListedTransactions(wanted, self.partition.log_start_offset)
         with ExitStack() as opened:
@@ -468,7 +494,9 @@ class _PartitionVerifier:
         return listed
 
     def _checks_of(self, path: str) -> Iterator[SnapshotCheck]:
-        """Yield the comparison of a snapshot with the log; nothing if it cannot be read."""
+        """Yield one check of the producer snapshot at `path` against the log; nothing if it cannot be read or parsed,
+        or if its name has no offset.
+        """
         parsed = parse_segment_file(os.path.basename(path))
         try:
             with FileSource(path) as source:
@@ -478,7 +506,11 @@ class _PartitionVerifier:
             return
 
     def _compare_snapshots(self) -> None:
-        """Report snapshots that a start may load although the batches before them contradict them."""
+        """Add a SNAPSHOT_MISMATCH finding for each of the two newest producer snapshots that contradicts the batches
+        before it. Only snapshots above the log start offset and up to the log end offset are compared; a start deletes
+        all others. A snapshot at the log end must also list every open transaction of the log, unless it lists no
+        producers.
+        """
         end = self.report.log_end_offset
         for path, check in self._snapshots.items():
             if not self.partition.log_start_offset < check.end <= end:
@@ -491,7 +523,10 @@ class _PartitionVerifier:
                 self._found(FindingCode.SNAPSHOT_MISMATCH, problem, path)
 
     def _snapshot_beyond_end(self) -> None:
-        """Report that the log was longer, if a snapshot was written beyond its end."""
+        """Add a SNAPSHOT_MISMATCH warning if a producer snapshot was written at an offset beyond the end of the log,
+        which shows that the log was longer. The finding names the snapshot with the largest such offset. Nothing is
+        added if the partition is not live, has no segment, or has a damaged log, whose end is unknown.
+        """
         segments, end = self.partition.segments, self.report.offset_reached
         if not (segments and self._is_live) or end is None:
             return

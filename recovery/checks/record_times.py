@@ -14,22 +14,22 @@ __all__ = ["RecordTimes"]
 
 
 class RecordTimes:
-    """Counter of batches by the unit that their largest timestamps look like."""
+    """Counter of batches whose largest timestamp looks like seconds, microseconds or nanoseconds."""
 
     def __init__(self) -> None:
         self._batches: Counter[str] = Counter()
         self._first: dict[str, tuple[int, str]] = {}
 
     def note(self, max_timestamp: int, last_offset: int, file: str) -> None:
-        """Add one batch."""
+        """Count one batch if its largest timestamp looks like another unit than milliseconds (`unit_of`)."""
         unit = unit_of(max_timestamp)
         if unit is not None:
             self._batches[unit] += 1
             self._first.setdefault(unit, (last_offset, file))
 
     def note_run(self, max_timestamps: Any, last_offsets: Any, file: str) -> None:
-        """Add many batches as arrays; they are examined one by one only if some timestamp may not be in
-        milliseconds.
+        """Count the batches of a run, given as arrays. The timestamps are examined one by one only if one of them may
+        not be in milliseconds.
         """
         if not len(max_timestamps) or _are_usual(int(max_timestamps.min()), int(max_timestamps.max())):
             return
@@ -37,7 +37,10 @@ class RecordTimes:
             self.note(time, offset, file)
 
     def findings(self) -> Iterator[Finding]:
-        """Yield one finding for each unit."""
+        """Yield one TIMESTAMP_UNIT finding for each unit other than milliseconds, in the order in which the units
+        appeared. It has the number of batches, and the last offset and the file of the first such batch. Nothing if all
+        timestamps look like milliseconds.
+        """
         for unit, count in self._batches.items():
             offset, file = self._first[unit]
             detail = (

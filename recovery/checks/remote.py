@@ -33,15 +33,19 @@ def verify_remote(
     jobs: int = 1,
     on_read: Callable[[int], None] | None = None,
 ) -> DirectoryReport:
-    """Check what brokers read of a remote tier, as `verify` checks local logs; findings name objects.
+    """Check the remote logs that brokers would read from a tier, as `verify` checks local logs. Return a report with
+    one entry for each partition; findings and entries name objects of the tier in place of local files. The report is
+    empty if the tier has no segments. A partition that cannot be read gets an UNREADABLE finding. Nothing is written.
+    Raises `StorageError` if the tier cannot be listed.
 
     * `tier`: see `open_tier`
-    * `roots`: log directories whose `__remote_log_metadata` says which segments are read; without any, the listing does
+    * `roots`: log directories whose `__remote_log_metadata` says which segments are read; if it has no events of a
+      partition, all segments that the tier lists are read
     * `deep`: also decode every record
-    * `select`: which partitions
+    * `select`: which partitions; names that do not exist are ignored
     * `limits`: what a batch or file may hold at most (`Limits`)
-    * `jobs`: how many partitions are read at a time
-    * `on_read`: is called with the number of log bytes read
+    * `jobs`: number of partitions read at a time
+    * `on_read`: called with the number of log bytes read since the last call
     """
     both = BothTiers(None, tier, remote_metadata_in(roots))
     if not both.listed:
@@ -69,7 +73,10 @@ def verify_remote(
 
 
 def _others(both: BothTiers, partition: Partition) -> Iterator[Finding]:
-    """Findings about logs of other segments in the places of the copied ones."""
+    """Yield a REMOTE_OBJECT_DAMAGED error for each log object of the partition that contains the log of another
+    segment: its size is right, but its timestamps contradict the events or its time index. Raises `StorageError` if an
+    object cannot be read.
+    """
     for item, segment in both.others_in_place((partition.topic or "", partition.partition or 0)):
         detail = (
             f"this is the log of another segment: its timestamps are not those of segment {segment.id}, "

@@ -1,4 +1,4 @@
-"""Detect batches that every reader skips because their offsets are repeated, and that are no copies.
+"""Detect batches that every reader skips because their offsets are repeated, and whose content has no other copy.
 
 A retried append leaves a batch twice, and nothing is missing then. A batch with other bytes holds records that no
 consumer gets: its base offset, which no checksum covers, was lowered by damage, or parts of two logs were joined.
@@ -22,7 +22,9 @@ _Same = tuple[int, int, int, int]
 
 
 class Repeats:
-    """Repeated batches of one segment; `unlike` reports those without a copy in it."""
+    """Batches of one segment that readers skip because their offsets are repeated; `unlike` reports those without a
+    copy in the segment.
+    """
 
     def __init__(self) -> None:
         self._met: dict[_Same, int] = {}
@@ -33,7 +35,9 @@ class Repeats:
         self._told = offsets
 
     def met(self, batch: RecordBatch) -> None:
-        """Add a batch that readers skip."""
+        """Add a batch that readers skip because its offsets are repeated. Ignored if it holds no records, is a control
+        batch, or lies within the gap passed to `told`, and after 100,000 batches.
+        """
         header = batch.header
         holds_records = not isinstance(header, BatchHeader) or (header.records_count > 0 and not header.is_control)
         is_told = header.first_offset in self._told and header.last_offset in self._told
@@ -41,8 +45,9 @@ class Repeats:
             self._met.setdefault(_key(batch), batch.position)
 
     def unlike(self, source: Source, end: int, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[Finding]:
-        """Yield one finding about the batches that are no copies. Reads everything up to `end` again if there were
-        repeats.
+        """Yield one OFFSET_DISPLACED warning if some added batches have no copy in the segment: it has the position and
+        offsets of the first one, and the number of others. Nothing is yielded, and nothing read, if no batch was added;
+        otherwise all batches before position `end` are read again. Raises `StorageError`.
         """
         if not self._met:
             return

@@ -12,7 +12,10 @@ __all__ = ["findings_of_starting_over"]
 
 
 def findings_of_starting_over(root: str) -> list[Finding]:
-    """Finding about a log directory whose metadata starts over; none if it does not, or cannot be read."""
+    """Return one METADATA_INCONSISTENT error if the metadata log in the log directory `root` was started again, empty,
+    over data that existed before; else an empty list. The list is also empty if `root` has no metadata log or it cannot
+    be read. Reads the metadata log.
+    """
     if not os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY)):
         return []
     from kafkalog.cluster.kraft.quorum_log import read_quorum_log  # most directories have no metadata log

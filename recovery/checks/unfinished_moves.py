@@ -16,9 +16,9 @@ __all__ = ["unfinished_moves"]
 
 
 def unfinished_moves(root: str, names: Iterable[str], roots: Iterable[str]) -> list[Finding]:
-    """A warning for each `-future` directory among `names` in the log directory `root`.
-
-    `roots` are the broker's log directories that are known.
+    """Return a MOVE_UNFINISHED warning for each `-future` directory among `names`, the entries of the log directory
+    `root`; in their order. `roots` are the broker's known log directories: the finding says which of them, or `root`,
+    has the live log that was to be replaced, or that none has.
     """
     known = dict.fromkeys([root, *roots])
     findings = []

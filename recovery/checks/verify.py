@@ -45,19 +45,21 @@ def verify(
     on_read: Callable[[int], None] | None = None,
     asked: StartQuestion = ANYTHING,
 ) -> VerifyReport:
-    """Check log directories, partition directories or segments; change nothing.
+    """Check log directories, partition directories or segments; change nothing. The report has one entry for each log
+    directory, each partition or segment given itself, and each path that cannot be used.
 
-    `deep` also decodes every record. `select` selects partitions; if not all are selected, checks of a log directory as
-    a whole are left out. `jobs` partitions are read at a time; `on_read` is called with the number of log bytes read.
-    `asked` names the release whose start is predicted, and the node's properties. A file or directory that cannot be
-    read is a finding (`unreadable`), and everything else is still checked.
-
-    If a running broker holds the lock, only problems that persist in several passes are findings, and the broker's next
-    start is not predicted. Raises `UsageError` for paths without Kafka data, `UnknownName` for a topic or partition
-    that does not exist.
+    A file or directory that cannot be read becomes a finding (`unreadable`), and everything else is still checked. If a
+    running broker holds the lock of a log directory, it is examined up to four times: only problems that persist are
+    findings, and the broker's next start is not predicted. Raises `UsageError` for paths without Kafka data,
+    `UnknownName` for a topic or partition that does not exist.
 
     * `paths`: log directories, partition directories or segments
+    * `deep`: also decode every record
+    * `select`: which partitions; if not all are selected, checks of a log directory as a whole are left out
     * `limits`: what a batch or file may hold at most (`Limits`)
+    * `jobs`: number of partitions read at a time
+    * `on_read`: called with the number of log bytes read since the last call
+    * `asked`: release whose start is predicted, and properties of the node
     """
 
     def look(only: frozenset[str] | None = None, told: Callable[[int], None] | None = None) -> VerifyReport:
@@ -71,8 +73,9 @@ def verify(
 
 
 def _settle(directory: DirectoryReport, look: Callable[[frozenset[str]], VerifyReport]) -> None:
-    """Reduce the report of a directory that a broker has open to findings that persist, and to partitions that still
-    exist.
+    """Examine a directory that a broker has open again, up to three times (`look_again`). Reduce its report in place to
+    findings that persist, and to partitions that still exist. `look` checks the partition and log directories with the
+    given paths, and returns their report.
     """
 
     def again(paths: frozenset[str]) -> dict[str, Sequence[Finding]]:
@@ -99,7 +102,10 @@ def _look(
     asked: StartQuestion,
     only: frozenset[str] | None,
 ) -> VerifyReport:
-    """Check once, as `verify` does; with `only`, of the partitions only those with these directories."""
+    """Check everything once; the parameters are as in `verify`. With `only`, a set of paths, only these partition
+    directories and log directories are checked. Findings about directories that a running broker has open are left out
+    if they may be due to its work (`settled_findings`). Raises `UsageError` and `UnknownName` as `verify` does.
+    """
     with listed_once():  # and no longer: what was listed goes before others are forked
         inventory = open_all(*paths, tolerant=True, missing_too=True, limits=limits)
         select.check(inventory.names)

@@ -1,9 +1,9 @@
 """Find the one flipped bit of a batch, with a level of proof.
 
-The syndrome of CRC-32C (stored xor computed) gives the position of a single flipped bit exactly, for any batch below
-256 MiB: the order of x modulo the polynomial is 2^31 - 1. An odd number of three or more flips looks like one with
-probability n / 2^31 for n bits, which is why structure and neighbors are checked too. Flips in the 17 header bytes that
-the checksum does not cover are found by trying each and verifying the checksum.
+The syndrome of CRC-32C (stored xor computed checksum) gives the position of a single flipped bit exactly, for any batch
+below 256 MiB: the order of x modulo the polynomial is 2^31 - 1. An odd number of three or more flips looks like one
+with probability n / 2^31 for n bits, which is why structure and neighbors are checked too. Flips in the 17 header bytes
+that the checksum does not cover are found by trying each and verifying the checksum.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class BitRepair(Struct, frozen=True):
 
 
 class Neighbors(Struct, frozen=True):
-    """Facts around a damaged batch: the offset at which it should begin, and the base offset of the next batch. None if
-    unknown.
+    """Facts around a damaged batch: the offset at which it should begin, the base offset of the next batch, and the
+    leader epoch that it should have. None if unknown.
     """
 
     next_offset: int | None = None
@@ -92,7 +92,10 @@ def _step_back(register: int) -> int:
 
 @lru_cache(maxsize=64)
 def _tables(stride: int) -> tuple[dict[int, int], tuple[int, ...]]:
-    """Registers of the first `stride` distances, and the linear map that goes back `stride` steps."""
+    """Return the tables of a baby-step giant-step search with this stride: a dict from each syndrome of a single
+    flipped bit to the number of bits after that bit, below `stride`; and the linear map that moves a syndrome `stride`
+    bits back, as 32 columns. Results are cached.
+    """
     near: dict[int, int] = {}
     register = _POLYNOMIAL
     for distance in range(stride):
@@ -108,8 +111,9 @@ def _tables(stride: int) -> tuple[dict[int, int], tuple[int, ...]]:
 
 
 def flipped_bit(syndrome: int, bits: int) -> int | None:
-    """Number of bits after the flipped one in a message of `bits` bits; None if no single flip in it explains the
-    syndrome. Bits count in the order of the checksum: from the first byte, lowest bit first.
+    """Return the number of bits after the flipped one in a message of `bits` bits, 0 for its last bit; None if no
+    single flip in it explains the syndrome (stored xor computed CRC-32C). Bits count in the order of the checksum: from
+    the first byte, lowest bit first.
     """
     stride = max(1 << max(math.isqrt(max(bits, 1)).bit_length(), 6), 1)
     near, columns = _tables(stride)
@@ -135,8 +139,9 @@ def _apply(columns: tuple[int, ...], register: int) -> int:
 
 
 def _covered(data: bytes) -> Iterator[tuple[int, int, str]]:
-    """Yield position, bit and field of the one flipped bit that explains a mismatch, in the bytes under the checksum or
-    in the checksum itself; nothing if no single bit does.
+    """Yield the one flipped bit that explains why the checksum of the batch `data` does not match, in the covered bytes
+    or in the checksum itself: its byte position in the batch, its bit (0 is the lowest), and the name of its field.
+    Yields nothing if the checksum matches, no single bit explains it, or the batch is too large (`MAX_BYTES`).
     """
     covered = data[BATCH_CRC_START:]
     syndrome = crc32c(covered) ^ int.from_bytes(data[_CRC.position : _CRC.position + _CRC.size], "big")
@@ -161,7 +166,10 @@ def _field_of(position: int) -> str:
 
 
 def _uncovered(source: Source, start: int, left: int, head: bytes) -> list[tuple[int, int, str, int]]:
-    """Flips in length and magic with which the checksum matches: position, bit, field and resulting size in bytes."""
+    """Return the single flips in the length or the magic of the batch at `start` that make its checksum match, as a
+    list of byte position in the batch, bit (0 is the lowest), field name, and resulting batch size in bytes. Empty if
+    none does. `head` is the batch header as stored; sizes above `left` bytes are not tried.
+    """
     length = _size_of(head, 0)
     guesses = [
         (_SIZE_END - 1 - bit // 8, bit % 8, "batch_length", LOG_OVERHEAD.size + _signed(length ^ 1 << bit))
@@ -182,8 +190,8 @@ def _signed(value: int) -> int:
 
 
 def _valid_sizes(source: Source, start: int, sizes: Sequence[int], stored: int) -> set[int]:
-    """The sizes, of those given in ascending order, with which the batch at `start` has the stored checksum. Reads
-    once.
+    """Return those of the ascending `sizes`, in bytes, with which the batch at `start` has the checksum `stored`. Reads
+    the bytes once. Sizes beyond the end of the source are left out.
     """
     valid: set[int] = set()
     value, done = 0, BATCH_CRC_START
@@ -225,10 +233,9 @@ def _proof(data: bytes, neighbors: Neighbors) -> Proof:
 
 
 def repair_batch(window: bytes, neighbors: Neighbors, following_at: int | None = None) -> tuple[BitRepair, int] | None:
-    """Return the repair of the damaged magic-2 batch at the start of `window`, and the batch's size; None unless
-    exactly one repair is possible.
-
-    `window` reaches as far as the batch may; `following_at` is the position of the next sound batch, if known.
+    """Return the repair of the damaged magic-2 batch at the start of `window`, and the batch's size in bytes after the
+    repair; None unless exactly one repair is possible. `window` reaches as far as the batch may; `following_at` is the
+    position of the next sound batch, if known.
     """
     return repair_at(BufferSource(window), 0, neighbors, following_at)
 
@@ -236,7 +243,13 @@ def repair_batch(window: bytes, neighbors: Neighbors, following_at: int | None =
 def repair_at(
     source: Source, start: int, neighbors: Neighbors, following_at: int | None = None
 ) -> tuple[BitRepair, int] | None:
-    """Repair the batch at `start` as `repair_batch` does; holds at most one batch of the tried size in memory."""
+    """Return the repair of the damaged magic-2 batch at byte `start`, and its size in bytes after the repair. None
+    unless exactly one repair is possible; also None if less than a header is left, or if the batch has an unknown magic
+    that other batches have too.
+
+    With `following_at`, only repairs with that size count. Nothing is written; at most one batch of the tried size is
+    in memory. Raises `StorageError` if reading fails.
+    """
     left = min(source.size - start, MAX_BYTES)
     head = bytes(source.read(start, BATCH.size))
     if len(head) < BATCH.size or _is_of_a_format_to_come(source, start, head, neighbors):
@@ -257,7 +270,10 @@ def repair_at(
 
 
 def _is_of_a_format_to_come(source: Source, start: int, head: bytes, neighbors: Neighbors) -> bool:
-    """Whether a batch has an unknown magic that other batches, or the next one, have too: one flip does not repeat."""
+    """Whether the batch at `start` is probably of a future format: its magic is unknown, and the next batch or other
+    batches (`neighbors.unknown_magics`) have the same magic. A single flipped bit would not repeat. False if the magic
+    is known.
+    """
     magic = head[MAGIC_POSITION]
     if magic in MAGICS:
         return False
@@ -268,12 +284,13 @@ def _is_of_a_format_to_come(source: Source, start: int, head: bytes, neighbors: 
 
 
 def outside_checksum(header: BatchHeader, around: Neighbors, previous_epoch: int | None) -> BitRepair | None:
-    """Return the one flipped bit of a sound batch's base offset or leader epoch that its neighbors prove; None if there
-    is none.
+    """Return the one flipped bit in the base offset or leader epoch of a batch, which no checksum covers, if its
+    neighbors prove it; else None. `previous_epoch` is the leader epoch of the batch before.
 
-    No checksum covers these two. A base offset is proven if the batch fits exactly between its neighbors with one bit
-    flipped, and not as it is. An epoch is proven if both neighbors have the same one, a bit away. Without a following
-    neighbor (`Proof.STRUCTURE`) only a base offset that is too low counts.
+    A base offset is proven if the batch fits exactly between its neighbors with one bit flipped, and not as it is.
+    Without a following batch only a base offset that is too low counts, with `Proof.STRUCTURE`. An epoch is proven if
+    both neighbors have the same one, and one bit makes the batch's equal to it; it is only examined if the base offset
+    is right or its right value is unknown.
     """
     expected, following = around.next_offset, around.following
     if expected is not None and header.base_offset != expected:

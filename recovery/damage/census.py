@@ -1,4 +1,4 @@
-"""Census of a partition: how many records can be read, their offsets, and the damage between them.
+"""Count the records of a partition that can be read, their offsets, and the damage between them (a `Census`).
 
 Every log is walked with checksums from its start to its end. After damage the walk continues at the next batch that is
 proven to continue the log, as in mode salvage. So the census is the most that a recovery can keep without repairing
@@ -138,11 +138,12 @@ class Census(Struct):
 
 
 def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
-    """Return base offset and path of the logs that hold a partition's data, sorted by base offset.
+    """Return base offset and path of the log files that hold the data of a partition directory, sorted by base offset.
 
-    An unfinished replacement (`.swap`) counts in place of the segments that it replaces, unless a start would delete
-    it, which it does if a `.cleaned` file has the same or a lower base offset. An empty or damaged replacement does not
-    count if the original exists: a start would put it in place all the same and lose the rest.
+    An unfinished replacement (`.swap`) counts in place of the segments whose base offset is in its range of offsets,
+    unless a start would delete it, which happens if a `.cleaned` file has the same or a lower base offset. An empty or
+    damaged replacement does not count if the original exists, although a start would put it in place and lose the rest.
+    Replacements are read; raises `StorageError` if that fails.
     """
     originals = {base for base, _path in tree.logs(directory)}
     swaps = []
@@ -173,9 +174,12 @@ def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
 def census(
     tree: Tree, directories: Sequence[str], log_start: int, log_end: int = NO_END, *, cleaned_until: int = 0
 ) -> Census:
-    """Count the records that can be read of one topic-partition. If several directories claim it, all are counted as
-    one. From `log_end` on nothing is read: a broker writes new records there. Offsets below `cleaned_until` are
-    not counted as missing.
+    """Count the records that can be read of one topic-partition, and collect the damage. If several directories claim
+    the partition, all are counted together, each offset once.
+
+    `log_start` is the log start offset; records below it do not count. Records from `log_end` on, where a broker would
+    write new records, count as hidden. Offsets below `cleaned_until` are not reported as missing. Raises `StorageError`
+    if a log cannot be read.
     """
     walk = _Walk(tree, log_start, log_end, cleaned_until)
     for directory in directories:
@@ -204,7 +208,10 @@ def identity(batch: RecordBatch, first: int) -> Identity:
 def times_of(
     tree: Tree, spans: Iterable[Span], keys: Collection[Identity], unopened: Mapping[Unopened, int] = NOTHING_UNOPENED
 ) -> Counter[Identity]:
-    """Count the batches with each of these identities in `spans`."""
+    """Return how often a batch with each identity in `keys` occurs in `spans`; an identity that does not occur has no
+    entry. Reads the spans, unless `keys` is empty. `unopened` are the assumed first offsets of messages that cannot be
+    decompressed (`Census.unopened`).
+    """
     counts: Counter[Identity] = Counter()
     if keys:
         for span in spans:
@@ -216,7 +223,9 @@ def times_of(
 
 
 def has_bytes(tree: Tree, spans: Iterable[Span], checksum: int, size: int) -> bool:
-    """Whether `spans` hold a batch with this checksum and size, whatever its offsets."""
+    """Whether `spans` hold a batch with this stored checksum and this size in bytes, whatever its offsets. Reads the
+    spans up to the first match; checksums are not verified.
+    """
     return any(
         batch.size == size and batch.header.crc == checksum
         for span in spans
@@ -225,8 +234,9 @@ def has_bytes(tree: Tree, spans: Iterable[Span], checksum: int, size: int) -> bo
 
 
 def _offsets(batch: RecordBatch, unopened: Mapping[Unopened, int] = NOTHING_UNOPENED) -> tuple[int, int]:
-    """First and last offset of a batch. If a message cannot be decompressed, its first offset is from `unopened`, else
-    equal to its last.
+    """Return the first and last offset of a batch, inclusive. The first offset of a compressed message of magic 0 or 1
+    is in its content; if it cannot be decompressed, its first offset is taken from `unopened`, or else is equal to its
+    last.
     """
     header = batch.header
     if isinstance(header, BatchHeader):
@@ -254,8 +264,11 @@ def cannot_be_opened(batch: RecordBatch) -> bool:
 
 
 def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
-    """Number of records of a batch that a consumer sees from offset `log_start` on; 0 for control batches and unknown
-    codecs. If a message of magic 0 or 1 cannot be decompressed, its offsets from `first` on are counted.
+    """Return the number of records of a batch that a consumer sees from offset `log_start` on. `first` is the first
+    offset of the batch. 0 for control batches and unknown codecs.
+
+    Records are decoded only if the batch begins below `log_start` or is a compressed message of magic 0 or 1; else the
+    header's count is trusted. If a message cannot be decompressed, its offsets are counted instead.
     """
     header = batch.header
     if header.attributes & CONTROL_FLAG and isinstance(header, BatchHeader):
@@ -335,7 +348,9 @@ class _Walk:
             self.result.spans.append(Span(self._path, self._start, position))
 
     def _run(self, run: HeaderRun, source: Source, base: int, next_base: int | None) -> None:
-        """Count a run of batches at once if all are in order; else batch by batch."""
+        """Count the batches of a run at once if all are of magic 2, in ascending order, and above all offsets so far;
+        else read and count them one by one. Adds to the `Census`.
+        """
         first, last = run["base_offset"], run.last_offsets
         ordinary = (
             bool((run["magic"] == _V2).all())
@@ -407,7 +422,9 @@ class _Walk:
             self._repeats[key] = times + 1, count, hidden
 
     def _count_repeats(self) -> None:
-        """Count the noted batches of which no other copy is in the log: they hold records of their own."""
+        """Add to the census the records of batches with repeated offsets that have no copy elsewhere in the log. Reads
+        the sound parts of the log again if there are any repeats.
+        """
         times = times_of(self._tree, self.result.spans, self._repeats, self.result.unopened)
         for key, (repeated, count, hidden) in self._repeats.items():
             if times[key] == repeated:  # none of them is the first with its offsets
@@ -415,8 +432,9 @@ class _Walk:
                 self.result.hidden += hidden
 
     def _misplaced(self, batch: RecordBatch, code: FindingCode, detail: str) -> None:
-        """Count a displaced batch as damage: its checksum is right, but it is at the wrong offset, so no consumer reads
-        it.
+        """Add a displaced batch to the damages, and end the span of sound bytes before it. Its checksum is right, but
+        it is at the wrong offset, so no consumer reads it. If its offsets are impossible, those expected at this place
+        are used.
         """
         self._end_span(batch.position)
         self._pending.append(len(self.result.damages))
@@ -446,8 +464,9 @@ class _Walk:
         )
 
     def _settle(self, behind: int) -> None:
-        """Correct the offsets of a displaced batch once offset `behind` follows it: if exactly its size is missing
-        there, the batch belongs there.
+        """Correct the offsets of a displaced batch when the offset `behind` of the next batch or segment is known: if
+        exactly as many offsets are missing before it as the batch has, the batch belongs there. Applies only to a
+        single displaced batch since the last batch in place. Forgets the displaced batches.
         """
         if len(self._pending) == 1:
             number = self._pending[0]
@@ -464,8 +483,10 @@ class _Walk:
         self.result.missing = self._missing.found
 
     def _damage(self, path: str, source: Source, ended: EndOfWalk, next_base: int | None) -> Damage:
-        """Describe the damage between the end of a walk and the next proven batch, the next segment, or
-        the log's end.
+        """Return a description of the damage at the end of a walk. It reaches to the next proven batch of the segment,
+        or to the end of the file. Offsets and record counts are from the headers of the damaged batches if these lead
+        exactly to its end; else from the offsets that are missing before the next batch or segment. The last offset is
+        None if nothing shows how far the damage reached.
         """
         finding, position, resumed = ended.findings[-1], ended.position, ended.resumed
         end = source.size if resumed is None else resumed
@@ -497,11 +518,11 @@ class _Walk:
         )
 
     def _tail(self, path: str, position: int, end: int, finding: Finding) -> Damage:
-        """Describe damage at the log's end.
+        """Return a description of damage at the log's end, from byte `position` to `end`.
 
-        If the header of an incomplete batch is readable, it gives the number of lost records. They may have been
-        acknowledged, because only flushed data survives a power failure. Otherwise, and if zeros replaced part of a
-        batch, the number is unknown.
+        If the header of the incomplete batch is readable, it gives the number of lost records. They may have been
+        acknowledged, because only flushed data survives a power failure. Otherwise the number is None. The last offset
+        is None too, unless the batch is merely cut off: zeros may hide further batches.
         """
         damage = Damage(path, position, end, finding.code, finding.detail, is_tail=True, first_offset=self._next_offset)
         claim = finding.batch
@@ -515,11 +536,13 @@ class _Walk:
 def _headers_between(
     source: Source, position: int, end: int, first: int, behind: int | None
 ) -> tuple[int, int, int, bool]:
-    """Return last offset, records and markers according to the headers of damaged batches, as long as those are
-    plausible.
+    """Return what the headers of damaged batches from byte `position` to `end` claim, as long as they are plausible:
+    last offset (`first` - 1 if there is none), number of records, number of control batches, and whether the headers
+    are complete.
 
-    The last value is True if the headers lead exactly from `position` to `end`; at the log's end also if they lead to
-    an incomplete batch.
+    `first` is the expected offset; no offset may reach `behind`, None if unknown. The headers are complete if they lead
+    exactly to `end`; at the log's end (`behind` is None) also if they lead to an incomplete batch. Raises
+    `StorageError` if the file became shorter.
     """
     records, markers, expected = 0, 0, first
     limit = NO_OFFSET_LIMIT if behind is None else behind

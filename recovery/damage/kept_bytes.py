@@ -1,4 +1,4 @@
-"""Track which bytes of the original logs the result of a way still holds."""
+"""Track which bytes of the original logs are still held after a recovery."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ class _Ranges(Struct):
     ends: list[int] = []
 
     def add(self, start: int, end: int) -> None:
-        """Add a range that does not begin before any earlier one."""
+        """Add a range of bytes, `end` exclusive; ranges must be added in ascending order of `start`. A range that
+        overlaps or touches the last one is joined to it.
+        """
         if self.ends and start <= self.ends[-1]:
             self.ends[-1] = max(self.ends[-1], end)
         else:
@@ -31,8 +33,8 @@ class _Ranges(Struct):
 
 
 class KeptBytes:
-    """Ranges of each original file that some contents hold. A look-up takes time proportional to the ranges that it
-    meets.
+    """Byte ranges of original files that the given contents hold. A look-up takes time proportional to the number of
+    ranges that it meets.
     """
 
     def __init__(self, contents: Iterable[Content]) -> None:
@@ -63,7 +65,9 @@ class KeptBytes:
         )
 
     def missing(self, path: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the ranges between two positions of an original log that are not kept, in order, ends exclusive."""
+        """Yield the ranges of bytes from `start` to `end` of the original log `path` that are not kept, in order, ends
+        exclusive. The whole range if nothing of the file is kept.
+        """
         ranges = self._ranges.get(path, _Ranges())
         number = bisect_right(ranges.ends, start)
         while number < len(ranges.ends) and ranges.starts[number] < end:

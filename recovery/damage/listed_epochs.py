@@ -15,7 +15,7 @@ __all__ = ["ListedEpochs"]
 
 
 class ListedEpochs:
-    """Leader epoch of an offset, according to the epoch checkpoint."""
+    """Leader epochs by offset, according to the entries of an epoch checkpoint."""
 
     def __init__(self, entries: Sequence[LeaderEpoch]) -> None:
         self._entries = sorted(entries, key=lambda entry: entry.start_offset)
@@ -27,8 +27,9 @@ class ListedEpochs:
         return None if found < 0 else self._entries[found].epoch
 
     def disagreeing(self, run: BatchRun) -> Iterator[int]:
-        """Yield the numbers of batches whose leader epoch is neither the listed one nor unknown (-1). Their offsets
-        must increase.
+        """Yield the numbers of the batches in `run`, from 0 and in order, whose leader epoch is neither the one listed
+        for their base offset nor unknown (-1). Batches below the first entry are skipped. Base offsets must increase
+        within the run.
         """
         offsets, epochs = run["base_offset"], run["partition_leader_epoch"]
         first = max(bisect.bisect_right(self._starts, int(offsets[0])) - 1, 0)

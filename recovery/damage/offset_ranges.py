@@ -29,7 +29,10 @@ class OffsetRanges:
         return bool(self._first)
 
     def add(self, first: int, last: int) -> None:
-        """Add all offsets from `first` to `last`."""
+        """Add all offsets from `first` to `last`, both inclusive; join the range with overlapping and adjacent ones. If
+        more than 100,000 ranges result at the end of the set, pairs of neighbors are joined, and the offsets between
+        them count as covered.
+        """
         if not self._last or first > self._last[-1] + 1:
             self._first.append(first)
             self._last.append(last)
@@ -54,7 +57,9 @@ class OffsetRanges:
         return number < len(self._last) and self._first[number] <= last
 
     def absent(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of offsets from `first` to `last` that are not in the set."""
+        """Yield the ranges of offsets from `first` to `last` that are not in the set, in ascending order. All ends are
+        inclusive.
+        """
         number = bisect_left(self._last, first)
         while first <= last and number < len(self._last) and self._first[number] <= last:
             if self._first[number] > first:

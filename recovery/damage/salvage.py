@@ -38,6 +38,8 @@ class _Stop(Struct):
 
 
 class _Salvage:
+    """Walk over the segments of a partition that collects in `result` which bytes to keep."""
+
     def __init__(self, tree: Tree, repair: Proof | None, resume: bool, looks_inside: bool) -> None:
         self._tree = tree
         self._repair = repair
@@ -53,7 +55,13 @@ class _Salvage:
         self.result = SoundLog()
 
     def segment(self, base: int, path: str, next_base: int | None) -> bool:
-        """Salvage one segment; return whether the log continues after it."""
+        """Salvage one segment; return whether the walk may continue in the next one. `next_base` is the base offset of
+        the next segment, None for the last.
+
+        Sets the segment's size in the result, its content if it is not merely a prefix of the file, and the first cut,
+        repairs and losses. Returns False if damage was not repaired and the log is not resumed after damage, unless it
+        is an incomplete write at the log's end. Raises `StorageError` if the file cannot be read.
+        """
         source = self._tree.source(path)
         expected = base if self._last is None else max(self._last + 1, base)
         self._cursor = Cursor(source, base, next_base, expected=expected)
@@ -88,7 +96,9 @@ class _Salvage:
         return goes_on
 
     def _stretch(self, source: Source, start: int, base: int, next_base: int | None) -> _Stop | None:
-        """Keep sound batches from a position on. Return where and why they end; None at the end of the file."""
+        """Keep sound batches from byte `start` on. Return where and why they end; None if they reach the end of the
+        file. A batch is judged only when the offset of the batch after it is known.
+        """
         scanner = Scanner(source, position=start)
         held: RecordBatch | None = None  # until it is known what comes after it
         for batch in scanner:
@@ -109,8 +119,9 @@ class _Salvage:
         return _Stop(ended.position, finding.code, finding.detail, ended.is_tail)
 
     def _mended_behind(self, source: Source, position: int) -> tuple[int | None, int | None]:
-        """First offset and leader epoch of a damaged batch after its correction, which judge the batch before it;
-        (None, None) if it cannot be corrected.
+        """Return the first offset and leader epoch that the damaged batch at byte `position` has after its repair; they
+        help to judge the batch before it. (None, None) if bits are not to be repaired, or no repair has the required
+        proof.
         """
         if self._repair is None:
             return None, None
@@ -122,8 +133,10 @@ class _Salvage:
         return header.base_offset, header.partition_leader_epoch
 
     def _take(self, batch: RecordBatch, base: int, following: int | None, next_epoch: int | None) -> _Stop | None:
-        """Keep a batch with a right checksum; return why not if its offsets are wrong or its records cannot be read.
-        `following` and `next_epoch` are offset and epoch of the next batch, None if unknown.
+        """Keep a batch whose checksum is right, and return None; or return why it is not kept: its offsets are wrong or
+        out of place, one of its bits outside the checksum is flipped, or its records cannot be read (only with
+        `looks_inside`). `base` is the base offset of the segment; `following` and `next_epoch` are the first offset and
+        leader epoch of the next batch, None if unknown. Updates offsets, epochs and gaps of the walk.
         """
         header, position = batch.header, batch.position
         last = header.last_offset
@@ -162,7 +175,9 @@ class _Salvage:
     _gap_from: int | None = None
 
     def _note_gap(self, first: int) -> None:
-        """Record the range of offsets lost before the first batch after damage."""
+        """Note that the log resumes at offset `first` after damage: add the range of offsets lost in between to the
+        result, if there is one, and set the resumed offset of all cuts that have none yet.
+        """
         resumed = self.result.resumed
         for number in reversed(range(len(resumed))):
             if resumed[number] is not None:  # and so is every one before it
@@ -181,8 +196,12 @@ class _Salvage:
         self._gap_from = (self._last + 1) if self._last is not None else None
 
     def _mend(self, source: Source, path: str, stop: _Stop) -> tuple[list[Part], int] | None:
-        """Return the parts of the damaged batch with one bit corrected, and the position after it; None if no
-        correction is proven.
+        """Repair one flipped bit in the batch at a stop. Return the content of the corrected batch, of which only the
+        changed byte is new, and the position after it; None if no repair has the required proof or the repaired batch
+        would repeat offsets.
+
+        On success the walk continues after the batch, and a finding about the repair is added to the result. The file
+        itself is not changed.
         """
         found = stop.repair
         if self._repair is None:
@@ -230,10 +249,12 @@ def salvage(
     tree: Tree, directory: str, *, start: int = 0, repair: Proof | None = None, resume: bool = True,
     looks_inside: bool = False,
 ) -> SoundLog:  # fmt: skip
-    """Return what can be kept of a partition, from the segment that holds offset `start` on.
+    """Return the parts of a partition that can be kept, from the segment that holds offset `start` on; earlier segments
+    are kept whole. Nothing is written.
 
-    `repair` is the least proof for correcting a bit (None: never). With `resume` the log continues after damage that
-    stays. With `looks_inside`, batches whose records cannot be read are removed too.
+    `repair` is the weakest proof that suffices to correct a flipped bit (None: never correct). With `resume` the log
+    continues after damage that cannot be repaired; otherwise it ends there. With `looks_inside`, batches whose records
+    cannot be read are removed too. Raises `StorageError` if a log cannot be read.
     """
     walk = _Salvage(tree, repair, resume, looks_inside)
     walk_segments(tree, directory, start, walk.result.sizes, walk.segment)

@@ -92,8 +92,9 @@ class SoundLog(Struct):
 def walk_segments(
     tree: Tree, directory: str, start: int, sizes: dict[str, int], walk: Callable[[int, str, int | None], bool]
 ) -> None:
-    """Walk the segments from the one that holds offset `start`, until `walk` returns False. Earlier segments count as
-    sound: their sizes are put into `sizes`. `walk` gets the values of `with_next`.
+    """Call `walk` for each segment of a partition, from the one that holds offset `start` on, until it returns False.
+    Its arguments are base offset, path, and base offset of the next segment (None for the last). Earlier segments count
+    as sound and are not read: their sizes in bytes are put into `sizes` by path.
     """
     segments = tree.logs(directory)
     first = max((number for number, (base, _) in enumerate(segments) if base <= start), default=0)
@@ -137,6 +138,10 @@ class _Rest(Struct):
 
 
 class _Walk:
+    """Walk over batches in order, which collects a `SoundLog` in `result`. The front is the latest batch that reaches
+    the highest offset so far; the rest are the batches after it, which all end below that offset.
+    """
+
     def __init__(self, tree: Tree, until: Cut | None) -> None:
         self._tree = tree
         self._until = until
@@ -151,8 +156,10 @@ class _Walk:
         self.result = SoundLog()
 
     def segment(self, base: int, path: str, next_base: int | None) -> bool:
-        """Walk one segment; return whether the log continues after it. `next_base` is the base offset of the next
-        segment, None for the last.
+        """Walk one segment; return whether the log continues in the next one. False if damage was found, or the walk
+        has to end in this segment. `next_base` is the base offset of the next segment, None for the last. Sets the size
+        of the sound part, in bytes, in the result, and the cut if there is one. Raises `StorageError` if the file
+        cannot be read.
         """
         if base > self._highest:  # the log goes on from there, even if nothing is in it
             self._go_on()
@@ -176,7 +183,10 @@ class _Walk:
         return False
 
     def _batch(self, path: str, position: int, header: AnyHeader, base: int) -> bool:
-        """Add one batch; return False if it is not sound, or the walk has to end there."""
+        """Add one batch; return False if it is not sound or the walk has to end there. An unsound batch, or the batch
+        at the given end, sets the cut in the result. If a lower offset follows one that the segment's indexes cannot
+        hold, `misplaced` is set instead: a second walk has to end there.
+        """
         if self._ends_at(path, position):
             return False
         last = header.last_offset
@@ -231,7 +241,9 @@ class _Walk:
         self._first_repeat = self._first_repeat or self._repeat
 
     def _run(self, path: str, run: HeaderRun, base: int) -> bool:
-        """Add the batches of a run; return False if one is not sound, or the walk has to end there."""
+        """Add the batches of a run; return False if one is not sound, or the walk has to end there. The result and
+        `misplaced` change as by `_batch`.
+        """
         from kafkalog.codec.headers.continuity import in_place
 
         count = in_place(run, base)
@@ -246,7 +258,9 @@ class _Walk:
         return count == len(run) or self._batch(path, int(run.positions[count]), run.header(count), base)
 
     def _take_in(self, path: str, run: HeaderRun, count: int, base: int) -> None:
-        """Add the first `count` batches of a run, which are sound, as `_batch` would one by one."""
+        """Add the first `count` batches of a run, which are known to be sound: update highest offset, front, rest and
+        repeats as `_batch` would for each.
+        """
         first, last, places = run["base_offset"][:count], run.last_offsets[:count], run.positions
         before = run.highest_before(count, self._highest)
         fronts = (last >= before).nonzero()[0]
@@ -280,8 +294,9 @@ class _Walk:
 
 
 def end_of_last_sound(tree: Tree, directory: str) -> int | None:
-    """Offset after the sound batches of the last segment that begins with one, and of the segments that continue it;
-    None if there is none.
+    """Return the offset after the last sound batch, counted from the last segment that begins with a sound batch and
+    through the segments after it; segments before it are not read. None if there is no sound batch. Raises
+    `StorageError` if a log cannot be read.
     """
     segments = tree.logs(directory)
     for number in range(len(segments) - 1, -1, -1):
@@ -299,8 +314,10 @@ def end_of_last_sound(tree: Tree, directory: str) -> int | None:
 
 
 def sound_prefix(tree: Tree, directory: str, *, start: int = 0, until: Cut | None = None) -> SoundLog:
-    """Walk the segments of a partition from the one that holds offset `start`, at most up to the batch of `until`.
-    Earlier segments count as sound. Sizes are in bytes.
+    """Return the sound part of a partition's log: the size in bytes to keep of each segment, the end offset, and the
+    cut where it ends. The walk begins in the segment that holds offset `start`; earlier segments count as sound. It
+    ends at the batch at which `until` points, if given, and that batch is cut off. Nothing is written. Raises
+    `StorageError` if a log cannot be read.
     """
     walk = _walk(tree, directory, start, until)
     if walk.misplaced is not None:
@@ -312,7 +329,9 @@ def sound_prefix(tree: Tree, directory: str, *, start: int = 0, until: Cut | Non
 
 
 def bytes_above(tree: Tree, directory: str, end_offset: int) -> int:
-    """Bytes of the batches that reach `end_offset` or above; checksums are not verified."""
+    """Return the total size in bytes of the batches that end at offset `end_offset` or above, of each segment up to its
+    first damaged frame. Checksums are not verified.
+    """
     return sum(
         batch.size
         for _base, path in tree.logs(directory)

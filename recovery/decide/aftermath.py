@@ -60,7 +60,13 @@ def consequences(
     rules: Rules,
     coordinators: Coordinators,
 ) -> Iterator[LossConsequence]:
-    """Yield the consequences of a plan that leaves the tree `after`, partition by partition."""
+    """Yield the consequences for others of a plan that leaves the tree `after`, partition by partition in the order of
+    `results`: consumer groups beyond the log's end, transactions without end marker, older values of a compacted topic,
+    and segments that retention deletes soon.
+
+    `results` are the partition directories as a start loads them; only live ones count. `measured` are the losses by
+    partition directory.
+    """
     topics = rules.facts
     for result in results:
         found = measured.get(result.name)
@@ -89,8 +95,10 @@ class _Segment(NamedTuple):
 def _of_retention(
     after: Tree, result: LoadedPartition, name: PartitionName, rules: Rules
 ) -> Iterator[LossConsequence]:
-    """Yield the segments that a broker deletes soon after its start, by limits that are explicitly set. A broker takes
-    the time of the newest record from the last entry of the time index (`LogSegment.largestTimestamp`).
+    """Yield one `retention` consequence if a broker deletes segments soon after its start: below the log start offset,
+    or by limits for size or age that are explicitly set. Nothing if no limit is set, the topic is not deleted by
+    retention, or the segments are empty. A broker takes the time of the newest record from the last entry of the time
+    index (`LogSegment.largestTimestamp`); age is counted up to `rules.now_ms`.
     """
     given = known_settings({**rules.server, **rules.config})
     is_set = {*given, *rules.facts.cleaner_broker_configs, *rules.facts.cleaner_configs.get(name.topic, {})}
@@ -114,7 +122,10 @@ def _of_retention(
 
 
 def _segments(after: Tree, directory: str) -> Iterator[_Segment]:
-    """Yield the segments of a log in order, up to the first whose time index does not tell its age."""
+    """Yield the segments of a partition directory with base offset, size in bytes and largest timestamp (ms), by base
+    offset. Ends before the first segment whose time index is missing, empty, or ends with a timestamp that is not
+    positive.
+    """
     names = (path.rpartition("/") for path in after.files if path.startswith(f"{directory}/"))
     parsed = (parse_segment_file(name) for _directory, _separator, name in names)
     for base in sorted(name.base_offset for name in parsed if name is not None and name.kind is FileKind.LOG):
@@ -146,10 +157,12 @@ def _of_groups(result: LoadedPartition, name: PartitionName, coordinators: Coord
 def _of_transactions(
     after: Tree, result: LoadedPartition, name: PartitionName, coordinators: Coordinators, *, is_hurt: bool
 ) -> Iterator[LossConsequence]:
-    """Yield transactions that are open at the log's end although their coordinator has ended them.
+    """Yield a `marker_lost` consequence for each transaction that is open at the log's end although its coordinator has
+    committed or aborted it. The open transactions are those in the producer snapshot at the log end offset; nothing is
+    yielded without one, or without a transaction log.
 
-    `is_hurt`: the log loses something. If it does not, a transaction that was written to after the coordinator's last
-    update for the partition is a later one.
+    `is_hurt` means that the log loses something. If it does not, a transaction that was written to after the
+    coordinator's last update for the partition is skipped, as it is a later one.
     """
     path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
     opened = _open_at_end(after, path)
@@ -177,7 +190,9 @@ def _of_transactions(
 
 
 def _open_at_end(after: Tree, path: str) -> Sequence[ProducerEntry]:
-    """Producers with an open transaction according to a producer snapshot; empty if it is missing or unreadable."""
+    """Return the producers with an open transaction according to the producer snapshot at `path`; empty if it is
+    missing or cannot be parsed. Raises `StorageError` if it cannot be read.
+    """
     if path not in after.files:
         return ()
     try:

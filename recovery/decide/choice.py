@@ -1,4 +1,4 @@
-"""The ways of a log directory to choose from, the one that loses least, and the consent that is needed."""
+"""Ways of recovering a log directory to choose from, the one that loses least, and the consent that is needed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ class RecoveryChoice:
 
 
 def sentence_of_loss(choice: RecoveryChoice) -> str:
-    """Sentence about why recovery asks for consent."""
+    """Return a sentence about the sound records and transaction markers that the plan drops, for which recovery asks
+    for consent. It names the partition that loses most, with its offsets, and the number of others. At least one
+    partition must drop something, else `ValueError` is raised.
+    """
     own = choice.own
     hurt = {name: measured for name, measured in choice.own_by_partition.items() if measured.drops_sound}
     name, worst = max(hurt.items(), key=lambda item: (item[1].sound_lost, item[1].markers_lost))
@@ -68,7 +71,9 @@ def sentence_of_loss(choice: RecoveryChoice) -> str:
 
 
 def advice_on_loss(choice: RecoveryChoice) -> Iterator[Advice]:
-    """Advice about a way that loses less, and about consenting."""
+    """Yield advice about the recommended way, if it loses fewer records than the plan; then advice about how to consent
+    to the loss. The second is always yielded.
+    """
     best = choice.recommended
     if best is not None and _lost(best.measured) < _lost(choice.own):
         text = f"{best.way} loses least, {sentence_of_lost(best.measured)}"
@@ -81,7 +86,10 @@ def _lost(found: Measured) -> tuple[int, int]:
 
 
 def ranges_text(lost: Sequence[LostRange], most: int = 3, *, named: bool = False) -> str:
-    """Text of offset ranges for a sentence, with their partitions if there are several, or if `named`."""
+    """Return the first `most` offset ranges as text for a sentence, and the number of others; empty if there are none.
+    The text has the partition of each range if there are several partitions, or once at the beginning if there is one
+    and `named` is True.
+    """
     several = len({lost_range.partition for lost_range in lost}) > 1
     words = [(f"{lost_range.partition}: " if several else "") + _range(lost_range) for lost_range in lost[:most]]
     more = len(lost) - most

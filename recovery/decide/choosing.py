@@ -1,7 +1,7 @@
-"""Compare the ways of one log directory: which there are, what each leaves, and which loses least.
+"""Compare the ways of recovering one log directory: which there are, what each leaves, and which loses least.
 
-The broker's start and the requested mode are already simulated. The others are simulated on a tree in memory for the
-partitions that lose something; for the rest there is nothing to choose.
+The broker's start and the requested mode are already simulated. The other ways are simulated on a tree in memory, but
+only for the partitions that lose something; for the rest there is nothing to choose.
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ _SAFE = RecoveryRequest()
 
 
 def compare_ways(directory: SurveyedDirectory, forecasts: Forecasts) -> RecoveryChoice:
-    """Simulate the other ways, and compare all: what each keeps, loses and needs, in total and for each partition that
-    loses something. `forecasts` must have counts, else `AssertionError` is raised.
+    """Simulate the ways of recovering that are not simulated yet, and compare all: the records that each keeps and
+    loses, in total and for each partition that loses something. Nothing on disk is changed.
+
+    `forecasts` must have counts, else `AssertionError` is raised. Reads the partitions' logs and other copies of them;
+    raises `StorageError` if that fails.
     """
     if forecasts.counted is None:
         raise AssertionError(directory.survey.root)
@@ -70,7 +73,10 @@ def _has_less(partition: CountedPartition, merged: Mapping[str, Measured]) -> bo
 def _carried_out(
     directory: SurveyedDirectory, forecasts: Forecasts, comparer: Comparer, hurt: Sequence[CountedPartition]
 ) -> list[WayResult]:
-    """Results of the start, which is first, and of the recoveries that use nothing from elsewhere."""
+    """Return the results of the broker's start, which is first, and of the recoveries that use nothing from other
+    copies or the remote tier. Recoveries are simulated in memory for the partitions in `hurt` only; if there are none,
+    nothing is simulated. A recovery with bit repair that repairs nothing is left out.
+    """
     rules, own = directory.rules, forecasts.own
     asked = RecoveryRequest.of(rules)
     ways = [comparer.kafka]
@@ -109,8 +115,9 @@ def _carried_out(
 def _with_commits(
     counted: Sequence[CountedPartition], comparer: Comparer, directory: SurveyedDirectory
 ) -> list[CountedPartition]:
-    """Return the partitions with committed offsets considered: a log that ends in damage was written at least up to
-    them.
+    """Return the partitions, and count those again whose log ends in damage and to which a consumer group has committed
+    a higher offset than is known to be written: such a log was written at least up to that offset. All others are
+    returned as they are.
     """
     counted_partitions = []
     for partition in counted:
@@ -132,7 +139,10 @@ def _with_help(
     counted: Sequence[CountedPartition],
     copies: Mapping[str, Sequence[str]] | None = None,
 ) -> WayResult | None:
-    """Result of mode `merge` or `remote`, measured only for the partitions that it helps; None if it helps none."""
+    """Return the result of mode `merge` or `remote`, with counts for only those partitions that it helps; None if it
+    helps none. It is simulated in memory, unless it is the requested mode. `copies` are directories of other copies by
+    partition, for mode `merge`.
+    """
     if not counted:
         return None
     request, rules, before = RecoveryRequest(mode=mode), directory.rules, comparer.before
@@ -162,8 +172,12 @@ def _compared(
     ways: Sequence[WayResult],
     with_help: Sequence[WayResult],
 ) -> RecoveryChoice:
-    """Make the choice from the simulated ways. `with_help` are ways that help only the partitions for which they have
-    counts.
+    """Make the choice from the simulated ways: describe and order them, in total and for each partition. Counts each
+    way for each partition, and stores the counts in `ways`.
+
+    `counted` are all partitions, `hurt` those that lose something. `with_help` are ways that use other copies or the
+    remote tier, with counts for only those partitions that they help. Ways are left out that combine options without
+    losing less.
     """
     names = {partition.name for partition in hurt}
     for way in ways:
@@ -224,7 +238,9 @@ def _compared(
 def _of_recommended(
     directory: SurveyedDirectory, comparer: Comparer, ways: Sequence[tuple[RecoveryWay, WayResult]]
 ) -> Iterator[LossConsequence]:
-    """Yield the consequences for readers of committed data of the recommended way, unless the plan carries it out."""
+    """Yield the lost transaction markers that follow from the recommended way, if it is a recovery other than the one
+    that the plan carries out. Nothing if no way is recommended.
+    """
     best = recommended([way for way, _result in ways])
     for way, result in ways:
         if way is best and way.how is not None and result.tree is not None and result.tree is not comparer.own.tree:
@@ -237,7 +253,9 @@ def _of_recommended(
 
 
 def _loses_metadata(partition: CountedPartition, ways: Sequence[RecoveryWay]) -> bool:
-    """Whether the partition is a metadata log with damage worse than a torn tail, and no way keeps all of it."""
+    """Whether the partition is the cluster metadata log, has damage worse than a torn tail or missing segments, and no
+    recommended way is known to keep all of its records.
+    """
     original = partition.census
     if partition.facts.topic != CLUSTER_METADATA_TOPIC or original is None:
         return False
@@ -270,7 +288,7 @@ def _harm(found: Measured) -> tuple[int, int]:
 
 
 class _WayDescriber:
-    """Description of ways, with what they need and mean, as text."""
+    """Describes ways of recovering: what they need, and what follows from them, as text."""
 
     def __init__(self, comparer: Comparer, hurt: Iterable[PartitionFacts]) -> None:
         self._start = comparer.start
@@ -282,7 +300,10 @@ class _WayDescriber:
         return f"broker {' or '.join(map(str, self._others))}"
 
     def way(self, result: WayResult, found: Measured, partitions: Sequence[PartitionFacts]) -> RecoveryWay:
-        """Describe one way for the topic-partitions in which the ways differ."""
+        """Describe one way of recovering for these partitions, which lose something. `found` are its counts for them.
+        The description has no recovery request if no recovery carries the way out, or if it is the broker's start and
+        that fails. It has a refusal if recovery leaves all of these partitions as they are.
+        """
         spec = result.way
         refusal = None if spec.is_for_each_partition else result.refusal_of(partitions)
         request = result.request
@@ -301,7 +322,9 @@ class _WayDescriber:
         return RecoveryWay(spec.name, found, request, consent, leaders, consequence, refusal)
 
     def left_to_remote(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> str:
-        """Text of the offsets that are no longer local."""
+        """Return text about the offsets that the result no longer has locally, because a broker reads them from the
+        remote tier. At most three partitions are named.
+        """
         ranges = []
         for partition in partitions:
             after = result.tree.logs(partition.name) if result.tree is not None else []
@@ -312,7 +335,7 @@ class _WayDescriber:
         return f"{', '.join(ranges[:_SHOWN])}{more} are in the remote tier, by {EVENTS}"
 
     def why_no_start(self) -> str | None:
-        """Why a broker does not start, or takes the directory offline; None if it starts."""
+        """Return why a broker does not start, or takes the directory offline, as text; None if it starts."""
         if self._start.outcome == StartResult.START_FAILS:
             return f"the broker does not start: {self._start.exception}: {self._start.message}"
         if self._start.outcome == StartResult.DIR_OFFLINE:

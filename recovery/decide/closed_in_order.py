@@ -61,8 +61,10 @@ class _Checks:
         self._last: tuple[str, list[Finding] | None] | None = None
 
     def findings(self, directory: str, first: int = 0) -> list[Finding] | None:
-        """Findings of one directory as a `Look`; if there are more logs than a plan counts, only from the segment at
-        offset `first` on.
+        """Return the warnings and errors about one partition directory; empty if it is not a partition directory, None
+        if it cannot be read. If there are more logs than a plan counts (1 GiB), only segments with a base offset of at
+        least `first` are examined. The result for the last directory is kept, and returned again if all segments are
+        examined.
         """
         if self.reads_all and self._last is not None and self._last[0] == directory:
             return self._last[1]
@@ -98,8 +100,12 @@ def _worse_than_info(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
-    """Return a function for safe recovery: whether the checks find nothing in a partition of a cleanly closed log
-    directory. And one that checks any partition, None if there are too many logs.
+    """Return two functions that run the checks on partition directories of the survey.
+
+    The first tells safe recovery whether the checks find nothing in the given directory from the segment at the given
+    offset on. It always returns False if there is no clean-shutdown marker, which means that nothing is known to be in
+    order. The second returns the warnings and errors of a directory (`Look`). It is None without the marker, or if
+    there are more logs than a plan counts.
     """
     if CLEAN_SHUTDOWN_FILE not in survey.files:
         return no_checks, None
@@ -112,8 +118,9 @@ def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
 
 
 def findings_of_checks(survey: Survey, tiering: Tiering, checked: Checked = _NOTHING) -> Iterator[Finding]:
-    """Yield warnings and errors of a directory in which nothing has to be done; none if there are more logs than a plan
-    counts. `checked` are results that are already known.
+    """Yield the warnings and errors of the checks about the log directory and its partitions, with relative file paths;
+    nothing if there are more logs than a plan counts. `checked` are findings that are already known, by partition
+    directory: these are not checked again.
     """
     checks = _Checks(survey, tiering)
     if not checks.reads_all:
@@ -127,10 +134,12 @@ def findings_of_checks(survey: Survey, tiering: Tiering, checked: Checked = _NOT
 def left_by(
     actions: Iterable[RecoveryAction], findings: Collection[Finding], survey: Survey, tiering: Tiering, checked: Checked
 ) -> Iterator[Finding]:
-    """Yield problems that remain after a plan, in files that it does not change and its findings do not mention.
+    """Yield problems that remain after a plan: warnings and errors of the checks about files that the plan's `actions`
+    do not change and its `findings` do not mention.
 
-    A start examines a log from its recovery point on; what is wrong before stays, and needs `--full` or a copy. After a
-    clean stop a start examines nothing, so errors that the plan repairs are yielded too.
+    A start examines a log from its recovery point on. Problems before it stay, and need `full` or another copy; the
+    finding says so if it is about an index. After a clean stop a start examines nothing, so errors that the plan
+    repairs are yielded too. `checked` are findings that are already known, by partition directory.
     """
     is_trusted = CLEAN_SHUTDOWN_FILE in survey.files
     changed = {path for action in actions for path in (action.path, action.target) if path is not None}
@@ -159,8 +168,9 @@ def left_in_place(
     tiering: Tiering,
     directories: Collection[str],
 ) -> Iterator[Finding]:
-    """Yield findings as `left_by` does, about places in files of these partitions that the plan's findings do not
-    mention. Checking all partitions would take as long as planning for them.
+    """Yield the problems that remain after a plan (`left_by`) in these partition directories, but only those that have
+    a file position that the plan's findings do not mention. Nothing if `directories` is empty. Other partitions are not
+    checked, because that would take as long as planning for them.
     """
     if not directories:
         return
@@ -175,7 +185,9 @@ def _place(finding: Finding) -> tuple[object, ...]:
 
 
 def _is_mended(finding: Finding, file: str, changed: Set[str]) -> bool:
-    """Whether the file that a finding is about, which may be one beside the named log, is changed."""
+    """Whether the file that a finding is about is among the changed paths. For findings about indexes and epochs that
+    name the log, the index or checkpoint beside it counts. Otherwise the file's directory counts too.
+    """
     directory, (stem, _) = os.path.dirname(file), os.path.splitext(file)
     match finding.code:
         case FindingCode.TXN_INDEX_MISMATCH:

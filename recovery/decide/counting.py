@@ -1,4 +1,6 @@
-"""Counts for each topic-partition of a log directory: records that can be read, that a way keeps, and that it loses."""
+"""Count for each topic-partition of a log directory the records that can be read, and those that a way of recovering
+keeps and loses.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class CountedPartition:
 
 @dataclass(slots=True, kw_only=True)
 class WayResult:
-    """Result of one way: the tree that it leaves, and what it keeps and loses of each partition."""
+    """Result of one way of recovering: the tree that it leaves, and the records that it keeps and loses of each
+    partition.
+    """
 
     request: RecoveryRequest | None
     """None: no recovery, but a broker that starts and fetches"""
@@ -95,7 +99,9 @@ class WayResult:
         return list(WAYS).index(self.way.name), *((True, True) if self.request is None else self.request.order)
 
     def refusal_of(self, partitions: Iterable[PartitionFacts]) -> str | None:
-        """Return why all of these topic-partitions are left as they are; None if something is done for one of them."""
+        """Return the reason for which the first of these topic-partitions is left as it is, if all of them are; None if
+        something is done for at least one of them, or if there are none.
+        """
         refusals = [
             next((self.refusals[directory] for directory in partition.directories if directory in self.refusals), None)
             for partition in partitions
@@ -199,7 +205,10 @@ class Comparer:
         self.own = self.kafka if own is None else WayResult.of_safe(RecoveryRequest.of(rules), own)
 
     def count(self, partitions: Iterable[PartitionFacts]) -> list[CountedPartition]:
-        """Count each partition. A partition with untouched logs has no census once 1 GiB of such logs was counted."""
+        """Return the counts of each partition, in order. Logs that neither a start nor the recovery changes are read
+        only up to a total of 1 GiB; after that, such partitions have no census. If a partition's log start offset is
+        wrong, because nothing shows that the log ever reached it, the partition is counted from offset 0.
+        """
         left, counted, cleaned = _COUNTED_BYTES, [], read_cleaner_offsets(self.before)
         for facts in partitions:
             is_untouched = not (self.kafka.touches(facts, self.before) or self.own.touches(facts, self.before))
@@ -227,7 +236,9 @@ class Comparer:
         return (replace(facts, log_start=0), whole) if is_wrong else (facts, original)
 
     def counted(self, facts: PartitionFacts, original: Census | None, *, is_untouched: bool) -> CountedPartition:
-        """Return the counts of one partition; `original` is its census, None if its logs were not read."""
+        """Return the counts of one partition, for the requested recovery and for a broker's start. `original` is its
+        census, None if its logs were not read. `is_untouched` means that neither of the two changes its logs.
+        """
         is_same = is_untouched and original is not None and not original.hidden and (
             min(self.kafka.log_end(facts), self.own.log_end(facts)) >= original.end_offset
         )  # fmt: skip
@@ -236,7 +247,9 @@ class Comparer:
         return CountedPartition(facts, original, is_untouched, by_own, by_kafka)
 
     def measured(self, partition: CountedPartition, way: WayResult) -> Measured:
-        """Return the counts of one way for one partition; each is computed once."""
+        """Return the counts of one way for one partition. They are computed at the first call and stored in
+        `way.measured`.
+        """
         if way is self.own or way is self.kafka:
             return partition.by_own if way is self.own else partition.by_kafka
         name = partition.name
@@ -253,7 +266,9 @@ class Comparer:
         return counts.held_elsewhere() if self._is_held_remotely(facts, counts, way.tree) else counts
 
     def _is_held_remotely(self, facts: PartitionFacts, found: Measured, after: Tree) -> bool:
-        """Whether all lost records lie below the local part of the resulting log, and the remote tier has them."""
+        """Whether records are lost, but all of them lie below the first local segment that is left, and the remote tier
+        has them. False if the partition is not live or not tiered, or if some loss has no known end.
+        """
         key, tiering = (facts.topic, facts.partition), self.topics.tiering
         there = [directory for directory in facts.directories if directory in after.directories]
         bases = [base for each in there for base, _path in after.logs(each)]
@@ -266,7 +281,9 @@ class Comparer:
         )
 
     def missing(self, partitions: Iterable[CountedPartition]) -> list[Finding]:
-        """Findings about missing segments of live partitions."""
+        """Return the findings about missing segments, and about offsets missing from both tiers, of live partitions.
+        Partitions without a census or with several directories are skipped.
+        """
         return [
             finding
             for partition in partitions
@@ -286,7 +303,9 @@ class Comparer:
 
     @staticmethod
     def damaged(partitions: Iterable[CountedPartition]) -> list[Finding]:
-        """Findings about damage, except incomplete writes at a log's end."""
+        """Return an error for each damaged place in the logs of these partitions. Incomplete writes at a log's end and
+        damage below the log start offset are left out; partitions without a census are skipped.
+        """
         return [
             Finding(damage.code, Severity.ERROR, damage.position, damage.first_offset, damage.detail, damage.path)
             for partition in partitions
@@ -296,8 +315,8 @@ class Comparer:
         ]
 
     def is_hurt(self, partition: CountedPartition) -> bool:
-        """Whether there is something to choose: records are lost, damaged or out of order, a partition becomes stray,
-        or recovery declines.
+        """Whether the ways of recovering may differ for the partition: records are lost, damaged, missing or out of
+        order, leader epochs decrease, the partition becomes stray, or recovery declines it.
         """
         original = partition.census
         if partition.name in self.own.refusals or self.own.makes_stray(partition.facts):
@@ -309,8 +328,9 @@ class Comparer:
         return bool(partition.by_own.records_lost or partition.by_kafka.records_lost)
 
     def replica(self, partition: CountedPartition) -> Measured | None:
-        """Counts if other brokers' copies replace this one: they have the records up to the high watermark. None if no
-        other broker was in sync, or there is no census; unknown counts without a high watermark.
+        """Return the counts for the case that other brokers' copies replace this one: these have all records up to the
+        high watermark, and the rest is lost. None if no other broker was in sync, or if there is no census. All counts
+        are unknown if the high watermark is.
         """
         facts, original = partition.facts, partition.census
         if original is None or not self.others(facts):
@@ -327,7 +347,8 @@ class Comparer:
         )
 
     def is_fetched_again(self, partition: CountedPartition) -> bool:
-        """Whether a follower fetches again all that a start truncates: it truncates before everything that is wrong.
+        """Whether a follower fetches again everything that is wrong in the partition, because a broker's start
+        truncates the log before it. False if the broker does not start or the partition becomes stray.
 
         Damage below the recovery point stays, as do gaps, because a start does not look there (`LogLoader.recoverLog`).
         """

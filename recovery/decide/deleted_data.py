@@ -34,7 +34,10 @@ _SHOWN = 3
 
 
 def note_of_deleted(survey: Survey, tiering: Tiering) -> str | None:
-    """Return the sentence; None if there is no such data. Reads little."""
+    """Return a sentence about deleted partitions and deleted segments that are still on disk and that nothing else
+    there holds; None if there are none. It names at most three. Reads the names of files, and the first batch of
+    deleted logs.
+    """
     tree = survey.tree()
     live: dict[PartitionName, str] = {}
     gone: list[tuple[PartitionName, str]] = []
@@ -63,7 +66,9 @@ def note_of_deleted(survey: Survey, tiering: Tiering) -> str | None:
 
 
 def _logs(tree: Tree, directory: str, pending: str) -> list[tuple[int, str]]:
-    """Base offset and path of the logs with that suffix, sorted."""
+    """Return base offset and path of the logs in a directory that have the suffix `pending` after `.log` (empty: no
+    suffix), sorted by base offset.
+    """
     found = []
     for name in tree.names(directory):
         parsed = parse_segment_file(name) if name.endswith(FileKind.LOG.value + pending) else None
@@ -77,7 +82,10 @@ def _holds_records(tree: Tree, path: str) -> bool:
 
 
 def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
-    """Whether a deleted partition has records that no live one has."""
+    """Whether the deleted partition in `directory` has records that the live one in `live` does not have: there is no
+    live one, or it is of another topic id, has no records, or begins at a higher offset. False if the deleted one has
+    no records.
+    """
     logs = [(base, path) for base, path in _logs(tree, directory, "") if _holds_records(tree, path)]
     if not logs:
         return False
@@ -88,7 +96,9 @@ def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
 
 
 def _deleted_below(tree: Tree, directory: str, remote: OffsetRanges) -> list[str]:
-    """Deleted segments below the first live one that are not in the remote tier."""
+    """Return the paths of `.deleted` logs with records that lie below the first live segment (all of them if there is
+    none) and whose offsets are not all in the remote tier, by base offset.
+    """
     deleted = _logs(tree, directory, DELETED)
     if not deleted:
         return []

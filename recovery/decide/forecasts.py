@@ -80,8 +80,8 @@ class SurveyedDirectory:
         return self.rules.facts.topic_ids.get(topic) or self._donors().get(topic, self.rules.topic_id)
 
     def copies_of(self, partition: PartitionFacts) -> list[str]:
-        """Directories of a partition in the other copies; empty if it is not live, or is in several
-        directories here.
+        """Return the partition directories with other copies of a partition; empty if it is not live here, or has
+        several directories here.
         """
         if not self.copies or len(partition.directories) > 1 or not partition.is_live:
             return []
@@ -139,8 +139,12 @@ class _Carrier:
 
 
 def forecast(directory: SurveyedDirectory, workers: Workers, *, counts: bool = True) -> Forecasts:
-    """Simulate a broker's start and the requested recovery on trees in memory. With `counts`, count what both keep and
-    lose. `workers` report progress.
+    """Simulate a broker's start and the requested recovery on trees in memory; return both results. Nothing on disk is
+    changed.
+
+    With `counts`, also count the records that both keep and lose; otherwise `counted` is None. In mode kafka there is
+    no recovery, and its result is None. `workers` run partitions in parallel and report progress. Raises `StorageError`
+    if a file cannot be read.
     """
     survey, rules = directory.survey, directory.rules
     apart = examine_apart(directory, workers, counts=counts)
@@ -177,11 +181,12 @@ class _PartitionForecast:
 
 
 def examine_apart(directory: SurveyedDirectory, workers: Workers, *, counts: bool) -> Forecasts | None:
-    """Examine each topic-partition by itself, and combine the results. None if the log directory has to be started as a
-    whole.
+    """Simulate the start and the recovery for each topic-partition by itself, and combine the results. None if the log
+    directory has to be simulated as a whole, because partitions depend on each other or on files of the log directory,
+    or because the mode is not compared with others.
 
-    `counted` is None if the counts are still missing: a start failed, or there are too many logs to count untouched
-    ones.
+    In the result, `counted` is None if `counts` is False, a start failed, or there are too many logs to count untouched
+    ones. Raises `StorageError` if a file cannot be read.
     """
     rules, sizes, look = directory.rules, directory.sizes, directory.look
     if not (rules.mode.spec.is_compared or rules.mode.spec.way is None):

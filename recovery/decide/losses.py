@@ -1,4 +1,4 @@
-"""Losses of a way as text; no sum is presented as complete if a part of it is unknown."""
+"""Describe the losses of a way of recovering as text; no sum is presented as complete if a part of it is unknown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _NAMED = 3
 
 
 def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
-    """Text of the number of lost records for a table; `number` formats it."""
+    """Return the number of lost records as text for a table, formatted by `number`: "unknown", "7", "about 7", or "7 or
+    more" if some damaged places could not be counted.
+    """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         return "unknown"
     text = number(found.records_lost)
@@ -26,8 +28,9 @@ def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
 
 
 def records_text(found: Measured) -> str:
-    """Text of the number of lost records: `7 records`, `about 7 records`, `no record`. A number that is derived from
-    offsets is never called a lower bound, because offsets also belong to transaction markers.
+    """Return the number of lost records as text: `7 records`, `about 7 records`, `at least 7 records`, `no record`, or
+    `an unknown number of records`. A number that is derived from offsets is never called a lower bound, because offsets
+    also belong to transaction markers.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         return "an unknown number of records"
@@ -40,7 +43,9 @@ def records_text(found: Measured) -> str:
 
 
 def sentence_of_lost(found: Measured) -> str:
-    """Text after "it loses"; skipped records are named separately from lost ones, as in the table."""
+    """Return text to follow "it loses": "nothing", the number of lost records, or that it is unknown. The number of
+    records that a consumer skips is added, if it is not 0.
+    """
     if found.records_lost is None:
         return "an unknown number of records"
     if found.records_lost == 0 and found.is_exact and not found.records_hidden:
@@ -50,10 +55,9 @@ def sentence_of_lost(found: Measured) -> str:
 
 
 def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list[str]:
-    """Texts about losses that no recovery causes, to follow a sum; empty if there are none.
-
-    These are losses by the start of these nodes, and partitions with a finding `partition_missing` that the start does
-    not mention.
+    """Return texts about losses that no recovery causes, to follow a sum; empty if there are none. They name partitions
+    that the start of these nodes loses, the end of the metadata log if the start goes back behind it, and partitions
+    with a PARTITION_MISSING finding that the start does not mention.
     """
     starts = list(dict.fromkeys(nodes))
     lost = sorted({name for start in starts for name in start.lost})

@@ -1,7 +1,9 @@
-"""Replace the content of partitions by what this and other copies of them hold together.
+"""Replace the logs of partitions by the records that this and other copies of the partitions hold together (mode
+merge).
 
-What belongs into the log is chosen as in `merge` (`MergeCopies`), and described as slices of the copies' files; the
-rest is what a broker makes of such a log. A partition that no copy helps is recovered as in mode safe.
+The records that belong into the log are chosen as in `merge` (`MergeCopies`), and described as slices of the copies'
+files; all other files are those that a broker makes for such a log. A partition that no copy helps is recovered as in
+mode safe.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ do not apply, and of directories to leave as they are, with the reason.
 
 
 def refuse_no_copies(copies: Sequence[str]) -> None:
-    """Raise `UsageError` for a copy that is neither a log directory nor a partition directory."""
+    """Raise `UsageError` for the first of `copies` that is neither a log directory nor a partition directory."""
     for copy in copies:
         if not is_log_dir(copy) and not is_partition_dir(copy):
             raise UsageError(
@@ -68,10 +70,13 @@ class _Merged:
 
 
 def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rules, recover: Recover) -> SafeResult:
-    """Return the tree, which is part of the survey's, merged with what copies contribute and recovered in mode safe.
+    """Merge each live partition of `tree`, a part of the survey's tree, with the records of its other copies, and
+    recover the result in mode safe. Return the result, in which `helped` names the merged partitions. Nothing on disk
+    is changed.
 
-    A partition whose copies do not belong together, or whose merged log a broker would truncate, is left as it is; that
-    is in the result's `refusals`. Files of contributing copies are added to `survey.outside`.
+    A partition whose copies do not belong together, or whose merged log a broker would truncate, is left as it is; the
+    reason is in the result's `refusals`. Files of contributing copies are added to `survey.outside`. `recover` is
+    called again after each such refusal. Raises `StorageError` if a file cannot be read.
     """
     refusals: dict[str, str] = {}
     merged: dict[str, _Merged] = {}
@@ -98,8 +103,11 @@ def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rul
 
 
 def _merged(survey: Survey, directory: str, name: PartitionName, there: Sequence[str], rules: Rules) -> _Merged | None:
-    """Merge one partition. None if it is undamaged and lacks nothing that it could get without losing something, and if
-    no other copy contributes anything. Raises `RecoveryRefused` if no copy can be read.
+    """Merge the copies of one partition; `there` are the other copies' directories. None if this copy is undamaged and
+    lacks no records, or would drop some for others, or if no other copy contributes anything.
+
+    Adds the segments of the other copies to `survey.outside` if the result is not None. Raises `RecoveryRefused` if no
+    other copy can be read, and `UsageError` if the copies do not belong together.
     """
     own = os.path.join(survey.root, directory)
     (copies,) = of_one_partition([own, *there]).copies.values()
@@ -136,7 +144,10 @@ def _merged(survey: Survey, directory: str, name: PartitionName, there: Sequence
 
 
 def _with(tree: Tree, merged: Mapping[str, _Merged]) -> Tree:
-    """Return the tree with the merged logs as the only files of their segments, as input for a broker's start."""
+    """Return a copy of the tree in which the merged logs replace all segments of their partitions, as input for a
+    broker's start: with empty indexes, a new leader-epoch checkpoint, a recovery point of 0, and the log start offset
+    of the merged log.
+    """
     after = tree.copy()
     points = Checkpoints.read(after)
     for directory, each in merged.items():

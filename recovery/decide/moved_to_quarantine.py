@@ -26,8 +26,9 @@ class PutAway:
 
 
 def put_away(plan: Changes) -> list[PutAway]:
-    """Return the moved directories and files in order. Directories are listed again, because a survey has only their
-    first level.
+    """Return the directories and files that the plan moves to quarantine as a whole, in the order of its actions. Files
+    of partitions and the clean-shutdown marker are left out. Directories are listed again for the number and size of
+    their files, because a survey has only their first level.
     """
     moved = []
     for action in plan.actions:

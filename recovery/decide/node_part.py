@@ -1,4 +1,4 @@
-"""Add predictions of the whole node's start to plans: parts of a start that do not depend on the directory's logs."""
+"""Add forecasts of the whole node's start to plans: a start also depends on files other than the directory's logs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ __all__ = ["start_now", "with_nodes"]
 
 
 def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
-    """Return the plans with their nodes' starts and the findings about these; `rules` are by log directory.
+    """Return the plans, in order, with the forecast of their node's start and the findings about it; `rules` are by log
+    directory. Plans that were made without comparing ways, or whose broker's start could not be predicted, are returned
+    unchanged.
 
-    Each node is predicted once, from the results of loading the logs of all its directories. If no release starts, that
-    is the forecast's outcome instead of the logs'. If only some partitions were examined, the segments of the others
-    are not read.
+    Each node is predicted once, from the results of loading the logs of all its directories. If the node starts with no
+    release, the forecast's outcome becomes START_FAILS, although the logs load. If only some partitions were examined,
+    the segments of the others are not read. Raises `StorageError` if a file that a start reads cannot be read.
     """
     loaded = {
         plan.root: logs
@@ -84,9 +86,9 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
 
 
 def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:
-    """Return the plan with a finding and a removal of `bootstrap.checkpoint` put first, if the file prevents a start
-    and the metadata log has records. Return it unchanged otherwise, or if the mode does not compare or the file is
-    missing.
+    """Return the plan with the removal of `bootstrap.checkpoint` as its first action, and a finding about it, if the
+    file prevents a start and the metadata log has data. Otherwise the plan is returned unchanged; also if the file is
+    missing or the plan's mode is not compared with others.
     """
     path = os.path.join(plan.root, BOOTSTRAP_CHECKPOINT)
     is_wrong = any(fault.part is Part.BOOTSTRAP and os.path.realpath(fault.file) == os.path.realpath(path)
@@ -106,7 +108,10 @@ def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:
 
 
 def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
-    """Findings of `verify` about the metadata log, which a plan without `cluster_metadata` does not include."""
+    """Return the warnings and errors of `verify` about the metadata log, and whether the metadata was started over,
+    with paths relative to `root`. Records are not decoded. Empty if the plan includes the metadata log
+    (`rules.cluster_metadata`), or if there is none. An unreadable log becomes a finding.
+    """
     path = os.path.join(root, CLUSTER_METADATA_DIRECTORY)
     if rules.cluster_metadata or not os.path.isdir(path):
         return []

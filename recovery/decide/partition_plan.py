@@ -70,8 +70,9 @@ def partition_plans(
     actions: list[RecoveryAction],
     gaps: Mapping[str, list[tuple[int, int]]],
 ) -> list[PartitionPlan]:
-    """Return a summary for each partition directory, in the order of `results`. `results` are the directories as a
-    start loads them afterwards; `gaps` are lost offset ranges by directory.
+    """Return a summary for each partition directory, in the order of `results`: the directories as a start loads them
+    afterwards. `gaps` are lost offset ranges by directory, both ends inclusive. Reads removed parts of logs to find
+    their last offsets; raises `StorageError` if that fails.
     """
     watermarks = read_high_watermarks(survey.tree())
     plans = {}
@@ -119,8 +120,8 @@ def _is_log(name: str) -> bool:
 
 
 def _see_last_offset(survey: Survey, plan: PartitionPlan, path: str, start: int) -> None:
-    """Update `last_offset_before` with the last offset in removed bytes, incomplete batches included; checksums are not
-    verified.
+    """Raise `plan.last_offset_before` to the last offset in the removed bytes of the log `path`, from byte `start` on,
+    if that is higher. Incomplete batches count too, and checksums are not verified. It stays None if no batch is found.
     """
     scanner = Scanner(survey.source(path), position=start, check_crc=False)
     lasts = [batch.last_offset for batch in scanner]

@@ -115,7 +115,7 @@ class BrokerForecast:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that a job would do to one log directory, or why it would do nothing."""
+    """Everything that a recovery would do to one log directory, or why it would do nothing."""
 
     root: str
     mode: Mode
@@ -176,8 +176,8 @@ class Plan:
 
     @property
     def note_of_identity(self) -> str | None:
-        """One sentence if brokers may not start because of `meta.properties`, whatever happens to the logs. None if the
-        file is in order, or is rewritten.
+        """One sentence if brokers may not start because of `meta.properties`, whatever happens to the logs: the file is
+        invalid or could not be read. None if the plan changes the file or nothing is wrong with it.
         """
         if any(action.path == META_PROPERTIES for action in self.actions):
             return None
@@ -201,8 +201,9 @@ class Plan:
 
     @property
     def is_hurt(self) -> bool:
-        """Whether there is a problem: a warning or an error, lost records, remaining damage, a refusal, or records that
-        stay hidden although the recommended way shows them.
+        """Whether there is a problem: a warning or an error among the findings, lost records, remaining damage, damaged
+        transaction markers, decreasing leader epochs, a refusal of the plan or of a partition, or hidden records
+        although the recommended way hides fewer.
         """
         own = self.choice.own
         has_findings = any(finding.severity is not Severity.INFO for finding in self.findings)
@@ -247,8 +248,12 @@ class Plan:
 def plan_of(
     directory: SurveyedDirectory, forecasts: Forecasts, choice: RecoveryChoice | None, *, mark_clean: bool = False
 ) -> Plan:
-    """Make a plan from forecasts and the compared ways. If `choice` is None, ways are not reported, and neither are the
-    checks that need them. `mark_clean` adds a clean-shutdown marker as the last action, except in mode kafka.
+    """Make a plan from forecasts and the compared ways of recovering; nothing on disk is changed. If `choice` is None,
+    the plan has no ways, and no findings and consequences that depend on them.
+
+    With `mark_clean` a clean-shutdown marker is written as the last file; it is ignored in mode kafka, where it is a
+    reason to refuse. If nothing changes and nothing is wrong so far, the checks of `verify` are run and their findings
+    added. Raises `StorageError` if a file cannot be read.
     """
     survey, rules, kafka, own = directory.survey, directory.rules, forecasts.kafka, forecasts.own
     actions = _actions(forecasts, survey)
@@ -332,8 +337,9 @@ def _named_in(survey: Survey, rules: Rules, findings: Sequence[Finding]) -> tupl
 
 
 def _actions(forecasts: Forecasts, survey: Survey) -> list[RecoveryAction]:
-    """Actions that turn the directory into what the mode leaves; empty if Kafka starts on it and only files that it
-    writes itself would differ.
+    """Return the actions that turn the directory into the tree that the mode leaves. Empty in mode kafka if the logs do
+    not load. Empty too if Kafka starts on the directory and only files would differ that it writes itself. The
+    clean-shutdown marker stays if no partition is changed.
     """
     kafka, own = forecasts.kafka, forecasts.own
     if own is None:
@@ -352,10 +358,11 @@ def _touches_a_partition(action: RecoveryAction) -> bool:
 
 
 def _with_marker(survey: Survey, actions: Sequence[RecoveryAction], epoch: int | None) -> list[RecoveryAction]:
-    """Return the actions with a clean-shutdown marker as the last file that is written.
+    """Return the actions with a clean-shutdown marker as the last file to be written; an existing marker is removed
+    first.
 
-    The marker has the broker epoch of the registration, if it is known. Since 3.8 a broker whose marker has another
-    epoch counts as shut down uncleanly, and leaves every ISR and ELR.
+    The marker has the broker epoch `epoch` of the registration, or none if it is None. Since 3.8 a broker whose marker
+    has another epoch counts as shut down uncleanly, and leaves every ISR and ELR.
     """
     marker = NEW_CLEAN_SHUTDOWN if epoch is None else CleanShutdown(NEW_CLEAN_SHUTDOWN.version, epoch)
     content = Content((Literal(encode_clean_shutdown(marker)),))
@@ -368,8 +375,10 @@ def _with_marker(survey: Survey, actions: Sequence[RecoveryAction], epoch: int |
 def _with_refusals(
     ways: Sequence[RecoveryWay], mode: Mode, in_every_mode: str | None, refused: tuple[str, str] | None
 ) -> list[RecoveryWay]:
-    """Return the ways with the reasons for which recovery declines them. A refusal by mode strict or kafka does not
-    apply to the other ways.
+    """Return the ways with the reasons for which recovery declines them; a way's own reason has precedence.
+    `in_every_mode` is a reason for all ways. `refused` is name and sentence of the plan's refusal: it does not apply to
+    merging, to the broker's start, or if it comes from a mode that is not compared with others, such as strict or
+    kafka.
     """
     if in_every_mode is not None:
         return [replace(way, refusal=way.refusal or in_every_mode) for way in ways]
@@ -395,7 +404,10 @@ def _why_not_predicted(survey: Survey, kafka: BrokerResult) -> str | None:
 def _with_what_is_missing(
     survey: Survey, topics: TopicFacts, choice: RecoveryChoice, findings: Sequence[Finding]
 ) -> list[Finding]:
-    """Return `findings` with those that no action handles and that were noticed while the ways were compared."""
+    """Return `findings` together with those that no action handles: about the log directory's own files and owners,
+    other damage in logs, dangling links, missing segments and partitions, and unfinished moves. Paths are relative to
+    the root.
+    """
     return [
         *_of_own_files(survey, topics), *findings, *_unnamed(choice.damaged, findings),
         *_lost_logs(survey), *choice.missing,
@@ -411,8 +423,9 @@ def _unfinished_moves(survey: Survey, topics: TopicFacts) -> list[Finding]:
 
 
 def _outside(survey: Survey, ends: Mapping[str, int]) -> list[Finding]:
-    """Findings about batches in files that belong to no partition. They are reported before anything is called lost;
-    file paths are relative to the root.
+    """Return the findings about batches in files that belong to no partition, with paths relative to the root. `ends`
+    are log end offsets by partition directory. Empty if there is no `lost+found` and no unusual file name, or if the
+    root is not a log directory.
     """
     names = (os.path.basename(path) for path in survey.files if FileKind.LOG.value in path)
     if not lost_places(survey.root) and all(map(_is_segments_name, names)):
@@ -436,8 +449,9 @@ def _is_segments_name(name: str) -> bool:
 
 
 def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iterable[Finding]) -> list[Finding]:
-    """Findings if the directory is a copy that was made while a broker ran. `ends` are log end offsets by partition
-    directory; partitions with findings in `damaged` are ignored.
+    """Return a finding if the directory is a copy that was made while a broker ran, else an empty list. `ends` are log
+    end offsets by partition directory; partitions with findings in `damaged` are ignored. Empty also if there is a
+    clean-shutdown marker.
     """
     if CLEAN_SHUTDOWN_FILE in survey.files:
         return []
@@ -455,7 +469,10 @@ def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iter
 
 
 def _of_own_files(survey: Survey, topics: TopicFacts) -> list[Finding]:
-    """Findings about files that a broker reads before the logs and that cannot be parsed, worded as in `verify`."""
+    """Return the findings about `meta.properties` and about checkpoints for recovery points and log start offsets that
+    cannot be parsed, worded as in `verify`. A broker reads these files before the logs. A missing `meta.properties` is
+    a finding for a broker with KRaft; missing checkpoints and unreadable files are not.
+    """
     tree = survey.tree()
     is_known = META_PROPERTIES not in survey.unreadable
     identity = meta_properties_finding(tree, survey.root, topics) if is_known else None
@@ -478,7 +495,9 @@ def _unnamed(damaged: Sequence[Finding], named: Sequence[Finding]) -> list[Findi
 
 
 def _lost_logs(survey: Survey) -> list[Finding]:
-    """Findings about dangling symbolic links in place of logs: a broker ignores them."""
+    """Return an error for each dangling symbolic link in place of a log in a partition directory, sorted by path: a
+    broker ignores such links.
+    """
     detail = "a dangling symbolic link: the log's content is not here, and no count includes it"
     return [
         Finding(FindingCode.FOREIGN_FILE, Severity.ERROR, None, None, detail, path)
@@ -488,8 +507,8 @@ def _lost_logs(survey: Survey) -> list[Finding]:
 
 
 def _missing_partitions(survey: Survey, topics: TopicFacts) -> list[Finding]:
-    """Findings about partitions that checkpoints or metadata name and that are missing; empty unless the whole log
-    directory was surveyed.
+    """Return the findings about partitions that checkpoints or metadata name and that have no directory, with relative
+    paths. Empty if only a part of the log directory was surveyed.
     """
     if survey.is_partial:
         return []
@@ -507,7 +526,7 @@ def _missing_partitions(survey: Survey, topics: TopicFacts) -> list[Finding]:
 
 
 def plan_json(plan: Plan) -> PlanJson:
-    """Return the plan in its JSON shape."""
+    """Return the JSON structure of the plan."""
     best = plan.choice.recommended
     return PlanJson(
         path=plan.root,

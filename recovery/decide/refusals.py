@@ -99,7 +99,9 @@ def _nobody_named(decision: Decision) -> str | None:
 
 
 def _beyond_strict(decision: Decision) -> str | None:
-    """Damage that mode strict leaves to a person; None if there is none."""
+    """Return why mode strict declines: the recovery found something other than an incomplete write at a log's end. None
+    if it did not, or in other modes.
+    """
     if not decision.rules.mode.spec.leaves_worse_to_person or decision.own is None:
         return None
     tails = codes_with(Trait.TAIL)
@@ -161,7 +163,7 @@ REFUSALS: Mapping[str, Callable[[Decision], str | None]] = {
 
 
 def refusal_of(decision: Decision) -> tuple[str, str] | None:
-    """Return name and sentence of the first reason that applies; None if none does."""
+    """Return name and sentence of the first reason in `REFUSALS` that applies to the plan; None if none does."""
     for name, why in REFUSALS.items():
         sentence = why(decision)
         if sentence is not None:
@@ -170,8 +172,8 @@ def refusal_of(decision: Decision) -> tuple[str, str] | None:
 
 
 def refusal_in_every_mode(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:
-    """Return why a recovery would be declined whatever its mode; None if it would not. Strict and kafka have more
-    reasons.
+    """Return the sentence for which a recovery would be declined whatever its mode; None if there is none. Modes strict
+    and kafka may have further reasons, which are not considered.
     """
     return (
         refusal_of_unreadable(survey, Mode.SAFE)
@@ -197,7 +199,9 @@ def _dangling_checkpoint(survey: Survey) -> str | None:
 
 
 def written_through(after: Tree) -> str | None:
-    """Why the tree that a way leaves cannot be made: a broker would write through a dangling link. None if it can."""
+    """Return why the tree that a way leaves cannot be made: a broker would write through a dangling symbolic link. None
+    if it can be made.
+    """
     path = after.written_through()
     if path is None:
         return None
@@ -208,8 +212,8 @@ def written_through(after: Tree) -> str | None:
 
 
 def _inside(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:
-    """Why a directory cannot be moved or renamed: it is a log directory of the same broker. None if there is no such
-    directory.
+    """Return why a directory that the actions change cannot be moved or renamed: it is a log directory of the same
+    broker, inside this one. None if there is no such directory.
     """
     roots = {os.path.realpath(root) for root in facts.roots}
     for name in sorted({action.path.partition("/")[0] for action in actions}):
@@ -223,7 +227,9 @@ def _inside(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts
 
 
 def _changed_links(survey: Survey, actions: Sequence[RecoveryAction]) -> tuple[str, int] | None:
-    """First file with several hard links that would be changed, and their number; None if there is none."""
+    """Return the path of the first file with several hard links that the actions would truncate or write, and its
+    number of links; None if there is none.
+    """
     for action in actions:
         facts = survey.files.get(action.path)
         if facts is not None and facts.links > 1 and action.kind in (ActionKind.TRUNCATE, ActionKind.WRITE):
@@ -232,7 +238,9 @@ def _changed_links(survey: Survey, actions: Sequence[RecoveryAction]) -> tuple[s
 
 
 def _linked_by_a_run(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
-    """Why a file cannot be changed: an unfinished run keeps it under a second name. None if there is no such file."""
+    """Return why a file with several hard links cannot be changed: an unfinished execution of a recovery keeps it under
+    a second name. None if there is no such file or no unfinished execution.
+    """
     changed = _changed_links(survey, actions)
     unfinished = () if changed is None else half_done(survey.root)
     if changed is None or not unfinished:
@@ -242,7 +250,9 @@ def _linked_by_a_run(survey: Survey, actions: Sequence[RecoveryAction]) -> str |
 
 
 def _not_its_own(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
-    """Why acting could change bytes that are not the directory's own (hard links, special files); None if it cannot."""
+    """Return why acting could change bytes that do not belong to the directory alone (hard links), or why something is
+    not an ordinary file or directory and is not followed. None if there is no such reason.
+    """
     changed = _changed_links(survey, actions)
     if changed is not None:
         return _linked_by_a_run(survey, actions) or (

@@ -1,8 +1,4 @@
-"""Remove damaged local segments that the remote tier has too, so that a broker serves the remote copies.
-
-Retention of the local part works like this (`UnifiedLog.deleteOldSegments`): copied segments are removed from the
-beginning of the local log, and the log start offset is unchanged.
-"""
+"""Remove damaged local segments that the remote tier has too, so that a broker serves the remote copies."""
 
 from __future__ import annotations
 
@@ -24,8 +20,10 @@ __all__ = ["held_remotely", "without_uploaded_damage"]
 
 
 def without_uploaded_damage(tree: Tree, tiering: Tiering) -> tuple[Tree, frozenset[str]]:
-    """Return the tree without local segments up to the last damaged one that was copied, and the directories that lost
-    some.
+    """Return a copy of the tree without the damaged local segments that were copied to the remote tier, and without
+    those before them; and the names of the partition directories that lost segments. Only live partitions are changed.
+    A partition's last segment is never removed. Reads the logs of tiered partitions; raises `StorageError` if that
+    fails.
     """
     after = tree.copy()
     changed = set()
@@ -39,8 +37,9 @@ def without_uploaded_damage(tree: Tree, tiering: Tiering) -> tuple[Tree, frozens
 
 
 def held_remotely(tree: Tree, directory: str, key: tuple[str, int], tiering: Tiering) -> OffsetRanges:
-    """Offsets of a log that a broker reads from the remote tier, according to the events, whether they are local or
-    not.
+    """Return the offsets of a log that a broker can read from the remote tier, according to the events of
+    `__remote_log_metadata` and the log's leader epochs, whether they are also local or not. Empty if there are no
+    events of the partition. `key` is topic and partition number.
     """
     held = OffsetRanges()
     segments = tiering.remote.of(*key)
@@ -50,7 +49,9 @@ def held_remotely(tree: Tree, directory: str, key: tuple[str, int], tiering: Tie
 
 
 def _to_go(tree: Tree, directory: str, name: PartitionName, tiering: Tiering) -> set[int]:
-    """Base offsets of the segments up to the last damaged one; empty if not all of them were copied."""
+    """Return the base offsets of the segments up to the last damaged one that can be removed: all offsets from the
+    log's first to its end must be in the remote tier, and it must not be the last segment. Empty if there is none.
+    """
     held = held_remotely(tree, directory, (name.topic, name.partition), tiering)
     bases = [base for base, _path in tree.logs(directory)]
     gone: set[int] = set()
@@ -62,7 +63,9 @@ def _to_go(tree: Tree, directory: str, name: PartitionName, tiering: Tiering) ->
 
 
 def _damaged(tree: Tree, directory: str, bases: list[int]) -> Iterator[int]:
-    """Yield the numbers of damaged segments, each found without the segments before it."""
+    """Yield the numbers (from 0) of the damaged segments, in order. After each, the walk starts again with the segment
+    after it, so that earlier damage does not hide later damage.
+    """
     left = tree.part(directory)
     while True:
         cut = sound_prefix(left, directory).cut

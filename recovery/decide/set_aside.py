@@ -1,4 +1,4 @@
-"""Set whole partitions aside.
+"""Set whole partitions aside: recovery moves their directories to quarantine (mode set-aside).
 
 A broker that finds no directory begins the log again (`LogManager.getOrCreateLog`). As a follower it then fetches all
 of it from the leader (`ReplicaFetcherThread`); it never fetches again what its own start leaves damaged in a log.
@@ -15,7 +15,9 @@ __all__ = ["set_aside"]
 
 
 def set_aside(tree: Tree) -> SafeResult:
-    """The tree without its live partitions; everything else stays as it was, the clean-shutdown marker too."""
+    """Return the result of removing all live partitions from a copy of the tree. Everything else stays, the
+    clean-shutdown marker and the metadata log too.
+    """
     after = tree.copy()
     for directory, name in partitions_of(tree):
         if name.state is DirectoryState.LIVE and name.topic != CLUSTER_METADATA_TOPIC:

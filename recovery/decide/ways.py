@@ -1,4 +1,4 @@
-"""Ways of recovering a log directory: what each keeps, loses and needs.
+"""Ways of recovering a log directory: the records that each keeps and loses, and what it needs.
 
 A way is what one recovery, or none, would do. Each way is carried out on a tree in memory, and the records that it
 keeps and loses are counted in the result. Recovery asks for consent if a way drops *sound* records, which could still
@@ -161,8 +161,8 @@ class Measured:
     below_high_watermark: bool | None = None
 
     def held_elsewhere(self) -> Measured:
-        """Return the counts for the case that another tier still serves all records that are lost here: they count as
-        kept.
+        """Return a copy of the counts for the case that another tier still serves all records that are lost here: lost
+        records count as kept, and no lost range or lost marker is left. `records_kept` stays None if it is None.
         """
         kept = None if self.records_kept is None else self.records_kept + (self.records_lost or 0)
         return Measured(
@@ -222,10 +222,10 @@ class RecoveryWay:
 
 
 def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
-    """Return the way that loses least; hidden records count as lost.
+    """Return the way that loses fewest records; hidden records count as lost.
 
     None if the loss of every way is unknown, or recovery declines all ways whose loss is known. Ties are decided by
-    lost markers, exactness, epoch falls, remaining damage, then the order of `WAYS`.
+    fewer lost markers, exactness, fewer decreasing epochs, no remaining damage, then the order of `WAYS`.
     """
     order = {name: number for number, name in enumerate(WAYS)}
     known = [way for way in ways if way.measured.records_lost is not None and way.refusal is None]
@@ -245,7 +245,7 @@ def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
 
 
 def total(parts: Iterable[Measured]) -> Measured:
-    """Return the sum over partitions.
+    """Return the sum of the counts over partitions; all are 0 if there are none.
 
     `records_kept`, `records_lost` and `bytes_cut` are None if they are for any partition. `below_high_watermark` is
     True if it is for any; None if it is unknown for a partition that loses offsets, or for all partitions.
@@ -278,8 +278,8 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
-    """Contents of all live logs in `directories`, which are names before `tree` renamed them. Removed directories are
-    skipped.
+    """Return the contents of all live logs in `directories`, in their order and by base offset. `directories` are names
+    from before `tree` renamed them; removed directories are skipped.
     """
     now = dict(tree.renamed_directories)
     return [
@@ -347,7 +347,9 @@ class _Measurement:
                 self._gone.add(first, min(last, log_start - 1))
 
     def _holds_all(self, contents: Iterable[Content], originals: Set[str]) -> bool:
-        """Whether the logs afterwards hold every sound batch, and no byte that is not from the original logs."""
+        """Whether `contents`, the logs afterwards, hold every sound byte range of the original logs, and no byte that
+        is not from the original logs. `originals` are the paths of the original logs.
+        """
         parts = (part for content in contents for part in content.parts)
         if any(not isinstance(part, Slice) or part.origin not in originals for part in parts):
             return False
@@ -389,7 +391,9 @@ class _Measurement:
             self._gone.add(*absent)
 
     def _count_sound(self) -> None:
-        """Count the sound batches that are removed and of which no copy is left."""
+        """Add the sound batches that are removed and of which no copy is left to the counts: their records as lost and
+        as sound, their transaction markers as lost. Their offsets become lost offsets, unless the result holds them.
+        """
         facts, original, left, measured = self._facts, self._original, self._left, self.measured
         dropped: set[Identity] = set()
         repeated: dict[Identity, tuple[int, int, int]] = {}
@@ -417,7 +421,8 @@ class _Measurement:
 
     def _missing_batches(self) -> Iterator[tuple[RecordBatch, int, int, int]]:
         """Yield each sound batch that is not kept: the batch, its first and last offset, and the first offset of the
-        next batch of its span that is kept, or `NO_END`. Batches below the log start are omitted.
+        next kept batch of its span of sound bytes, or `NO_END` if there is none. Batches below the log start offset are
+        omitted.
         """
         before, original = self._before, self._original
         for span in original.spans:
@@ -431,8 +436,9 @@ class _Measurement:
                         yield batch, first, last, behind
 
     def _count_damaged(self) -> int | None:
-        """Count the records in damaged places that were not repaired. Return the offset from which on the loss is
-        unknown; None if every damaged place has a known end.
+        """Add the records in damaged places that were not repaired to the lost ones. Return the offset from which on
+        the loss is unknown; None if every damaged place has a known end. Damage below the log start offset is skipped.
+        The counts become estimates if numbers are derived from offsets.
         """
         facts, left, gone, measured = self._facts, self._left, self._gone, self.measured
         unknown_from: int | None = None
@@ -472,8 +478,8 @@ class _Measurement:
         return unknown_from
 
     def _count_misplaced(self, damage: Damage, checksum: int) -> None:
-        """Count a displaced batch, whose records can be read, as lost if it is removed and no copy of its
-        bytes stays.
+        """Add the records of a displaced batch, which can be read, to the lost ones, if it is removed and no batch with
+        its checksum and size is left.
         """
         if damage.first_offset is None or damage.last_offset is None or self._stays(damage):
             return
@@ -492,8 +498,9 @@ class _Measurement:
     def _never_there(self) -> Iterator[tuple[int, int]]:
         """Yield first and last offset of each range that must have been written but is in no batch of the result.
 
-        Such ranges are where a segment is missing, and from the log's end up to the highest of: the high watermark, the
-        offsets in files beside the log, and, if the log ends in damage, the end that its indexes name.
+        These ranges are where a segment is missing, and from the log's end up to the highest of: the high watermark,
+        the end shown by files beside the log, and, if the log ends in damage, the end that its indexes name. Offsets
+        below the log start are omitted.
         """
         facts, original, left = self._facts, self._original, self._left
         for first, last in (*original.missing, *facts.written.lost_start):

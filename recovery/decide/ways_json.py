@@ -1,4 +1,6 @@
-"""JSON of one way to recover: `WayJson` has the recovery that takes it, the lines of commands its options."""
+"""Build the JSON structure of a way of recovering: `WayJson`, with the mode and options of the recovery that carries it
+out.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ class WayJson(WayFields, frozen=True, kw_only=True):
 
 
 def way_json(way: RecoveryWay) -> WayJson:
-    """JSON of a way for programs."""
+    """Return the JSON structure of one way of recovering. `offsets_lost` is None if the number of lost records is
+    unknown; `how` is None if no recovery carries the way out.
+    """
     measured = way.measured
     return WayJson(
         way=way.way,

@@ -40,8 +40,12 @@ class Written:
 def written(
     tree: Tree, directories: Iterable[str], key: tuple[str, int], points: Checkpoints, tiering: Tiering
 ) -> Written:
-    """Return what the files of a topic-partition's directories and the checkpoints say. Directories without a log are
-    ignored.
+    """Return the offsets that a topic-partition's log must have had, according to the files in its directories, the
+    checkpoints and the tiering: its end, its first segment, and lost offsets before that. `key` is topic and partition
+    number. Directories without a log are ignored; if all are, the end is 0.
+
+    After a clean stop the recovery point is the log's end, and later leader epochs are ignored. Unreadable epoch
+    checkpoints count as empty.
     """
     found = Written()
     for directory in directories:

@@ -1,7 +1,8 @@
-"""State of the producers behind lost batches, according to the snapshots and transaction indexes of the directory.
+"""Determine the state of producers after lost batches, from the producer snapshots and transaction indexes of the
+directory.
 
 If an end marker is lost, a scan of the log leaves its transaction open, and readers of committed data stop there; or it
-ends the transaction with the marker of the next one. A producer snapshot behind the lost batches tells that the
+ends the transaction with the marker of the next one. A producer snapshot behind the lost batches shows that the
 transaction ended, and the transaction index of the segment with the marker whether it was aborted. Both are used only
 together, and only if the batches that are left agree.
 """
@@ -38,12 +39,12 @@ class KnownState(NamedTuple):
 def states_behind(
     original: Tree, rebuilt: Tree, directory: str, lost: Sequence[Span] = ()
 ) -> Iterator[KnownState]:
-    """Yield copies of `rebuilt` with an original producer snapshot behind lost batches and the transaction indexes up
-    to there, from which the log can be recovered; better ones first. `lost` has the first and last offsets of what this
-    recovery leaves out; if it is empty, all offsets that are missing between others count.
+    """Yield copies of `rebuilt` from which the log can be recovered without leaving transactions open: with an original
+    producer snapshot after lost batches, and the original transaction indexes up to there; better ones first. Nothing
+    is yielded if these files show nothing more than the batches, or do not prove how the transactions ended.
 
-    None is yielded if these files tell nothing else than the batches, or do not prove how the transactions ended.
-    `rebuilt` has the logs that are kept of `original`, with all other files rebuilt.
+    `rebuilt` has the logs that are kept of `original`, with all other files rebuilt. `lost` has the first and last
+    offsets of what this recovery leaves out; if it is empty, all offsets that are missing between others count.
     """
     spans = list(pairwise(base for base, _path in rebuilt.logs(directory)))
     offsets = _that_tell_more(original, rebuilt, directory, spans)
@@ -81,8 +82,9 @@ def are_known_to_have_ended(known: Tree, scanned: Tree, directory: str, end: int
 
 
 def _that_tell_more(original: Tree, rebuilt: Tree, directory: str, spans: Sequence[Span]) -> list[int]:
-    """Base offsets of segments whose original snapshot lacks a transaction that is open in the rebuilt one, or below
-    which a transaction index lists more than is rebuilt.
+    """Return, in ascending order, the offsets at the ends of segments whose original producer snapshot proves more than
+    the rebuilt one: a transaction that is open in the rebuilt one is ended there, or an original transaction index up
+    to there lists more. `spans` are base offset and next base offset of each segment but the last.
     """
     offsets = []
     is_another_list = False
@@ -99,10 +101,12 @@ def _that_tell_more(original: Tree, rebuilt: Tree, directory: str, spans: Sequen
 def _with_indexes(
     original: Tree, rebuilt: Tree, directory: str, concerned: Sequence[Span], lost: Sequence[Span]
 ) -> Tree | None:
-    """Return `rebuilt` with the original transaction indexes of the segments `concerned`; None if the batches do not
-    confirm them and the original snapshot behind the last of them.
+    """Return a copy of `rebuilt` with the original transaction indexes of the segments `concerned` (base offset and
+    next base offset). None if the batches do not confirm these indexes and the original snapshot after the last of the
+    segments, or if an index cannot be read.
 
-    Of a segment whose last batches are lost it is unknown whether another segment followed, with an index of its own.
+    None also if the last batches of one of the segments are among `lost`: it is unknown then whether another segment
+    followed, with an index of its own.
     """
     tree, end = rebuilt.copy(), concerned[-1][1]
     claims: list[Claim] = []
@@ -134,7 +138,7 @@ def _batches(tree: Tree, directory: str, end: int) -> Iterator[tuple[int, Record
 
 
 def _first_gap(tree: Tree, directory: str) -> int | None:
-    """Return the first offset that is missing between batches; None if there is none."""
+    """Return the first offset that is missing between batches of the log; None if there is none."""
     expected: int | None = None
     for _base, batch in _batches(tree, directory, NO_END):
         if expected is not None and batch.header.first_offset > expected:
@@ -144,7 +148,9 @@ def _first_gap(tree: Tree, directory: str) -> int | None:
 
 
 def _entries(tree: Tree, directory: str, offset: int) -> list[ProducerEntry] | None:
-    """Entries of the producer snapshot at an offset; None if it is missing or unreadable."""
+    """Return the entries of the producer snapshot at an offset; None if it is missing, cannot be parsed or is too
+    large.
+    """
     path = f"{directory}/{segment_file(offset, FileKind.PRODUCER_SNAPSHOT)}"
     try:
         return list(read_producer_snapshot(tree.source(path))) if path in tree.files else None

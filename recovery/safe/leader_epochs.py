@@ -1,4 +1,4 @@
-"""Leader epochs of a log whose checkpoint contradicts its batches.
+"""Derive the leader epochs of a log from its batches if its epoch checkpoint contradicts them.
 
 A broker's start keeps such a checkpoint: it adds only epochs above the highest that is listed.
 """
@@ -26,8 +26,10 @@ _PROOF = 2
 
 
 def true_epochs(tree: Tree, directory: str, log_start: int) -> list[LeaderEpoch] | None:
-    """Return the epochs that the batches of a log have, from the log start offset on. None if its checkpoint agrees
-    with them or is missing, or if they prove nothing: if the log is damaged, or their epochs decrease.
+    """Return the leader epochs that the batches of a log have, from the log start offset on, if at least two batches
+    contradict the epoch checkpoint. Return None if fewer do, or if the checkpoint is missing or unreadable. None also
+    if the batches prove nothing, because a log is damaged or their epochs decrease. Only segments in which an epoch
+    begins, and the last one, are compared.
     """
     path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
     try:
@@ -53,7 +55,9 @@ def true_epochs(tree: Tree, directory: str, log_start: int) -> list[LeaderEpoch]
 
 
 def _contradict(tree: Tree, paths: list[str], listed: ListedEpochs) -> bool:
-    """Whether enough batches in these logs have another epoch than the listed one."""
+    """Whether at least two batches in the logs at `paths` have another leader epoch than the one listed for their
+    offset. Batches without an epoch, or below the first listed one, do not count.
+    """
     count = 0
     for path in paths:
         log, position = LogFile(tree.source(path), tree.headers(path)), 0
@@ -71,8 +75,8 @@ def _contradict(tree: Tree, paths: list[str], listed: ListedEpochs) -> bool:
 
 
 def _begun(tree: Tree, logs: list[tuple[int, str]]) -> list[LeaderEpoch] | None:
-    """Epoch and offset of the first batch, and of each with another epoch than the one before; batches without an epoch
-    are skipped. None if a log is damaged.
+    """Return epoch and first offset of the first batch, and of each batch with another epoch than the one before;
+    batches without an epoch are skipped. None if a log is damaged; empty if no batch has an epoch.
     """
     begun: list[LeaderEpoch] = []
     for _base, path in logs:

@@ -26,7 +26,9 @@ __all__ = [
 
 
 def holds_the_same(tree: Tree, other: Tree, directory: str) -> bool:
-    """Whether a directory is equal in both trees: logs by their parts, other files by their bytes."""
+    """Whether the directory has the same files in both trees, with equal contents: logs are compared by their parts,
+    without reading, and other files by their bytes.
+    """
     names = tree.names(directory)
     if names != other.names(directory):
         return False
@@ -50,8 +52,9 @@ def sound_logs(before: Tree, sound: SoundLog) -> Content:
 
 
 def hiding(tree: Tree, directory: str) -> Iterator[Cut]:
-    """Yield batches with an index entry whose offsets lie below earlier ones: a reader that seeks by the index skips
-    those.
+    """Yield, as places to cut, the batches that end below an earlier batch of their segment although the offset index
+    has an entry for them: a reader that seeks by the index skips the earlier batches. Checksums are not verified. Logs
+    with an empty or missing index are not read.
     """
     for base, path in tree.logs(directory):
         index = f"{directory}/{segment_file(base, FileKind.OFFSET_INDEX)}"
@@ -74,9 +77,9 @@ def entries_of(tree: Tree, path: str, layout: FixedLayout) -> Iterator[tuple[int
 
 
 def has_unknown_versions(tree: Tree, directory: str) -> bool:
-    """Whether a transaction index has an entry with an unknown version.
+    """Whether a transaction index of the directory has an entry whose version is unknown.
 
-    Up to 4.3 Kafka looks at the first byte of the version, and starts on some of them; 4.4 starts on none.
+    Kafka up to 4.3 considers only the first byte of the version, and starts on some of them; 4.4 starts on none.
     """
     listed = (name for name in tree.names(directory) if name.endswith(FileKind.TRANSACTION_INDEX.value))
     return any(
@@ -88,7 +91,9 @@ def has_unknown_versions(tree: Tree, directory: str) -> bool:
 
 
 def can_go_on(tree: Tree, directory: str, end_offset: int) -> bool:
-    """Whether the active segment's indexes have no entry at or above the log's end; else no indexed append succeeds."""
+    """Whether all entries of the active segment's offset and time index are below `end_offset`, the log's end. If not,
+    every append that adds an index entry fails. True for missing indexes. The partition must have a log.
+    """
     base, _path = tree.logs(directory)[-1]
     for kind, layout in ((FileKind.OFFSET_INDEX, OFFSET_ENTRY), (FileKind.TIME_INDEX, TIME_ENTRY)):
         path = f"{directory}/{segment_file(base, kind)}"
@@ -115,8 +120,9 @@ def remove_segments(tree: Tree, directory: str, bases: Set[int]) -> None:
 
 
 def reset_indexes(tree: Tree, directory: str, bases: Set[int]) -> None:
-    """Empty the indexes of these segments, so that the broker rebuilds them when it recovers the segment, and not while
-    opening it.
+    """Empty the offset, time and transaction indexes of the segments with these base offsets in the tree, so that the
+    broker rebuilds them when it recovers the segment, and not while opening it. Missing offset and time indexes are
+    created empty; missing transaction indexes are not.
     """
     for name in tree.names(directory) if bases else ():
         parsed = parse_segment_file(name)
@@ -128,10 +134,12 @@ def reset_indexes(tree: Tree, directory: str, bases: Set[int]) -> None:
 
 
 def last_start(tree: Tree, directory: str, log_start: int) -> int:
-    """Highest log start offset with which a broker keeps the log: the offset of its last record, at least the first
-    base offset. `log_start` if there are no logs.
+    """Return the highest log start offset with which a broker keeps the log: the offset of its last record, but not
+    below the first base offset. The base offset of the last segment if the log has no sound batch; `log_start` if the
+    partition has no segment.
 
-    One at the log's end would do too, but makes leader epochs appear and disappear with every start.
+    A log start offset at the log's end would be possible too, but makes leader epochs appear and disappear with every
+    start.
     """
     segments = tree.logs(directory)
     if not segments:

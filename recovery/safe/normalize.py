@@ -1,8 +1,8 @@
-"""Set aside what would stop or mislead a broker, before anything else is decided.
+"""Set aside files that would stop or mislead a broker, before anything else is decided.
 
-Foreign directories, names that no broker can parse, unreadable checkpoints, unfinished swaps that would put damaged
-data in place of sound data, a log start after the log's end. Everything happens on a tree in memory; each change has a
-reason for the report.
+These are foreign directories, names that no broker can parse, unreadable checkpoints, unfinished swaps that would put
+damaged data in place of sound data, and a log start after the log's end. Everything happens on a tree in memory; each
+change has a reason for the report.
 """
 
 from __future__ import annotations
@@ -70,8 +70,9 @@ class Change(Struct, frozen=True):
 
 
 def normalize_root(tree: Tree) -> list[Change]:
-    """Set aside directories and checkpoints that stop a broker, and remove the clean-shutdown marker, which is not
-    trusted. Return the changes, without the marker's.
+    """Remove from the tree the directories and checkpoints of the log directory that stop a broker, leftover temporary
+    checkpoints, and the clean-shutdown marker, which is not trusted. Return the changes with their reasons, without
+    that of the marker.
     """
     changes: list[Change] = []
     seen: dict[tuple[str, int, DirectoryState], str] = {}
@@ -116,7 +117,7 @@ def _checkpoint(path: str, reason: str) -> Change:
 
 
 class Checkpoints(Struct):
-    """Offset checkpoints that recovery reads, both optional because a file may be unreadable."""
+    """Recovery points and log start offsets of a log directory by topic and partition, from its two checkpoints."""
 
     recovery_points: dict[tuple[str, int], int]
     log_starts: dict[tuple[str, int], int]
@@ -138,7 +139,9 @@ class Checkpoints(Struct):
         return all(name not in tree.files or _readable(tree, name) is not None for name in names)
 
     def write(self, tree: Tree) -> None:
-        """Write both checkpoints into the tree if they differ from its files."""
+        """Write both checkpoints into the tree, each only if its offsets differ from those in the file. A missing file
+        is created only if there are offsets.
+        """
         for name, offsets in (
             (RECOVERY_POINT_CHECKPOINT, self.recovery_points),
             (LOG_START_OFFSET_CHECKPOINT, self.log_starts),
@@ -189,8 +192,9 @@ def _read_offsets(tree: Tree, name: str) -> dict[tuple[str, int], int]:
 
 
 def clear_places(tree: Tree, directory: str) -> list[Change]:
-    """Set aside directories in place of a broker's own files in a partition directory. A broker may start beside one,
-    and stops when it needs the file.
+    """Remove from the tree the directories that lie in place of a segment's file or of the temporary epoch checkpoint
+    in a partition directory; return the changes. A broker may start beside such a directory, and stops when it needs
+    the file.
     """
     changes: list[Change] = []
     for path in sorted(tree.directories):
@@ -208,8 +212,9 @@ def clear_places(tree: Tree, directory: str) -> list[Change]:
 
 
 def normalize_partition(tree: Tree, directory: str, donor: Callable[[], str | None]) -> list[Change]:
-    """Set aside what a broker could not load in a partition directory; return the changes. `donor` returns a topic id
-    to use if the directory's own cannot be read, or None.
+    """Remove or rename the files in a partition directory of the tree that a broker could not load; return the changes
+    with their reasons. `donor` is called if the topic id is missing or unreadable: it returns the topic id to write, or
+    None if it is unknown.
     """
     partition = _Partition(tree, directory)
     partition.names()
@@ -222,6 +227,8 @@ def normalize_partition(tree: Tree, directory: str, donor: Callable[[], str | No
 
 
 class _Partition:
+    """Clean-up of one partition directory in a tree, which collects `changes` with their reasons."""
+
     def __init__(self, tree: Tree, directory: str) -> None:
         self.tree = tree
         self.directory = directory
@@ -243,7 +250,9 @@ class _Partition:
         return Change(self.path(name), reason, FindingCode.TEMPORARY_FILE, severity_of_unfinished(name))
 
     def names(self) -> None:
-        """Set aside files whose names a broker would fail to parse, or take for another segment's."""
+        """Remove files whose names a broker would fail to parse, or would parse as the name of another segment's file.
+        `.deleted` files stay.
+        """
         snapshot = FileKind.PRODUCER_SNAPSHOT.value
         for name in self.tree.all_names(self.directory):
             if name.endswith(DELETED) or not name.endswith(_NUMBERED):
@@ -264,7 +273,9 @@ class _Partition:
                 self.take_unfinished(name, "a file that was waiting to be deleted")
 
     def swaps(self) -> None:
-        """Keep swap files only if the log that they would put in place is sound."""
+        """Keep the `.swap` files of a segment only if they include a sound log and its offset index. Otherwise they are
+        removed; but if the original log is missing, the replacement log is renamed into its place.
+        """
         parts: dict[str, list[str]] = {}
         for name in self.tree.names(self.directory):
             if name.endswith(SWAP):
@@ -280,7 +291,9 @@ class _Partition:
                     self._take_or_adopt(name, base)
 
     def _take_or_adopt(self, part: str, base: str) -> None:
-        """Remove a damaged replacement, or rename it into place if the file that it replaces is missing."""
+        """Remove the `.swap` file `part`, which is damaged or incomplete. If it is a log and the log that it replaces
+        is missing, rename it to that instead. `base` is the base offset as in the file name.
+        """
         if part.endswith(FileKind.LOG.value + SWAP) and not self.tree.exists(self.path(base + FileKind.LOG.value)):
             self.tree.rename(self.path(part), self.path(part.removesuffix(SWAP)))
             self.changes.append(self._unfinished(part, "a replacement whose original is gone; its sound part stays"))
@@ -293,7 +306,9 @@ class _Partition:
         return scanner.stop is StopReason.END and count > 0
 
     def orphans(self) -> None:
-        """Remove indexes without a log, as a broker does."""
+        """Remove indexes without a log, as a broker does. Nothing is removed while `.swap` or `.cleaned` files are
+        left.
+        """
         if any(name.endswith((SWAP, CLEANED)) for name in self.tree.names(self.directory)):
             return
         for name in self.tree.names(self.directory):
@@ -304,7 +319,9 @@ class _Partition:
                 self.take(name, "an index without its log")
 
     def epochs(self) -> None:
-        """Remove an epoch checkpoint that a broker cannot read; it is rebuilt from the batches."""
+        """Remove an epoch checkpoint that a broker cannot read, or a directory in its place; it is rebuilt from the
+        batches later.
+        """
         path = self.path(LEADER_EPOCH_CHECKPOINT)
         if path in self.tree.directories:
             self.tree.remove_directory(path)
@@ -318,9 +335,10 @@ class _Partition:
             self.changes.append(_checkpoint(path, f"a broker cannot read it: {error}"))
 
     def metadata(self, donor: Callable[[], str | None]) -> None:
-        """Write a topic id that is missing or unreadable, if `donor` knows it.
+        """Write the topic id that `donor` returns if the directory's own is missing or unreadable; do nothing if
+        `donor` returns None. `donor` is called only if an id is needed.
 
-        A missing one is written only for live partitions of a KRaft broker, which would make them stray; with ZooKeeper
+        A missing id is written only for live partitions of a KRaft broker, which would make them stray; with ZooKeeper
         it may be missing.
         """
         path = self.path(PARTITION_METADATA)
@@ -345,8 +363,9 @@ class _Partition:
 
 
 def partitions_of(tree: Tree, cluster_metadata: bool = False) -> list[tuple[str, PartitionName]]:
-    """Partition directories that a broker loads, with their parsed names; with `cluster_metadata` the
-    metadata log too.
+    """Return the partition directories that a broker loads, each with its parsed name. Directories that wait for
+    deletion and `-future` and `-stray` ones are included. The metadata log is included only if `cluster_metadata` is
+    True.
     """
     partitions = []
     for name in tree.subdirectories():
@@ -359,7 +378,9 @@ def partitions_of(tree: Tree, cluster_metadata: bool = False) -> list[tuple[str,
 
 
 def topic_ids(tree: Tree) -> dict[str, str]:
-    """Topic ids by topic in the directory's own partitions. Topics with contradictory ids are omitted."""
+    """Return the topic id of each topic that has one in the log directory's partitions. Topics with contradictory ids
+    are omitted; unreadable ids are ignored.
+    """
     ids_by_topic: dict[str, set[str]] = {}
     for directory, name in partitions_of(tree):
         try:

@@ -119,7 +119,8 @@ class PartitionRecovery:
 
     def load(self, tree: Tree, recovery_point: int, *, clean: bool = False) -> BrokerResult:
         """Start the model of the broker on this partition alone, and return the result; `tree` is not changed.
-        `recovery_point` replaces the checkpoint; `clean` adds a clean-shutdown marker.
+        `recovery_point` is used in place of the checkpoint's; with `clean` a clean-shutdown marker is assumed. A failed
+        start is a result too.
         """
         copy = tree.copy()
         for name in _CHECKPOINTS:
@@ -141,8 +142,9 @@ class PartitionRecovery:
         )
 
     def load_again(self, tree: Tree, directory: str) -> BrokerResult | None:
-        """Start the broker on its own result, without a clean-shutdown marker and from the first segment to examine;
-        None if it does not start. `directory` is the partition's name in `tree`.
+        """Start the model of the broker on the tree that a start left, without a clean-shutdown marker, and return the
+        result; None if it does not load. `directory` is the partition's name in `tree`, which differs from the original
+        if it became stray.
         """
         if directory != self.directory:  # a stray directory is another one's name now
             tree = tree.copy()
@@ -157,12 +159,13 @@ class PartitionRecovery:
         return again is not None and holds_the_same(again.tree, result.tree, directory)
 
     def at_rest(self, result: BrokerResult) -> BrokerResult | None:
-        """Return a result that the next start of a broker leaves unchanged; None if `result` leads to none.
+        """Start the model of the broker repeatedly, at most four times; return a result that the next start leaves
+        unchanged. None if `result` leads to none.
 
-        Preferably no start changes it, however much is scanned. Otherwise it is unchanged by a start from the recovery
-        point that is written with it, which scans the last segment only: such a start may find an epoch that the full
-        scan had dropped, and forgets producers that have expired. That is also preferred to a scan that leaves
-        transactions open because their end markers are lost.
+        Preferred is a result that no start changes, whatever its recovery point. Otherwise it is unchanged by a start
+        from the recovery point that is written with it, which scans the last segment only: such a start may find an
+        epoch that the full scan had dropped, and forgets producers that have expired. That is also preferred to a scan
+        that leaves transactions open because their end markers are lost.
         """
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):
@@ -200,8 +203,9 @@ class PartitionRecovery:
         return are_known_to_have_ended(known.tree, scanned.tree, self.directory, end)
 
     def as_written(self, result: BrokerResult) -> BrokerResult | None:
-        """Start the broker on a result from the recovery point that is written with it. None if that would scan
-        everything anyway, or the partition is the metadata log or not live.
+        """Start the model of the broker on the tree of `result`, from the recovery point that is written with it (the
+        log end offset), and return the new result. None if such a start would not scan less than a full one, or if the
+        partition is the metadata log or not live.
         """
         if self.is_metadata or self.name.state.value or self.directory_of(result) != self.directory:
             return None
@@ -264,7 +268,9 @@ class PartitionRecovery:
         return self.settle(self.above_log_start(sound))
 
     def sound_part_of(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> SoundLog:
-        """Return the sound part of the broker's own result; `sound` is the sound part of the directory before."""
+        """Return the sound part of the logs that the broker's own start leaves. `before` is the tree before the start,
+        and `sound` its sound part, which is returned if the start changed no log.
+        """
         directory = self.directory_of(theirs)
         if directory == self.directory:
             segments = before.logs(directory)
@@ -279,12 +285,13 @@ class PartitionRecovery:
         return kept is not sound and bool(kept.sizes)
 
     def above_log_start(self, sound: SoundLog) -> SoundLog:
-        """Return what to keep of a log whose sound part ends below the log start offset, where records do not count;
-        else `sound`.
+        """Return what to keep of a log whose sound part ends in damage below the log start offset, where records do not
+        count. For any other log return `sound`, also in mode salvage and if nothing shows that the log reached the log
+        start offset.
 
-        If all damage lies below the log start, the log continues after it. If it reaches above, and the log ended above
-        too, nothing is kept: a broker begins a new log at the log start offset (`LogLoader.load`), so that no offset
-        that was read is given to another record.
+        If all damage lies below the log start, the log continues after it; sets `repairs`. If damage reaches above it,
+        nothing is kept: a broker begins a new log at the log start offset (`LogLoader.load`), so that no offset that
+        was read is given to another record.
         """
         ends_below = max(sound.end_offset or 0, sound.log_end_offset) < self.log_start
         if sound.cut is None or self.rules.resumes or not ends_below:
@@ -299,7 +306,9 @@ class PartitionRecovery:
         return SoundLog(cut=sound.cut)
 
     def claimed_end(self, cut: Cut) -> int:
-        """Offset after the last one that a damaged batch's header claims; 0 if the header is implausible."""
+        """Return the offset after the last one that the header of the damaged batch at `cut` claims; 0 if the header is
+        incomplete or implausible.
+        """
         data = self.original.source(cut.path).read(cut.position, BATCH.size)
         if len(data) < BATCH.size:
             return 0
@@ -308,8 +317,8 @@ class PartitionRecovery:
         return header.next_offset if makes_sense else 0
 
     def rebuilt(self) -> BrokerResult:
-        """Return the result with all indexes rebuilt. Raises `CannotSettleError` if the logs are not sound throughout
-        or would change.
+        """Return the result with all indexes rebuilt and the logs unchanged. Raises `CannotSettleError` if the logs are
+        not sound throughout, or if a start would change them.
         """
         sound = self.sound()
         if sound.cut is None:
@@ -321,8 +330,10 @@ class PartitionRecovery:
         raise CannotSettleError(f"indexes are rebuilt for a log that stays as it is ({where}): recover the log first")
 
     def keepable(self, sound: SoundLog) -> SoundLog:
-        """Return the sound part with what bit repair and mode salvage add to it. Sets `lost` and `repairs`. Raises
-        `CannotSettleError` if a metadata log would get a gap.
+        """Return `sound`, or a larger part of the logs if the rules allow bit repair or mode salvage: then the
+        corrected batches, or those after damage, are kept too. With `looks_inside`, batches with unreadable records are
+        left out. Sets `lost` and `repairs` unless `sound` is returned. Raises `CannotSettleError` if a metadata log
+        would get a gap.
         """
         rules = self.rules
         looks = rules.resumes and bool(rules.looks_inside)
@@ -346,7 +357,9 @@ class PartitionRecovery:
         return salvaged
 
     def holds_unreadable(self) -> bool:
-        """Whether some batch has records that cannot be read, although its log is sound. Reads all batches."""
+        """Whether some batch other than a control batch has records that cannot be read, although its checksum is
+        right. Reads and decodes the batches up to the first such one.
+        """
         for _base, path in self.original.logs(self.directory):
             for batch in Scanner(self.original.source(path)):
                 if not batch.header.is_control and look_inside(batch)[0] is Insides.UNREADABLE:
@@ -354,8 +367,9 @@ class PartitionRecovery:
         return False
 
     def refuse_gap(self, found: SoundLog, cut: Cut) -> None:
-        """Raise `CannotSettleError` if `found` has a gap. Every metadata record changes what earlier ones have made, so
-        a metadata log with a gap is not reliable.
+        """Raise `CannotSettleError` if `found`, the part of a metadata log that salvage keeps, continues after damage.
+        `cut` is the first damaged place, for the message. A metadata log must have no gap, because each of its records
+        builds on the earlier ones.
         """
         up_to = self.salvaged(resume=False)
         if found.size > up_to.size:
@@ -373,11 +387,11 @@ class PartitionRecovery:
         return self.loaded_of(result).stray or self.directory
 
     def keeps(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> bool:
-        """Whether the broker's logs are sound throughout, hold all of `sound` (after a split perhaps in another order),
-        and end after all of it.
+        """Whether the broker's own result is good enough: its logs are sound throughout, hold all of `sound` (after a
+        split perhaps in another order), and end after all of it. `before` is the tree before the broker's start.
 
         Batches above a broker's log end are out of reach. That is accepted only if ending the log sooner would take
-        more. False if the directory would become stray although its topic id is known.
+        more bytes. False if the directory would become stray although its topic id is known.
         """
         directory = self.directory_of(theirs)
         if directory != self.directory and topic_id_or_none(self.original, self.directory) is not None:
@@ -402,8 +416,11 @@ class PartitionRecovery:
         return logs(theirs.tree, directory) if ends and self.is_stable(theirs) else Content()
 
     def settle(self, sound: SoundLog) -> BrokerResult:
-        """Truncate, rebuild, and start the broker until it changes nothing; return the last result. Raises
-        `CannotSettleError` if no stable state is reached.
+        """Truncate the logs to `sound`, rebuild all other files, and start the model of the broker until it changes
+        nothing; return the last result. The logs may be truncated further at a batch that stops the broker. Sets `cut`
+        and `repeat`, and may lower `log_start` and `start`.
+
+        Raises `CannotSettleError` if no stable state is reached, or if the topic id cannot be read.
         """
         self.check_topic_id()
         tree = self.kept(sound)
@@ -428,8 +445,8 @@ class PartitionRecovery:
         )
 
     def with_known_ends(self, rest: BrokerResult) -> BrokerResult:
-        """Return the result in which transactions are not open although their end markers are merely lost; `rest` if
-        nothing in the directory proves how they ended.
+        """Return the result with ended transactions that are open in `rest` only because their end markers are lost;
+        the original snapshots and transaction indexes must prove how they ended. Else return `rest`.
         """
         if self.directory_of(rest) != self.directory:
             return rest
@@ -445,8 +462,9 @@ class PartitionRecovery:
         return rest
 
     def with_true_epochs(self, rest: BrokerResult) -> BrokerResult:
-        """Return the result with the leader epochs of the log if the checkpoint in it contradicts the batches; `rest`
-        if it does not, or if a start would change it again.
+        """Return the result with the leader epochs of the batches in its epoch checkpoint, if that contradicts the
+        batches. Return `rest` if it does not, if a start would change the checkpoint again, or for a metadata log or
+        stray directory.
         """
         directory, loaded = self.directory_of(rest), self.loaded_of(rest)
         epochs = None if self.is_metadata else true_epochs(rest.tree, directory, loaded.log_start_offset)
@@ -458,8 +476,9 @@ class PartitionRecovery:
         return result if result.is_loaded and holds_the_same(result.tree, tree, directory) else rest
 
     def in_the_way(self, result: BrokerResult, sound: SoundLog) -> Cut | None:
-        """Return the batch with a repeated offset that keeps the broker from loading or serving the whole log; None if
-        it serves all of it.
+        """Return the batch, mostly one with a repeated offset, that keeps the broker from loading or serving the whole
+        of `sound`, as the place to cut next. `result` is the broker's result on it. None if the broker serves all of
+        it.
         """
         if result.is_loaded:
             partition = self.loaded_of(result)
@@ -480,7 +499,10 @@ class PartitionRecovery:
         return Cut(error.segment_path, error.position, FindingCode.BROKER_REFUSES, detail)
 
     def shorter(self, sound: SoundLog, until: Cut) -> SoundLog:
-        """Return a shorter sound log that ends at `until`, or has at least one repeated offset less."""
+        """Return a sound part of the logs that is smaller than `sound`: it ends at `until`, or before a batch with a
+        repeated offset. Counts the calls in `shortened`; after several, the log is cut at the first repeated offset, to
+        reach an end sooner.
+        """
         self.shortened += 1
         last = sound.last_repeat if self.shortened < _SHORTENED else sound.repeat
         size = sound.size
@@ -491,10 +513,9 @@ class PartitionRecovery:
         return self.sound(sound.repeat)
 
     def as_started_again(self, result: BrokerResult) -> Tree:
-        """Return the tree after the next start, under the directory's own name. Raises `CannotSettleError` if the
-        broker does not start.
-
-        A partition that becomes stray loses leader epochs that were not yet written; the next start writes them.
+        """Return the tree of `result` to start the broker on next, under the directory's original name. If the
+        partition became stray, the broker is started once more, because a stray partition loses leader epochs that were
+        not yet written. Raises `CannotSettleError` if that start fails.
         """
         directory = self.directory_of(result)
         if directory == self.directory:
@@ -510,7 +531,9 @@ class PartitionRecovery:
         return tree
 
     def check_topic_id(self) -> None:
-        """Raise `CannotSettleError` if the topic id cannot be read: recovery never invents one."""
+        """Raise `CannotSettleError` if `partition.metadata` cannot be read, because recovery never invents a topic id.
+        A missing file is accepted.
+        """
         try:
             read_topic_id(self.original, self.directory)
         except JavaError as error:
@@ -528,7 +551,9 @@ class PartitionRecovery:
         return tree
 
     def keep(self, tree: Tree, sound: SoundLog) -> None:
-        """Reduce the logs in `tree` to the sound part, and reset the indexes of scanned segments, which are rebuilt."""
+        """Reduce the logs in `tree` to `sound`, in place: segments that are not in it are removed, and the others
+        truncated or given their new content. The indexes of segments from offset `start` on are emptied, to be rebuilt.
+        """
         gone: set[int] = set()
         for base, path in tree.logs(self.directory):
             size = sound.sizes.get(path)
@@ -545,8 +570,9 @@ class PartitionRecovery:
         reset_indexes(tree, self.directory, {base for base in bases if base >= self.start})
 
     def cut_at_failure(self, tree: Tree, result: BrokerResult) -> Tree:
-        """Return the tree truncated at the batch at which the broker fails. If it fails elsewhere, all segments are
-        examined instead. Raises `CannotSettleError` if that was done, or if the indexes are too small.
+        """Return the tree truncated at the batch at which the broker's start fails, without the later segments; sets
+        `cut`, and changes `tree`. If the start fails elsewhere, all segments are examined from now on, and a new tree
+        is returned. Raises `CannotSettleError` if they already were, or if `segment.index.bytes` is too small.
         """
         message, error = result.message or "", result.error
         if isinstance(error, FullIndexError):
@@ -567,7 +593,9 @@ class PartitionRecovery:
         return tree
 
     def smallest_index(self, tree: Tree) -> str:
-        """Return a sentence that names the smallest `segment.index.bytes` that works, or says that none does."""
+        """Return a sentence that names the smallest value of `segment.index.bytes` with which a broker starts on `tree`
+        unchanged, or says that none works. Starts the model of the broker for each tried value.
+        """
         settings = self.rules.settings(self.name.topic)
         size = settings.segment_index_bytes
         while size < _LARGEST_INDEX:
@@ -586,7 +614,9 @@ class PartitionRecovery:
         return f"the indexes of {self.directory} do not fit into any segment.index.bytes"
 
     def loads_with(self, tree: Tree, size: int) -> bool:
-        """Whether a broker starts on `tree` with indexes of `size` bytes, and changes nothing."""
+        """Whether a broker with `segment.index.bytes` of `size` starts on `tree`, and another start changes nothing.
+        Neither `tree` nor this object is changed.
+        """
         tried = structs.replace(self.rules.settings(self.name.topic), segment_index_bytes=size)
         rules = structs.replace(self.rules, config=tried.as_names(), topics=NO_FACTS)
         with_room = PartitionRecovery(self.original, self.directory, self.name, Checkpoints({}, {}), rules)

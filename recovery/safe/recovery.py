@@ -53,8 +53,9 @@ class _ForecastResults:
         self._points, self._starts = checkpoints or ({}, {})
 
     def of(self, start: BrokerResult | None, recovery: PartitionRecovery, before: Tree) -> BrokerResult | None:
-        """Return the result for the only directory in `before`, from a start over more directories; None if it has to
-        be loaded.
+        """Return the broker's result for the only directory in `before`, taken from a start over more directories; None
+        if the directory has to be loaded by itself. That is so if there is no such start or it failed, if anything in
+        the log directory was set aside, or if the partition is not live, became stray, or is the metadata log.
         """
         loaded = None if start is None else start.partitions.get(recovery.directory)
         if start is None or loaded is None or loaded.stray is not None or not (self._is_valid and start.is_loaded):
@@ -105,8 +106,9 @@ class SafeRecovery:
         return not self._result.changes
 
     def recover(self, group: Group, start: BrokerResult | None = None) -> list[RecoveredPartition]:
-        """Recover the directories of one topic-partition; the tree is not changed. `start` is the broker's result on
-        this tree, or on this group alone, if known.
+        """Return the results for the directories of one topic-partition; the log directory's tree is not changed.
+        Directories that are not partitions are skipped. `start` is the broker's result on this tree, or on this group
+        alone, if known.
         """
         own = self._result.tree.part(*group)
         recovered = []
@@ -125,7 +127,9 @@ class SafeRecovery:
         return result
 
     def whole(self, recovered: Iterable[Sequence[RecoveredPartition]]) -> SafeResult:
-        """Combine the results of all topic-partitions, and write the checkpoints."""
+        """Combine the results of all topic-partitions into one, put them into its tree, and write the two offset
+        checkpoints there. `recovered` must have every partition directory, else `KeyError` is raised.
+        """
         by_directory = {partition.directory: partition for group in recovered for partition in group}
         after = Checkpoints(dict(self._points.recovery_points), dict(self._points.log_starts))
         for directory in self._names:
@@ -143,7 +147,10 @@ class SafeRecovery:
         return self._donors().get(topic) or self._topic_id(topic)
 
     def _recover(self, tree: Tree, directory: str, start: BrokerResult | None) -> RecoveredPartition:
-        """Recover one directory, in a tree with all directories of its topic-partition."""
+        """Recover one directory; `tree` has all directories of its topic-partition and is changed by the clean-up.
+        Return the result, which has a refusal if the directory is declined or cannot be recovered. `start` is the
+        broker's result on the unchanged directory, if known.
+        """
         name = self._names[directory]
         if directory in self._declined:
             return RecoveredPartition(directory, name, self._declined[directory])
@@ -178,8 +185,9 @@ class SafeRecovery:
         )
 
     def _as_it_is(self, own: PartitionRecovery) -> RecoveredPartition | None:
-        """Return an unchanged result if a broker closed the partition cleanly, trusts it and removes nothing, and no
-        check finds anything; else None. None also for a full recovery.
+        """Return a result that leaves the partition unchanged, if a broker closed it cleanly and trusts it, its
+        recovery would remove nothing, and no check finds anything. Else return None; also for a full recovery and for
+        the metadata log.
         """
         if own.trusted is None or own.takes_something or self._rules.full or own.is_metadata:
             return None
@@ -211,8 +219,8 @@ def recover_safely(
 
 
 def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:
-    """Return the partition's part of the tree, for a live one with its `-future` copy, because a broker does not close
-    a log with such a copy.
+    """Return the part of the tree with the partition directory; for a live one also with its `-future` copies, because
+    a broker does not close a log that has such a copy.
     """
     if name.state is not DirectoryState.LIVE:
         return tree.part(directory)
@@ -226,7 +234,10 @@ def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:
 
 
 def _note_checkpoints(after: Checkpoints, recovered: RecoveredPartition) -> None:
-    """Update the checkpoints for a recovered partition directory."""
+    """Update `after` for a recovered live partition. An existing log start offset is replaced. The recovery point
+    becomes the log end offset if the whole log was examined, else at most that. Nothing changes after a refusal and for
+    the metadata log; the recovery point does not if the partition became stray.
+    """
     loaded, name = recovered.loaded, recovered.name
     if loaded is None or name.state.value or name.topic == CLUSTER_METADATA_TOPIC:
         return

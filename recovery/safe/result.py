@@ -94,7 +94,9 @@ class SafeResult(Struct):
         return [finding for partition in self.recovered for finding in partition.repairs]
 
     def findings(self) -> list[Finding]:
-        """Findings about all cuts, kept repeats, repairs and changes, in this order."""
+        """Return the findings about all cuts, repeated batches that are kept, corrected bits and changed files, in this
+        order. Their paths are relative to the log directory.
+        """
         repeats = (partition.repeat for partition in self.recovered if partition.repeat is not None)
         findings = [_finding(cut, cut.detail) for cut in self.cuts.values()]
         findings += [_finding(repeat, f"{repeat.detail}; it stays") for repeat in repeats]
