@@ -30,21 +30,20 @@ class OffsetRanges:
 
     def add(self, first: int, last: int) -> None:
         """Add all offsets from `first` to `last`, both inclusive; join the range with overlapping and adjacent ones. If
-        more than 100,000 ranges result at the end of the set, pairs of neighbors are joined, and the offsets between
-        them count as covered.
+        more than 100,000 ranges result, pairs of neighbors are joined, and the offsets between them count as covered.
         """
         if not self._last or first > self._last[-1] + 1:
             self._first.append(first)
             self._last.append(last)
-            if len(self._first) > _MOST:
-                self._coarsen()
-            return
-        low = bisect_left(self._last, first - 1)
-        high = bisect_right(self._first, last + 1)
-        if low < high:
-            first, last = min(first, self._first[low]), max(last, self._last[high - 1])
-        self._first[low:high] = array("q", [first])
-        self._last[low:high] = array("q", [last])
+        else:
+            low = bisect_left(self._last, first - 1)
+            high = bisect_right(self._first, last + 1)
+            if low < high:
+                first, last = min(first, self._first[low]), max(last, self._last[high - 1])
+            self._first[low:high] = array("q", [first])
+            self._last[low:high] = array("q", [last])
+        if len(self._first) > _MOST:
+            self._coarsen()
 
     def covers(self, first: int, last: int) -> bool:
         """Whether all offsets from `first` to `last` are in the set."""
