@@ -202,9 +202,9 @@ def locate(disks: Disks, journal: Journal, name: str, *, to_undo: bool = False) 
 
 
 class _Marks:
-    """Numbers ("marks") for stages of an execution. A mark stands for one position between operations, or for all
-    positions of neighbouring operations in partition directories: each directory advances there by itself, so they
-    cannot be told apart.
+    """Numbers ("marks") for stages of an execution. A mark is one position between operations, or all positions of
+    neighbouring operations in partition directories: each directory advances there by itself, so they cannot be told
+    apart.
     """
 
     def __init__(self, script: Script) -> None:
@@ -217,8 +217,8 @@ class _Marks:
         self._firsts = [first for first, _last in self._ranges]
 
     def of(self, spans: _Spans) -> _Spans:
-        """Convert spans of positions, ascending and with both ends included, to spans of marks in the same form. A span
-        that begins at the last mark of the span before it is joined with that.
+        """Convert spans of positions to spans of marks. Both are (first, last) with both ends included, in ascending
+        order. A span that begins at the last mark of the span before it is joined with that span.
         """
         marks: _Spans = []
         for low, high in spans:
@@ -304,8 +304,9 @@ def roll_forward(
 
 
 def _having_done(journal: Journal, script: Script, done: set[int]) -> Located:
-    """Return the state of an execution in which the operations numbered `done` are done: its position is the start of
-    the first stretch of operations that is not completely done.
+    """Return the state of an execution in which the operations numbered `done` are done. Its position is the start of
+    the first stretch (operations that are ordered only within each partition directory) that is not completely done, or
+    the end of the script.
     """
     for first, end in script.stretches:
         here = [number for number in range(first, end) if number in done]
@@ -334,8 +335,8 @@ def _together(disks: Disks, script: Script, wave: Sequence[int]) -> Iterator[Non
 
 def _flush_done(disks: Disks, located: Located) -> None:
     """Flush (fsync) the files and directories changed by the last operations that are done: an interrupted process may
-    not have flushed them. These are the done operations of the last stretch that was begun. Does nothing if none is
-    done. Raises `StorageError` if flushing fails.
+    not have flushed them. These are the done operations of the last stretch that was begun (operations that are ordered
+    only within each partition directory). Does nothing if none is done. Raises `StorageError` if flushing fails.
     """
     done = located.done
     if not done:

@@ -72,9 +72,9 @@ Facts = tuple[int, int, int]
 
 
 class FileSystem(Flushing):
-    """File operations below the directory `root`; paths are relative to it, '' is the root itself. Unless said
-    otherwise, methods raise `StorageError` with errno and path if the operating system reports an error, which it does
-    for a symbolic link too.
+    """File operations below the directory `root`; paths are relative to it, '' is the root itself. Symbolic links below
+    it are never followed. Unless said otherwise, methods raise `StorageError` with errno and path if the operating
+    system reports an error.
     """
 
     def __init__(self, root: str) -> None:

@@ -131,7 +131,7 @@ class RunInfo:
 
 def root_of_runs(path: PathLike) -> str:
     """Return the real path of the log directory that `path` names: itself, or the parent if it is a partition
-    directory. A directory that is no log directory is accepted if a quarantine of it has executions.
+    directory. A directory of another kind is accepted if a quarantine of it has executions.
 
     Raises `UsageError` if `path` does not exist or is none of these, `RecoveryRefused` if the pointer file is not
     readable, `StorageError` if a quarantine cannot be listed.

@@ -1,4 +1,5 @@
-"""The order of steps in which any job changes log directories; `carry_out` is the only place that knows it.
+"""The order of steps in which any job (such as a recovery or an undo) changes log directories; `carry_out` is the only
+place that knows it.
 
 Every directory is locked, asked for unfinished runs and planned before the first one is changed.  Each plan is compared
 with the one that was agreed to, shown, and refused if it lacks consent or cannot be carried out where it is.  So a
@@ -117,13 +118,13 @@ def execute(
     lost: Sequence[LossOfRun] | None = None,
 ) -> Executed:
     """Carry out the actions of a plan as one execution (one journaled, undoable change). Before that, earlier
-    interrupted executions that no longer fit are superseded; if the plan has no actions, that is all, and `run_id` of
-    the result is None.
+    interrupted executions that no longer fit the files are marked as superseded; if the plan has no actions, that is
+    all, and `run_id` of the result is None.
 
-    Raises `RecoveryRefused` before the first change if the directory has changed since the plan's survey or the
-    quarantine is not usable, and `StorageError` if the disk fails.
+    Raises `RecoveryRefused` before the first change if the directory has changed since the plan's survey (its list of
+    files with sizes and times) or the quarantine is not usable, and `StorageError` if the disk fails.
 
-    * `still`: surveys the directory again, to compare it with the plan's survey
+    * `still`: makes a new survey, to compare it with the plan's
     * `withhold_marker`: called before a clean-shutdown marker is written; returns why it would be untrue, None if it is
       true
     * `workers`: shows progress

@@ -13,8 +13,8 @@ _FILES = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
 @cache
 def machine_id() -> str | None:
-    """Return a fingerprint of this machine: 32 hexadecimal digits of a hash of the id in the first of `_FILES` that can
-    be read and is not empty; None if there is none. The id itself must not be published (`machine-id(5)`).
+    """Return a fingerprint of this machine: 32 hexadecimal digits of a SHA-256 hash of its id, such as the one in
+    `/etc/machine-id`; None if it has no readable id. Cached. The id itself must not be published (`machine-id(5)`).
     """
     for path in _FILES:
         try:

@@ -174,8 +174,8 @@ def _why_not(kept: Runs, run: RunInfo) -> str | None:
 
 def _foreign(fs: FileSystem, run_id: str) -> str | None:
     """Return a sentence about the first entry in an execution's directory that kafkalog did not write there, or that
-    another file system is mounted on; None if there is none. Links and special files below its `files` directories are
-    allowed, because they may have been removed from the log directory.
+    another file system is mounted on; None if there is none. Everything inside its directories for kept and staged
+    files is allowed, links and special files too.
     """
     documents = {*DOCUMENTS, *(name + _BEING_WRITTEN for name in DOCUMENTS)}
     directory = fs.status(run_id)
@@ -192,8 +192,8 @@ def _foreign(fs: FileSystem, run_id: str) -> str | None:
 
 def _remove(run: RunInfo, left: dict[str, str]) -> bool:
     """Delete an execution: rename its document to `purging.json`, remove the kept files, its other documents,
-    `purging.json` and its directory; then the quarantine if it is empty. Return True. If it is locked by another
-    process, or has begun meanwhile, put the reason into `left` by its id and return False with nothing removed. Raises
+    `purging.json` and its directory; then the quarantine if it is empty. Return True. If another process has locked it
+    or begun it since, put the reason into `left` by its id and return False with nothing removed. Raises
     `StorageError`.
     """
     place = os.path.dirname(run.directory)

@@ -1,4 +1,6 @@
-"""Begin, complete, supersede and undo executions (journaled, undoable changes) on one log directory."""
+"""Begin, complete, supersede and undo executions on one log directory (journaled changes that keep removed bytes in a
+quarantine directory for undo).
+"""
 
 from __future__ import annotations
 
@@ -187,11 +189,12 @@ def complete(
     root: FileSystem, runs: Runs, earlier: Earlier, withhold_marker: Callable[[], str | None]
 ) -> CompletedRuns:
     """Complete the interrupted executions and undos in `earlier` that fit the present files; first settle the others as
-    `settle` does. Return what was completed and superseded. `withhold_marker` is called before a clean-shutdown marker
-    is written, and returns why it would be untrue, or None.
+    `settle` does. Return the ids of the completed ones with their number of remaining operations, and the superseded
+    ones. `withhold_marker` is called before a clean-shutdown marker is written, and returns why it would be untrue, or
+    None.
 
-    Raises `RecoveryRefused` if a file changes meanwhile (that execution is rolled back), `StorageError` if the disk
-    fails.
+    Raises `RecoveryRefused` if a file was changed by another process (that execution is rolled back), `StorageError` if
+    the disk fails.
     """
     superseded = settle(root, runs, earlier).superseded
     completed: dict[str, int] = {}
@@ -252,11 +255,11 @@ def act(
     """Carry out a plan as a new execution: save the bytes that it removes in the quarantine, write the journal, then
     change the files. Return its id, its quarantine, and why the clean-shutdown marker was withheld, or None.
 
-    Raises `RecoveryRefused`, with the log directory unchanged or changed back, if it differs from the plan's survey or
-    the quarantine is not usable. Raises `StorageError` if the disk fails; if files were being changed, the execution
-    stays unfinished and can be completed or undone.
+    Raises `RecoveryRefused`, with the log directory unchanged or changed back, if it differs from the plan's survey
+    (its list of files with sizes and times) or the quarantine is not usable. Raises `StorageError` if the disk fails;
+    if files were being changed, the execution stays unfinished and can be completed or undone.
 
-    * `still`: called once everything is saved; surveys the directory again
+    * `still`: called once everything is saved; makes a new survey
     * `withhold_marker`: called before a clean-shutdown marker is written; returns why it would be untrue, or None
     * `workers`: shows progress
     * `drops`, `lost`: noted in the journal: whether readable records are removed, and the counted losses

@@ -1,4 +1,6 @@
-"""Translate the journal of an execution into a script: the operations that its steps mean, in order."""
+"""Translate the journal of an execution (one undoable change of a log directory) into a script: the operations that its
+steps mean, in order.
+"""
 
 from __future__ import annotations
 

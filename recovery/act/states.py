@@ -1,4 +1,5 @@
-"""States of files before, during and after an execution, and how far an execution has come.
+"""States of files before, during and after an execution (one journaled change of a log directory), and how far an
+execution has come.
 
 An execution is a sequence of operations, each of which happens whole or not at all. So for every place that it touches
 or relies on, the state after each operation is known beforehand. How far an interrupted execution came is found by

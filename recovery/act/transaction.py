@@ -79,9 +79,9 @@ class Transaction:
         refuse_foreign(self.runs, allowed)
 
     def refuse_unfinished(self) -> None:
-        """Raise `RecoveryRefused` if an execution was interrupted and can still be completed or undone, or another
-        machine began an unfinished one. The advice of the error names `recover`, which completes it, and `undo`, which
-        reverses it.
+        """Raise `RecoveryRefused` if an execution (a journaled change) was interrupted and can still be completed or
+        undone, or another machine began an unfinished one. The advice of the error names `recover`, which completes it,
+        and `undo`, which reverses it.
         """
         self.refuse_foreign()
         for run, _located in self.earlier.fitting:
@@ -124,13 +124,13 @@ class Transaction:
         drops: bool = False,
         lost: Sequence[LossOfRun] | None = None,
     ) -> Done:
-        """Settle interrupted executions as `settle` does, then carry out a plan as a new execution. Return its id, its
-        quarantine, and why the clean-shutdown marker was withheld, or None.
+        """Settle interrupted executions as `settle` does, then carry out a plan as a new execution (one journaled,
+        undoable change). Return its id, its quarantine, and why the clean-shutdown marker was withheld, or None.
 
-        Raises `RecoveryRefused`, with nothing changed, if the directory differs from the plan's survey or the
-        quarantine is not usable; `StorageError` if the disk fails.
+        Raises `RecoveryRefused`, with nothing changed, if the directory differs from the plan's survey (its list of
+        files with sizes and times) or the quarantine is not usable; `StorageError` if the disk fails.
 
-        * `still`: called once everything is saved; surveys the directory again
+        * `still`: called once everything is saved; makes a new survey
         * `withhold_marker`: called before a clean-shutdown marker is written; returns why it would be untrue, or None
         * `workers`: shows progress
         * `drops`, `lost`: noted in the journal: whether readable records are removed, and the counted losses

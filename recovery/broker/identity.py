@@ -1,5 +1,5 @@
-"""Predict what a broker does with `meta.properties` before it opens a log (`KafkaRaftServer.initializeLogDirs` of Kafka
-4.1).
+"""Predict how a broker treats `meta.properties` before it opens a log (`KafkaRaftServer.initializeLogDirs` of Kafka
+4.1). A tree is a log directory in memory.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class BrokerResult:
 def read_topic_id(tree: Tree, directory: str) -> str | None:
     """Return the topic id in the `partition.metadata` of a partition directory, as `PartitionMetadataFile.read` does;
     None if the file is missing. Raises a `JavaError` like the broker: `KafkaStorageError` if the file is a directory,
-    malformed or has an invalid version, `IllegalArgumentError` if the id is no UUID, `NullPointerError` if a line is
+    malformed or has an invalid version, `IllegalArgumentError` if the id is not a UUID, `NullPointerError` if a line is
     missing.
     """
     path = f"{directory}/{PARTITION_METADATA}"
@@ -224,8 +224,8 @@ class _Directory:
 
     def checkpoint(self, name: str) -> dict[tuple[str, int], int]:
         """Return an offset checkpoint file of the log directory as (topic, partition) -> offset; empty if it is missing
-        or cannot be read. An error on which a broker takes the directory offline (an `IOException`, or something that
-        is no regular file) is kept in `offline` unless one is there. Raises `TooLargeError`.
+        or cannot be read. An error on which a broker takes the directory offline (an `IOException`, or a directory or
+        link of that name) is kept in `offline` unless one is there. Raises `TooLargeError`.
         """
         if name in self.tree.directories or name in self.tree.links:
             self.offline = self.offline or KafkaStorageError(f"Error while reading checkpoint file {name}", file=name)

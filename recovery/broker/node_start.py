@@ -277,8 +277,8 @@ def _level_of_bootstrap(files: NodeFiles) -> int:
 
 
 def _newer_than_known(context: _Context) -> NodeAnswer | None:
-    """Return an answer with the outcome UNKNOWN if `metadata.version` is higher than that of the newest release known
-    here; else None.
+    """Return an answer with the outcome UNKNOWN if the `metadata.version` is higher than the newest known release
+    supports; else None.
     """
     level = _level(context)
     if level <= newest_metadata_version(release_of(NEWEST)):

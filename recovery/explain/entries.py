@@ -1,5 +1,5 @@
-"""Explain entries of an index file around a position, each compared with the entry before and with the log
-beside it.
+"""Explain entries of an index file around a position, each compared with the entry before and with the log of the
+segment.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ def explain_index(
     from the entry at byte `position` on; without a position, from three entries before the first wrong one, or the
     start. About `most` fields are shown.
 
-    Each entry is compared with the one before and, if it exists, with the log beside `path`. The part's role is DAMAGED
-    if a shown entry is wrong; its remarks tell the number of entries in use and the zero bytes after them.
+    Each entry is compared with the one before and, except in a transaction index, with the log beside `path` if it can
+    be read. The part's role is DAMAGED if a shown entry is wrong; its remarks tell the number of entries in use and the
+    zero bytes after them.
     """
     layout, tree = _LAYOUTS[kind]
     end = min(-(-used_end(source, source.size) // layout.size) * layout.size, source.size)

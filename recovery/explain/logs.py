@@ -94,10 +94,10 @@ def explain_log(
     source: Source, base_offset: int | None, topic: str | None, wanted: Wanted, *, most: int, limits: Limits
 ) -> tuple[ExplainedPart, ...]:
     """Explain the entry at the place `wanted`; if it is damaged, with the entries before and after it. If no place is
-    given, explain the first damage, or the start of a sound log. At most about `most` fields are returned.
+    given, explain the first damage, or the start of a sound log. About `most` fields are returned at most.
 
     An offset that no entry contains is explained by the damaged range where it would be. Empty if the place is not in
-    the log. `base_offset` is that of the segment's name, None if it is unknown; `topic` tells how to read keys and
+    the log. `base_offset` is the one in the segment's name, None if it is unknown; `topic` tells how to read keys and
     values of Kafka's own topics.
     """
     last: _Place | None = None

@@ -84,8 +84,9 @@ def _with_registered(
 
 
 def _apart(own: Sequence[str], brokers: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Return directories that name another broker than the directories `own` but may belong to the same one; they share
-    no partition with it. Empty unless all directories are of ZooKeeper's time, because KRaft registers directory ids.
+    """Return directories that name another broker than the directories `own` and have no partition in common with them,
+    so that they may be of one broker. Empty unless all directories were written with ZooKeeper, because KRaft registers
+    directory ids.
     """
     others = [broker for broker in brokers if broker != own]
     if not others or not all(map(_is_of_zookeeper, (root for broker in brokers for root in broker))):

@@ -129,9 +129,9 @@ class CleanerConfig:
 
     @classmethod
     def from_names(cls, values: Mapping[str, str]) -> CleanerConfig:
-        """Return the cleaner's settings from values by Kafka's topic or broker names; Kafka's defaults for the others.
-        Raises `UsageError` for a name that Kafka does not have, a value out of its range, or a buffer too small for
-        more than one key.
+        """Return the cleaner's settings from values by Kafka's topic or broker names, with Kafka's defaults for the
+        others. Raises `UsageError` for an unknown name, a value out of its range, or a buffer too small for the offsets
+        of two keys.
         """
         known = known_settings(values)
         names = {*_TOPIC_NAMES, *_WITHOUT_EFFECT, *(name for name, _unit in _OTHER_UNITS), _INTERNAL_SEGMENT_BYTES}

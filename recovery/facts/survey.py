@@ -101,7 +101,7 @@ class Survey:
 
     def directory_of(self, path: object) -> str | None:
         """Return the name of the surveyed directory below the root that is `path` or contains it; `path` is absolute or
-        relative to the working directory. None if there is none, or `path` is no path.
+        relative to the working directory. None if there is none, or `path` is not a string or path object.
         """
         if not isinstance(path, str | os.PathLike):
             return None

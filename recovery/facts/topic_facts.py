@@ -237,7 +237,7 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
 
 def _problem(path: str, state: MetadataState) -> str | None:
     """Return a sentence about damage of the metadata log at `path`, or that it has no record; None otherwise. A torn
-    tail is no damage: a crash leaves one, and its records were not committed.
+    tail does not count: a crash leaves one, and its records were not committed.
     """
     damage = state.damage
     if damage is not None:

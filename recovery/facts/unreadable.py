@@ -146,8 +146,8 @@ def _not_files(survey: Survey) -> dict[str, StorageError]:
 
 
 def _unreadable_beside_logs(survey: Survey) -> dict[str, StorageError]:
-    """Return directory -> error for directories in which a file beside the logs that recovery opens (`_is_opened`)
-    cannot be opened, or its first byte not be read.
+    """Return directory -> error for directories in which a file beside the logs (an index, a producer snapshot,
+    `leader-epoch-checkpoint` or `partition.metadata`) cannot be opened, or its first byte not be read.
     """
     failed: dict[str, StorageError] = {}
     for path, facts in survey.files.items():
@@ -189,8 +189,8 @@ def _unreadable_alone(
 
 
 def _with_companions(survey: Survey, failed: Mapping[str, StorageError]) -> dict[str, StorageError]:
-    """Return `failed` (directory -> error) with the other directories of the same topic-partitions added, such as a
-    future copy, because a broker opens and closes them together. An added directory has the error of its
+    """Return `failed` (directory -> error) together with the other directories of their topic-partitions, such as
+    future copies, because a broker opens and closes these together. An added directory has the error of its
     topic-partition.
     """
     everything: Iterable[str] = {*failed, *(path for path in survey.directories if "/" not in path)}

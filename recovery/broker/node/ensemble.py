@@ -174,8 +174,8 @@ def _refuse_incomplete(root: str, meta: MetaProperties | None) -> None:
 def _checkpoints(files: NodeFiles) -> Identity:
     """Verify `meta.properties` of all log directories as a KRaft node before 3.7 does
     (`BrokerMetadataCheckpoint.getBrokerMetadataAndOfflineDirs`); return all of them as online, with their ids. Raises
-    `StartEndsError` if a file is missing, unreadable or lacks an id, or if ids differ from each other or from the
-    properties.
+    `StartEndsError` if a file is missing, unreadable or lacks an id, if ids differ from each other or from the
+    properties, or if a second directory has a metadata log.
     """
     known: dict[str, MetaProperties] = {}
     for root in files.roots:

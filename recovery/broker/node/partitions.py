@@ -486,8 +486,8 @@ def _first_of(names: Sequence[str]) -> str:
 def _of_another_topic(
     directories: list[PartitionDirectory], image: MetadataImage, node_id: int
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults for live directories whose topic id differs from that of the topic in their name,
-    if the metadata places a partition of this name on the broker; both empty if there are none.
+    """Return consequences and faults for live directories whose `partition.metadata` has another topic id than the
+    topic in their name, if the metadata places that topic's partition on the broker; both empty if there are none.
 
     The broker throws InconsistentTopicIdException for each (`LogManager.getOrCreateLog`), and at the first also gives
     up other partitions that it was about to lead. They are no strays: those are identified by topic id and number
@@ -520,9 +520,9 @@ def _of_another_topic(
 def _under_another_name(
     directories: list[PartitionDirectory], image: MetadataImage
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults for live directories whose name is no topic's, but whose topic id is that of a
-    topic with another name; both empty if there are none. The broker loads such a log under a name that no client asks
-    for. It is no stray, because its topic id and number are placed here.
+    """Return consequences and faults for live directories named after no topic, but with the topic id of an existing
+    topic; both empty if there are none. The broker loads such a log under a name that no client asks for. It is no
+    stray, because its topic id and number are placed here.
     """
     wrong = [
         (directory, topic)
