@@ -309,9 +309,10 @@ class Flushing(ABC):
 
     @contextmanager
     def flushed_together(self) -> Iterator[None]:
-        """Context in which flushes (fsync) are deferred to its end; then each changed path is flushed, or the whole
-        file system if there are more than 16. After `RecoveryRefused` too; after any other exception nothing is
-        flushed, because the caller must stop. Raises `StorageError` if flushing fails.
+        """Context in which flushes (fsync) are deferred to its end. Then each changed path is flushed, or the whole
+        file system if there are more than 16 and it can be flushed reliably. This happens after `RecoveryRefused` too;
+        after any other exception nothing is flushed, because the caller must stop. Raises `StorageError` if flushing
+        fails.
         """
         unflushed = self._unflushed = {}
         is_over = True

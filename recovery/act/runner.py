@@ -382,9 +382,10 @@ def _compared(
     root: FileSystem, runs: Runs, run_id: str | None, partition: str | None
 ) -> Iterator[tuple[KeptRun, Disks, Located]]:
     """Context with the execution to undo (`run_id`, else the latest, or the latest that changed `partition`), its
-    disks, and how far it came; everything that undoing relies on was compared. Raises `RecoveryRefused` if there is
-    none or it cannot be undone: a file has changed, a later execution relies on it, files would need another owner, or
-    another machine began it and `run_id` is None. Only reads.
+    disks, and how far it came; everything that undoing relies on was compared. Only reads.
+
+    Raises `RecoveryRefused` if there is none or it cannot be undone: a file has changed, a later execution relies on
+    it, files would need another owner, or another machine began it, it is unfinished and `run_id` is None.
     """
     run = runs.undoable(run_id, None if partition is None else lambda kept_run: _concerns(kept_run, partition))
     refuse_others_files(run)
