@@ -1,4 +1,5 @@
-"""Carry out and undo a journal, and find out how far an execution came.
+"""Carry out and undo the journal of an execution (one journaled, undoable change of a log directory), and find out how
+far an interrupted one came.
 
 Everything is compared before anything is changed. A journal that does not fit the present files is not acted on in
 either direction, and the refusal leaves every byte and every time as it was.
@@ -43,8 +44,8 @@ _SECTOR = 512
 class Located:
     """An execution that fits the present files: its operations, and which of them are done.
 
-    Operations before `position` are done, and in some groups of places (`Script.group`) those before a higher position
-    in `further`.
+    Operations are numbered from 0. Those before `position` are done. `further` maps a partition directory to a higher
+    position: that directory's operations before it are done too.
     """
 
     journal: Journal
@@ -58,7 +59,9 @@ class Located:
 
     @property
     def done(self) -> set[int]:
-        """Numbers of the operations that are done."""
+        """Numbers of the operations that are done, counted from 0: all before `position`, and in the directories of
+        `further` also those before their own position.
+        """
         last = max(self.further.values(), default=self.position)
         partitions = self.script.partitions
         further = {number for number in range(self.position, last)
@@ -131,7 +134,11 @@ class _Looker:
         return found == wanted
 
     def _is_partly_back(self, place: Place, size: int, state: Cut) -> bool:
-        """Whether a tail was being restored: each sector is the tail's, or not yet written."""
+        """Whether a truncated file is one whose removed tail an interrupted undo was writing back. The file must be
+        longer than `state.kept` and at most `state.size` bytes; in each 512-byte sector from `state.kept` on, either
+        all bytes equal the saved tail, or each byte equals it or is 0 (not yet written). Reads the file and the saved
+        tail; raises `StorageError` if one cannot be read.
+        """
         if not state.kept < size <= state.size:
             return False
         for position, data in self._disks.pieces(place, state.kept, size):
@@ -155,11 +162,14 @@ def _overlap(spans: _Spans, others: _Spans) -> _Spans:
 
 
 def locate(disks: Disks, journal: Journal, name: str, *, to_undo: bool = False) -> Located:
-    """Find out how far an execution came from the present files; `name` is that of its document.
+    """Find out how far an execution came by comparing the present files with the states that its journal predicts.
+    `name` is the file name of the journal's document, such as `journal.json`; that of a manifest says that all
+    operations are done.
 
-    If several answers fit, because an operation changes nothing visible, it is the one with more to do. Raises
-    `Unexpected` if neither the execution nor its undo can have left the present state, and `FormatError` if the
-    journal's steps contradict each other.
+    If several positions fit, because an operation changes nothing visible, the lowest is returned, with `to_undo` the
+    highest: so more work is repeated. Only reads. Raises `Unexpected` for the first place whose state fits no position,
+    or for an unknown entry of a touched directory; `FormatError` if the journal's steps contradict each other;
+    `StorageError` if a file cannot be read.
     """
     script = describe(journal, f"{disks.quarantine.root}/{disks.run_id}/{name}")
     timeline = script.timeline
@@ -192,8 +202,9 @@ def locate(disks: Disks, journal: Journal, name: str, *, to_undo: bool = False) 
 
 
 class _Marks:
-    """Marks for positions before, between and after operations. All positions within and around a stretch of operations
-    in partitions share one mark, because each directory advances in it by itself.
+    """Numbers ("marks") for stages of an execution. A mark is one position between operations, or all positions of
+    neighbouring operations in partition directories: each directory advances there by itself, so they cannot be told
+    apart.
     """
 
     def __init__(self, script: Script) -> None:
@@ -206,7 +217,9 @@ class _Marks:
         self._firsts = [first for first, _last in self._ranges]
 
     def of(self, spans: _Spans) -> _Spans:
-        """Convert ascending spans of positions to spans of marks; spans that meet in one mark are joined."""
+        """Convert spans of positions to spans of marks. Both are (first, last) with both ends included, in ascending
+        order. A span that begins at the last mark of the span before it is joined with that span.
+        """
         marks: _Spans = []
         for low, high in spans:
             first, last = (bisect.bisect_right(self._firsts, position) - 1 for position in (low, high))
@@ -226,7 +239,10 @@ def _is_open(low: int, high: int, possible: _Spans) -> bool:
 
 
 def refuse_newcomers(disks: Disks, located: Located) -> None:
-    """Raise `Unexpected` if the directories that the execution touches have new entries."""
+    """Raise `Unexpected` for an entry of a directory touched by the execution that its journal does not know. Temporary
+    files of this execution are allowed. Only directories that exist at the located position are listed; raises
+    `StorageError` if one cannot be.
+    """
     timeline = located.script.timeline
     for place in timeline.places():
         if place.in_run or located.state(place) != A_DIRECTORY:
@@ -245,12 +261,17 @@ def roll_forward(
     forget: Callable[[], None],
     on_step: Callable[[], None] = lambda: None,
 ) -> tuple[Journal, str | None]:
-    """Carry out all operations that are not done, check the result, and close the journal. Return the closed journal,
-    and why the marker was withheld, or None.
+    """Carry out all operations that are not done, check the sizes of all files, turn the journal into the manifest, and
+    remove the staged files. Return the journal, and the reason why the clean-shutdown marker was withheld, or None.
 
-    `withhold_marker` is called before a clean-shutdown marker is written, and returns why it would be untrue; the
-    execution then ends without it. `on_step` is called after each operation. If a file has changed since it was planned
-    for, everything is rolled back as by `roll_back`, and `RecoveryRefused` is raised.
+    `withhold_marker` is called before a clean-shutdown marker is written, and returns a reason against it or None. With
+    a reason, the execution ends without the marker: the journal is rewritten without this step, and sizes are not
+    checked. `on_step` is called after each operation.
+
+    If an operation finds that a file was changed since the plan, everything is rolled back as by `roll_back`, with
+    `forget`, the execution's directory is removed, and `RecoveryRefused` is raised. `StorageError` is raised if the
+    roll-back would overwrite another process's change, if a size is wrong at the end, or if the disk fails; the
+    execution then stays unfinished.
     """
     journal, script = located.journal, located.script
     marker = _marker_begins(script, journal)
@@ -283,7 +304,10 @@ def roll_forward(
 
 
 def _having_done(journal: Journal, script: Script, done: set[int]) -> Located:
-    """Return the state of an execution in which these operations are done."""
+    """Return the state of an execution in which the operations numbered `done` are done. Its position is the start of
+    the first stretch (operations that are ordered only within each partition directory) that is not completely done, or
+    the end of the script.
+    """
     for first, end in script.stretches:
         here = [number for number in range(first, end) if number in done]
         if len(here) < end - first:
@@ -293,8 +317,9 @@ def _having_done(journal: Journal, script: Script, done: set[int]) -> Located:
 
 @contextmanager
 def _together(disks: Disks, script: Script, wave: Sequence[int]) -> Iterator[None]:
-    """Flush the changes of a wave of operations once, at the end of the context. Directories that it moves files into
-    are created before.
+    """Context in which the changes of a wave (numbers of operations that may be flushed together) are flushed once, at
+    its end. Directories in the quarantine that files are moved into are created and flushed before. A wave of one
+    operation flushes its changes at once.
     """
     if len(wave) == 1:
         yield
@@ -309,7 +334,10 @@ def _together(disks: Disks, script: Script, wave: Sequence[int]) -> Iterator[Non
 
 
 def _flush_done(disks: Disks, located: Located) -> None:
-    """Flush the last operations done before an interruption, which may not be on disk."""
+    """Flush (fsync) the files and directories changed by the last operations that are done: an interrupted process may
+    not have flushed them. These are the done operations of the last stretch that was begun (operations that are ordered
+    only within each partition directory). Does nothing if none is done. Raises `StorageError` if flushing fails.
+    """
     done = located.done
     if not done:
         return
@@ -326,8 +354,11 @@ def _flush_done(disks: Disks, located: Located) -> None:
 def _take_back_unless_changed(
     disks: Disks, located: Located, forget: Callable[[], None], refused: RecoveryRefused
 ) -> None:
-    """Undo an execution that cannot continue. Raises `StorageError` if one of its files was changed since: its new
-    content must not be overwritten.
+    """Undo an execution that cannot continue because of `refused`, and remove its directory in the quarantine. `forget`
+    removes it from the pointer file.
+
+    Raises `StorageError` (EBUSY), with nothing undone, if a file that the execution had changed was changed again by
+    another process: that content must not be overwritten.
     """
     looker = _Looker(disks, to_undo=True, undoing=False)
     touched = {place for number in located.done for place in located.script.operations[number].places()}
@@ -344,7 +375,9 @@ def _take_back_unless_changed(
 
 
 def _marker_begins(script: Script, journal: Journal) -> int | None:
-    """First operation of the last step if that writes the clean-shutdown marker; else None."""
+    """Number of the first operation of the last step if this step writes the clean-shutdown marker
+    (`.kafka_cleanshutdown`); None if it does not or there are no steps.
+    """
     if not journal.steps or journal.steps[-1].path != CLEAN_SHUTDOWN_FILE:
         return None
     if journal.steps[-1].kind is not ActionKind.WRITE:
@@ -353,7 +386,9 @@ def _marker_begins(script: Script, journal: Journal) -> int | None:
 
 
 def _verify(disks: Disks, script: Script) -> None:
-    """Raise `StorageError` unless every file has the size that the execution gave it."""
+    """Raise `StorageError` (EIO) if a file of the log directory does not have the size that the execution gave it, or
+    one that it removed exists. Only sizes are compared; directories, and files in the quarantine, are not checked.
+    """
     timeline = script.timeline
     for place in timeline.places():
         state = timeline.state(place)
@@ -370,8 +405,12 @@ def _verify(disks: Disks, script: Script) -> None:
 
 
 def roll_back(disks: Disks, located: Located, name: str, forget: Callable[[], None]) -> None:
-    """Undo all done operations, last first, restore all times, and close the journal as undone. `forget` removes the
-    execution from the pointer file.
+    """Undo all done operations, last first, restore the modification times of directories, and rename the journal to
+    `undone.json`. Then the saved and staged files in the quarantine are removed.
+
+    `name` is the present name of the journal's document; it is renamed to `undoing.json` and `closing.json` on the way,
+    so that an interrupted undo can continue. `forget` is called when all bytes are back, and removes the execution from
+    the pointer file. Raises `StorageError` if the disk fails; the undo then stays unfinished.
     """
     if name == PREPARING:  # it changed nothing, and the directory may not name it yet, as it must while it is undone
         finish_document(disks, name, CLOSING)
@@ -404,7 +443,9 @@ def _take_back(disks: Disks, located: Located, name: str, forget: Callable[[], N
 
 
 def _remove_temporaries(disks: Disks, script: Script) -> None:
-    """Remove temporary files of operations that were interrupted."""
+    """Remove the temporary files that interrupted operations left beside their target files, and flush these
+    directories. Missing ones are ignored.
+    """
     for operation in script.operations:
         place = operation.written_beside()
         temporary = None if place is None else disks.temporary(place.path)
@@ -414,7 +455,9 @@ def _remove_temporaries(disks: Disks, script: Script) -> None:
 
 
 def _restore_directories(disks: Disks, journal: Journal) -> None:
-    """Restore the attributes of directories that were created again, deepest first."""
+    """Restore owner, mode, extended attributes and modification time of the directories that the execution removed and
+    that are created again, each after the directories in it.
+    """
     for step in journal.steps:
         if step.kind is not ActionKind.REMOVE_DIRECTORY or step.entries is None or step.before is None:
             continue

@@ -1,4 +1,5 @@
-"""Check whether a log directory is the one that its executions were on, or a copy of it with its id.
+"""Check whether a log directory is the one that its executions (journaled changes) were on, or a copy of it with its
+id.
 
 A quarantine that is not beside the directory belongs to one directory. Device and inode do not identify it: they change
 when a volume is remounted, on NFS, or moved. A copy is recognized by this: at the path that the latest execution
@@ -34,8 +35,12 @@ def mount_of(root: str) -> str:
 
 
 def refuse_copy(runs: Runs) -> str | None:
-    """Raise `RecoveryRefused` if the executions in a quarantine elsewhere belong, or may belong, to another directory.
-    Return a sentence if the directory has moved since the latest of them, else None.
+    """Raise `RecoveryRefused` if the latest execution in a quarantine that is not beside the directory belongs to
+    another directory: this one is a copy of it, or may be one because the recorded path cannot be examined
+    (`runs.moved` allows that).
+
+    Return None if the recorded path is this directory, or if no such execution has the directory's id. Return a
+    sentence for the operator if the directory was moved since.
     """
     elsewhere = [run for run in runs.legible() if run.place != runs.beside and run.journal.owner == runs.owner]
     if not elsewhere:
@@ -86,7 +91,9 @@ def _original(runs: Runs, run: KeptRun) -> _Original:
 
 
 def refuse_missing(runs: Runs) -> None:
-    """Raise `RecoveryRefused` if an execution is in progress on the directory and its journal is missing."""
+    """Raise `RecoveryRefused` if the pointer file names an execution in progress that has no document in any of the
+    directory's quarantines.
+    """
     for run_id in runs.missing():
         raise RecoveryRefused(
             f"run {run_id} has begun on {runs.root} and not ended, and is not in {' or '.join(runs.places)}, where "

@@ -54,8 +54,12 @@ class Attributes:
 
 
 def _ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges that cover everything but holes, in order. Each begins at a multiple of `BLOCK` from `start`, or at
-    `start`.
+    """Yield (start, end) of the ranges from `start` to `end` (exclusive) that may hold data, in ascending order; holes
+    of a sparse file are left out. Positions are in bytes of the file. A range begins at a multiple of `BLOCK` (64 KiB)
+    counted from `start`, so it may include zeros of a hole.
+
+    A range of at most one block is yielded without asking the file system, and so is the rest of the file if it cannot
+    tell holes. Yields nothing if `start` >= `end`.
     """
     if end - start <= BLOCK:  # sooner read than asked about
         if start < end:
@@ -78,7 +82,9 @@ def _ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[i
 
 
 def _read_all(descriptor: int, position: int, length: int) -> bytes:
-    """Return exactly `length` bytes from `position`. Raises `OSError` if the file ends before."""
+    """Return exactly `length` bytes from byte `position` of the file. Raises `OSError` (EIO) if the file ends
+    before.
+    """
     data = os.pread(descriptor, length, position)
     while len(data) < length:
         more = os.pread(descriptor, length - len(data), position + len(data))
@@ -89,8 +95,9 @@ def _read_all(descriptor: int, position: int, length: int) -> bytes:
 
 
 def write_pieces(descriptor: int, start: int, pieces: Iterable[Piece], size: int) -> None:
-    """Write pieces from `start` on, with holes for zeros, and set the file's size to `start + size`. Raises `OSError`
-    if nothing can be written.
+    """Write `pieces` (position, bytes) with positions counted from byte `start` of the file, and set the file's size to
+    `start + size`. Blocks of zeros are not written: they become holes, or keep what the file has there. Nothing is
+    flushed. Raises `OSError` if a write fails or writes nothing.
     """
     for position, data in pieces:
         for offset, part in without_zeros(position, data):
@@ -105,10 +112,10 @@ def write_pieces(descriptor: int, start: int, pieces: Iterable[Piece], size: int
 
 
 def flush_file_system(descriptor: int) -> bool:
-    """Flush the whole file system of a descriptor. Return False without flushing if kernel or file system do not
-    guarantee the result.
+    """Flush the whole file system of a descriptor (`syncfs`); return True. Return False without flushing if the result
+    is not guaranteed: Linux before 5.8, or a file system other than ext2 to ext4, XFS, Btrfs, F2FS and tmpfs.
 
-    Raises `OSError` if something could not be written since the descriptor was opened.
+    Raises `OSError` if `syncfs` fails, or something could not be written since the descriptor was opened.
     """
     release = re.match(r"(\d+)\.(\d+)", os.uname().release)
     if release is None or (int(release[1]), int(release[2])) < _FIRST_THAT_REPORTS:
@@ -125,7 +132,9 @@ def flush_file_system(descriptor: int) -> bool:
 
 
 def mount_of(descriptor: int) -> str:
-    """Line with the kernel's id of the mount through which a descriptor was opened; empty if unknown."""
+    """Return the line `mnt_id:` of `/proc/self/fdinfo`, which identifies the mount through which a descriptor was
+    opened. Empty if unknown, as without `/proc`.
+    """
     try:
         with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as lines:
             return next((line for line in lines if line.startswith("mnt_id:")), "")
@@ -142,7 +151,9 @@ def is_kept_attribute(name: str) -> bool:
 
 
 def extended_attributes(descriptor: int) -> dict[str, str]:
-    """Extended attributes that are copied, in base64; empty if the file system has none."""
+    """Extended attributes of an open file by name, values in base64, limited to those that are copied
+    (`is_kept_attribute`). Empty if the platform or the file system has none. Raises `OSError` if they cannot be read.
+    """
     if not hasattr(os, "listxattr"):
         return {}
     try:
@@ -158,7 +169,9 @@ def extended_attributes(descriptor: int) -> dict[str, str]:
 
 
 def set_extended_attributes(descriptor: int, wanted: Mapping[str, str]) -> None:
-    """Set the extended attributes that differ; values are in base64. Raises `OSError`."""
+    """Set each extended attribute in `wanted` (name -> value in base64) that the open file lacks or has with another
+    value. Other attributes stay. Raises `OSError` if a value is not base64 or cannot be set.
+    """
     found = extended_attributes(descriptor)
     for name, value in wanted.items():
         if found.get(name) != value:
@@ -169,8 +182,9 @@ def set_extended_attributes(descriptor: int, wanted: Mapping[str, str]) -> None:
 
 
 def make_directories(path: str) -> None:
-    """Create missing directories like `os.makedirs`, and flush every new name, because saved files are lost with their
-    directory.
+    """Create a directory (mode 700) and the missing directories above it, and flush the parent of each new one, so that
+    the new names survive a power failure. Does nothing if the directory exists. Raises `OSError`, also if a file has
+    the name.
     """
     if os.path.isdir(path):
         return
@@ -231,7 +245,12 @@ class OpenFile:
         self._wrapped.__exit__(kind, error, trace)
 
     def read(self, start: int = 0, end: int | None = None) -> Iterator[Piece]:
-        """Yield the bytes from `start` to `end` in pieces, without holes. Positions count from `start`."""
+        """Yield the bytes from `start` to `end` (exclusive; None or too high: the end of the file) as pieces (position,
+        bytes) of at most 1 MiB, in ascending order. Positions count from `start`. Holes of a sparse file are left out;
+        bytes between pieces are zeros.
+
+        Raises `StorageError` if reading fails or the file became shorter than when it was opened.
+        """
         size = self.status.st_size
         with self._wrapped:  # what takes the pieces may have errors of its own
             for low, high in _ranges_with_data(self.descriptor, start, size if end is None else min(end, size)):
@@ -243,7 +262,10 @@ class OpenFile:
         return digest_of(self.read(start, end), (self.status.st_size if end is None else end) - start)
 
     def crc32c(self, end: int) -> int:
-        """CRC-32C over the blocks without holes of the first `end` bytes, each preceded by its position."""
+        """Checksum of the first `end` bytes that ignores zeros: CRC-32C over each 64-KiB block that is not all zeros,
+        preceded by its position as 8 bytes big endian. 0 if there is no such block. Bytes after the end of the file
+        count as zeros. Raises `StorageError` if the file cannot be read.
+        """
         value = 0
         for position, data in self.read(0, end):
             for block_position, block in solid_blocks(position, data):
@@ -264,7 +286,9 @@ def attributes_of(descriptor: int, status: os.stat_result) -> Attributes:
 
 
 class Flushing(ABC):
-    """A root below which changes are flushed at once or, within `flushed_together`, at its end."""
+    """A root directory below which changes are flushed (fsync) at once or, within `flushed_together`, at the end of
+    that context.
+    """
 
     def __init__(self) -> None:
         self._unflushed: dict[str, None] | None = None
@@ -285,8 +309,10 @@ class Flushing(ABC):
 
     @contextmanager
     def flushed_together(self) -> Iterator[None]:
-        """Defer all flushes to the end of the context. After an error other than `RecoveryRefused` nothing is flushed,
-        because the caller must stop.
+        """Context in which flushes (fsync) are deferred to its end. Then each changed path is flushed, or the whole
+        file system if there are more than 16 and it can be flushed reliably. This happens after `RecoveryRefused` too;
+        after any other exception nothing is flushed, because the caller must stop. Raises `StorageError` if flushing
+        fails.
         """
         unflushed = self._unflushed = {}
         is_over = True

@@ -21,8 +21,9 @@ Piece = tuple[int, bytes]
 
 
 def solid_blocks(position: int, data: bytes) -> Iterator[tuple[int, memoryview]]:
-    """Yield the blocks of a piece that are not all zeros, with their positions. Raises `ValueError` if `position` is
-    not a multiple of `BLOCK`.
+    """Yield (position, bytes) of each block of 64 KiB (`BLOCK`) of a piece that is not all zeros, in order; the last
+    may be shorter. `position` is the position of `data` in the content, and yielded positions count in the content too.
+    The blocks are views of `data`. Raises `ValueError` if `position` is not a multiple of `BLOCK`.
     """
     if position % BLOCK:
         raise ValueError(f"a piece begins at {position}, inside a block")
@@ -70,7 +71,10 @@ def digest_of_zeros(size: int) -> str:
 
 
 def without_zeros(position: int, data: bytes) -> Iterator[Piece]:
-    """Yield the parts of a piece without its blocks of zeros, which need not be written. `position` may be any."""
+    """Yield (position, bytes) of the parts of a piece that remain without its 64-KiB blocks of zeros, which need not be
+    written. Blocks count from the start of `data`, so `position`, the position of `data` in the content, may be any.
+    Neighbouring blocks with data are one part. Nothing is yielded for a piece of zeros.
+    """
     start = 0
     while start < len(data):
         end = start

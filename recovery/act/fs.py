@@ -53,8 +53,9 @@ _made: ContextVar[tuple[str, dict[str, int]] | None] = ContextVar("made", defaul
 
 @contextlib.contextmanager
 def remembering(root: str) -> Iterator[dict[str, int]]:
-    """Record the files and directories that any `FileSystem` of this root creates within the context: path below the
-    root -> inode.
+    """Context that records the files and directories which any `FileSystem` with the real path `root` creates within
+    it. The value is a dict, filled as they are created: path below the root -> inode. Paths that are renamed are
+    updated; removed files are deleted from it.
     """
     made: dict[str, int] = {}
     token = _made.set((root, made))
@@ -71,7 +72,10 @@ Facts = tuple[int, int, int]
 
 
 class FileSystem(Flushing):
-    """File operations below `root`. All raise `StorageError` with errno and path."""
+    """File operations below the directory `root`; paths are relative to it, '' is the root itself. Symbolic links below
+    it are never followed. Unless said otherwise, methods raise `StorageError` with errno and path if the operating
+    system reports an error.
+    """
 
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
@@ -85,7 +89,9 @@ class FileSystem(Flushing):
 
     @classmethod
     def create(cls, root: str) -> FileSystem:
-        """Open a root, durably creating it and missing directories above it."""
+        """Open the directory `root`, after creating it and missing directories above it (mode 700). New names are
+        flushed to disk. An existing directory is opened as it is. Raises `StorageError`.
+        """
         try:
             make_directories(os.path.realpath(root))
         except OSError as error:
@@ -102,7 +108,9 @@ class FileSystem(Flushing):
 
     @staticmethod
     def missing(path: str) -> list[str]:
-        """Directories of a path that do not exist, deepest first."""
+        """Return the real path of `path` and of the directories above it that do not exist, deepest first; empty if
+        `path` exists.
+        """
         path, missing = os.path.realpath(path), []
         while not os.path.lexists(path):
             missing.append(path)
@@ -110,7 +118,9 @@ class FileSystem(Flushing):
         return missing
 
     def remove_if_empty(self, paths: Iterable[str]) -> None:
-        """Remove the directories that `create` made, deepest first, until one is not empty. Errors are ignored."""
+        """Remove directories (absolute paths, as from `missing`) in this order; stop at the first that is not empty or
+        cannot be removed. Errors are ignored.
+        """
         for path in paths:
             try:
                 os.rmdir(path)
@@ -126,8 +136,11 @@ class FileSystem(Flushing):
         self.close()
 
     def open_or_create(self, path: str, content: Callable[[], bytes]) -> tuple[int, bool]:
-        """Open a regular file for reading and writing; return its descriptor and whether it was created. A new file
-        gets `content`, not flushed. The caller closes the descriptor.
+        """Open a regular file for reading and writing; return (descriptor, whether it was created). A missing file is
+        created with mode 644 and the bytes that `content()` returns, without flushing; it is removed again if they
+        cannot be written. An existing file is not changed, and `content` not called. The caller closes the descriptor.
+
+        Raises `StorageError`, also for a symbolic link or anything but a regular file.
         """
         with self._wrapped("open the file", path):
             parent, name = self._at(path)
@@ -179,7 +192,9 @@ class FileSystem(Flushing):
     # -- looking -----------------------------------------------------------------------------------------------------
 
     def status(self, path: str) -> os.stat_result | None:
-        """Return the lstat of a path; None if it does not exist."""
+        """Return the lstat of a path (symbolic links are not followed), and fstat of the root for ''. None if the path,
+        or a directory above it, does not exist.
+        """
         with self._wrapped("examine the file", path):
             try:
                 if not path:
@@ -224,7 +239,9 @@ class FileSystem(Flushing):
         return os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
 
     def attributes(self, path: str) -> Attributes:
-        """Times, mode, owner and extended attributes of a file or directory."""
+        """Return modification time, mode, owner and kept extended attributes of a file or directory ('' is the root).
+        Raises `StorageError` if it is missing, a symbolic link, or not readable.
+        """
         with self._wrapped("examine the file", path):
             descriptor = self._open_any(path)
             try:
@@ -238,7 +255,9 @@ class FileSystem(Flushing):
             return sorted(os.listdir(self._directory(path)))
 
     def shares_mount(self, other: FileSystem) -> bool:
-        """Whether files can be renamed from this root to the other: both are on the same mount."""
+        """Whether files can be renamed from this root to the other: both are on one device, and were opened through one
+        mount. If the kernel does not tell mounts, the device decides.
+        """
         own, others = self._directories[""], other._directories[""]
         with self._wrapped("examine the file system", ""):
             if os.fstat(own).st_dev != os.fstat(others).st_dev:
@@ -258,8 +277,9 @@ class FileSystem(Flushing):
             made[path] = status.st_ino
 
     def make_directory(self, path: str, mode: int = 0o700) -> None:
-        """Create a directory durably; an existing one is kept. Within `remembering`, an existing directory that was not
-        created there is an error.
+        """Create a directory and flush its parent; anything that already has the name is kept without an error. Within
+        `remembering`, an existing name that was not created in that context raises `StorageError`. So does a missing
+        parent.
         """
         with self._wrapped("make the directory", path):
             parent, name = self._at(path)
@@ -284,8 +304,9 @@ class FileSystem(Flushing):
             pass
 
     def save(self, path: str, pieces: Iterable[Piece], size: int, owner: Owner | None = None) -> str:
-        """Create a file as `write_new` does, read it back, and return its digest. Raises `StorageError` if it reads
-        back differently.
+        """Create a file as `write_new` does, read it back, and return its digest in hexadecimal
+        (`recovery.act.digest`). `pieces` are (position, bytes) in ascending order. Raises `StorageError` if the file
+        exists, or reads back differently; what was written then stays.
         """
         digest = ContentDigest()
         with self._written(path, _taken(pieces, digest), size, owner) as file:
@@ -320,8 +341,8 @@ class FileSystem(Flushing):
             os.chown(name, uid, gid, dir_fd=parent, follow_symlinks=False)
 
     def set_attributes(self, path: str, attributes: Attributes) -> None:
-        """Copy owner (as root only), extended attributes, mode and modification time to a file or directory, and flush
-        it.
+        """Set owner (only if this process is root), extended attributes, mode and modification time of a file or
+        directory, and flush it. Extended attributes that `attributes` lacks stay.
         """
         with self._wrapped("set the attributes of the file", path):
             descriptor = self._open_any(path)
@@ -336,7 +357,9 @@ class FileSystem(Flushing):
                 os.close(descriptor)
 
     def truncate(self, path: str, size: int, expected: Facts | None = None) -> None:
-        """Truncate a file and flush it. Raises `RecoveryRefused` if it is not the `expected` file."""
+        """Set the size of a file to `size` bytes, and flush it. `expected` is its size in bytes, modification time (ns)
+        and inode, or None for any. Raises `RecoveryRefused`, with nothing changed, if the file differs from that.
+        """
         with self._wrapped("cut the file", path):
             parent, name = self._at(path)
             descriptor = os.open(name, os.O_WRONLY | _FILE, dir_fd=parent)
@@ -348,7 +371,10 @@ class FileSystem(Flushing):
                 os.close(descriptor)
 
     def write_tail(self, path: str, position: int, pieces: Iterable[Piece], size: int) -> None:
-        """Truncate a file to `position`, write `size` bytes there, and flush it."""
+        """Truncate a file to `position` bytes, write `pieces` after that, and flush it; its size is then `position +
+        size`. Piece positions count from `position`; bytes without a piece are zeros. Raises `StorageError` if the file
+        is missing.
+        """
         with self._wrapped("write the file", path):
             parent, name = self._at(path)
             descriptor = os.open(name, os.O_WRONLY | _FILE, dir_fd=parent)
@@ -370,8 +396,9 @@ class FileSystem(Flushing):
             self._refuse_other(path, self.status(path), expected)
 
     def open_expected(self, path: str, expected: Facts | None) -> OpenFile:
-        """Open a regular file for reading. Raises `RecoveryRefused` if it is missing, not regular, or not the
-        `expected` one.
+        """Open a regular file for reading; the caller closes it, best as a context manager. `expected` is its size in
+        bytes, modification time (ns) and inode, or None for any. Raises `RecoveryRefused` if the file is missing, not
+        regular, or differs from `expected`.
         """
         status = self.status(path)
         self._refuse_other(path, status, expected)
@@ -390,7 +417,10 @@ class FileSystem(Flushing):
             )
 
     def rename(self, path: str, target: str, other: FileSystem | None = None) -> None:
-        """Rename a file or directory within this root or into `other`. The names are durable after `sync_directory`."""
+        """Rename a file or directory within this root or into the root `other`; an existing file `target` is replaced.
+        The names are durable after `sync_directory` of both directories. A flush that was deferred for `path` moves to
+        `target`. Raises `StorageError` if `path` is missing, or the roots are on different file systems.
+        """
         with self._wrapped("rename the file", path):
             self._forget(path)
             from_directory, name = self._at(path)
@@ -408,7 +438,10 @@ class FileSystem(Flushing):
             waiting[target] = None
 
     def _follow(self, path: str, target: str, other: FileSystem) -> None:
-        """Update the recorded paths after a rename; those that left this root are forgotten."""
+        """Update the paths recorded by `remembering` after `path`, a file or a directory with everything in it, was
+        renamed to `target`. They are deleted from the record if `other` has another root directory. Does nothing
+        outside `remembering`.
+        """
         made = self._remembered()
         if not made:
             return
@@ -425,7 +458,10 @@ class FileSystem(Flushing):
             os.link(name, target_name, src_dir_fd=from_directory, dst_dir_fd=to_directory, follow_symlinks=False)
 
     def remove(self, path: str, expected: Facts | None = None) -> None:
-        """Remove a file; a missing one is ignored. Raises `RecoveryRefused` if it is not the `expected` file."""
+        """Remove a file; a missing one is ignored if `expected` is None. `expected` is its size in bytes, modification
+        time (ns) and inode. Raises `RecoveryRefused`, with nothing removed, if the file is missing or differs from
+        that. The directory is not flushed.
+        """
         self.refuse_other(path, expected)
         with self._wrapped("remove the file", path), contextlib.suppress(FileNotFoundError):
             parent, name = self._at(path)
@@ -441,7 +477,7 @@ class FileSystem(Flushing):
             os.utime(parent, ns=(mtime_ns, mtime_ns))
 
     def remove_directory(self, path: str) -> None:
-        """Remove an empty directory."""
+        """Remove an empty directory; its parent is not flushed. Raises `StorageError` if it is missing or not empty."""
         with self._wrapped("remove the directory", path):
             self._forget(path)
             parent, name = self._at(path)
@@ -454,7 +490,9 @@ class FileSystem(Flushing):
             self._flush(self._directory(path), path)
 
     def set_mtime(self, path: str, mtime_ns: int) -> None:
-        """Set the modification time (ns) of a file or directory."""
+        """Set access and modification time of a file or directory ('' is the root) to `mtime_ns` (ns since 1970).
+        Nothing is flushed; a symbolic link is not followed.
+        """
         with self._wrapped("set the time of the file", path):
             if path in self._directories or path == "":
                 os.utime(self._directory(path), ns=(mtime_ns, mtime_ns))
@@ -473,8 +511,12 @@ class FileSystem(Flushing):
             return size, self.save(target, file.read(), size, owner)
 
     def walk(self, path: str, depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
-        """Yield path and lstat of everything below a directory, each directory before its content. Raises
-        `RecoveryRefused` at more than 100 levels.
+        """Yield (path below the root, lstat) of everything below a directory, by name, each directory before its
+        content. Symbolic links are yielded and not followed. An entry that disappears meanwhile is skipped. `depth` is
+        the number of levels already entered.
+
+        Raises `RecoveryRefused` below more than 100 levels, `StorageError` if a directory is missing or cannot be
+        listed.
         """
         if depth > _MOST_DEPTH:
             raise RecoveryRefused(
@@ -493,8 +535,9 @@ class FileSystem(Flushing):
 
     @contextlib.contextmanager
     def locked_directory(self, path: str) -> Iterator[bool]:
-        """Lock a directory for the duration of the context or of this process. The value is False if another process
-        holds the lock, True also if the file system has no locks.
+        """Context in which a directory is locked (`flock`, exclusive, without waiting). The value is True if it is
+        locked, and also if the file system has no locks; False if another process holds the lock. The lock ends with
+        the context or the process. Raises `StorageError` if the directory cannot be opened or locked.
         """
         with self._wrapped("lock the directory", path):
             parent, name = self._at(path)
@@ -513,8 +556,8 @@ class FileSystem(Flushing):
             os.close(descriptor)
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with its content; a missing one is ignored. Only for directories that this program
-        created.
+        """Remove a directory with everything in it and flush its parent; a missing one is ignored. Only for directories
+        that this program created.
         """
         if self.status(path) is None:
             return

@@ -1,4 +1,5 @@
-"""List the executions on a log directory, ended or not: what each keeps, and whether it can be undone.
+"""List the executions (journaled, undoable changes) of a log directory, ended or not: what each keeps, and whether it
+can be undone.
 
 Reads only: nothing is created, locked or changed, and documents in a quarantine are not trusted.
 """
@@ -129,8 +130,11 @@ class RunInfo:
 
 
 def root_of_runs(path: PathLike) -> str:
-    """Return the real path of the log directory that `path` names: itself, or the parent of a partition directory. A
-    directory with executions beside it is accepted too; else raises `UsageError`.
+    """Return the real path of the log directory that `path` names: itself, or the parent if it is a partition
+    directory. A directory of another kind is accepted if a quarantine of it has executions.
+
+    Raises `UsageError` if `path` does not exist or is none of these, `RecoveryRefused` if the pointer file is not
+    readable, `StorageError` if a quarantine cannot be listed.
     """
     given = os.fspath(path)
     if not os.path.isdir(given):
@@ -161,8 +165,11 @@ def runs(path: PathLike, quarantine: PathLike | None = None) -> tuple[RunInfo, .
 def runs_of_each(
     paths: Sequence[PathLike], run_ids: Sequence[str], quarantine: PathLike | None = None
 ) -> dict[PathLike, tuple[str, ...]]:
-    """Return the given executions by log directory, for those of `paths` that have any. An unknown execution is listed
-    for the first path, which reports it as missing.
+    """Assign executions to log directories: return path -> ids of those of `run_ids` that are kept for it. Paths
+    without any are left out; ids keep their order, and duplicates are dropped. An id that is on no path is assigned to
+    the first path, where later work reports it as missing.
+
+    Reads the quarantines, `quarantine` too, and raises what `runs` raises.
     """
     there = {path: {run.run_id for run in runs(path, quarantine)} for path in paths}
     found: dict[PathLike, tuple[str, ...]] = {}
@@ -174,7 +181,10 @@ def runs_of_each(
 
 
 def list_runs(kept: Runs) -> tuple[RunInfo, ...]:
-    """Return `runs` of a directory whose quarantines are known."""
+    """Return all executions of a log directory, oldest first; then, ordered by id, the ones that cannot be read. From a
+    shared quarantine, only executions with the directory's id or path are listed, and all that cannot be read. Raises
+    `StorageError` if a quarantine cannot be listed.
+    """
     read: list[KeptRun] = []
     unread: list[RunInfo] = []
     for place in kept.places:
@@ -189,7 +199,10 @@ def list_runs(kept: Runs) -> tuple[RunInfo, ...]:
 
 
 def _read(kept: Runs, place: str, run_id: str) -> KeptRun | RunInfo:
-    """Read one execution; return a `RunInfo` with the problem if its document cannot be read."""
+    """Read one execution from its document. If it has no readable document, return a `RunInfo` instead: its state is
+    NOT_BEGUN if the execution's directory keeps no files, else UNREADABLE, and `why_not` says why. No exception is
+    raised for these cases.
+    """
     directory = os.path.join(place, run_id)
     files, allocated = 0, 0
     try:
@@ -265,7 +278,10 @@ def _why_not_ours(kept: Runs, run: KeptRun) -> str:
 
 
 def _originals(steps: Sequence[Step]) -> tuple[RunOriginal, ...]:
-    """Files and directories that the steps of an execution remove or replace."""
+    """Return the files and directories whose bytes the steps of an execution remove or replace, in the order of the
+    steps. For a truncated file these are the bytes from `start` on; for a directory, the bytes of all files in it.
+    Steps that create or rename have none.
+    """
     originals: list[RunOriginal] = []
     for step in steps:
         match step:
@@ -280,8 +296,9 @@ def _originals(steps: Sequence[Step]) -> tuple[RunOriginal, ...]:
 
 
 def _held(place: str, run_id: str) -> tuple[int, int]:
-    """Count the regular files in an execution's directory, without its documents, and the bytes on disk of all files.
-    Links are not followed; what cannot be read is not counted.
+    """Return the number of regular files that an execution's directory keeps, without its documents, and the bytes that
+    all its files, documents too, occupy on disk. Links are not followed. If something cannot be read, the numbers up to
+    there are returned.
     """
     files = allocated = 0
     try:

@@ -1,4 +1,5 @@
-"""The order of steps in which any job changes log directories; `carry_out` is the only place that knows it.
+"""The order of steps in which any job (such as a recovery or an undo) changes log directories; `carry_out` is the only
+place that knows it.
 
 Every directory is locked, asked for unfinished runs and planned before the first one is changed.  Each plan is compared
 with the one that was agreed to, shown, and refused if it lacks consent or cannot be carried out where it is.  So a
@@ -116,13 +117,19 @@ def execute(
     drops: bool = False,
     lost: Sequence[LossOfRun] | None = None,
 ) -> Executed:
-    """Carry out the actions of a plan as one execution. If there are none, only earlier executions are settled.
+    """Carry out the actions of a plan as one execution (one journaled, undoable change). Before that, earlier
+    interrupted executions that no longer fit the files are marked as superseded; if the plan has no actions, that is
+    all, and `run_id` of the result is None.
 
-    * `still`: surveys the directory again; `RecoveryRefused` is raised before the first change if it differs
+    Raises `RecoveryRefused` before the first change if the directory has changed since the plan's survey (its list of
+    files with sizes and times) or the quarantine is not usable, and `StorageError` if the disk fails.
+
+    * `still`: makes a new survey, to compare it with the plan's
     * `withhold_marker`: called before a clean-shutdown marker is written; returns why it would be untrue, None if it is
       true
-    * `drops`: whether records are removed that can still be read
-    * `lost`: the losses that the plan has counted
+    * `workers`: shows progress
+    * `drops`: whether the plan removes records that can still be read; noted in the journal
+    * `lost`: the losses that the plan has counted; noted in the journal
     """
     earlier = opened.settle()
     if not changes.actions:
@@ -137,9 +144,13 @@ def keeping_in(quarantine: PathLike | None, *, moved: bool = False) -> Keeping:
 
 
 def carry_out(job: Job[Planned, Result]) -> list[Result]:
-    """Carry out a job; return the results in the order of its directories, without those that have no part in it.
+    """Carry out a job: lock all its directories, plan for each, check every plan, then change one directory after
+    another. Return the results in the order of `job.roots`, without directories for which there is no plan.
 
-    Raises `RecoveryRefused` with nothing changed if any directory refuses; it then names all that do.
+    Raises `RecoveryRefused` before any directory is changed. If directories are refused while plans are made or
+    checked, the error names all of them, and its `reports` has the reports of the plans; a lock that is held, or an
+    interrupted execution, is reported for the first such directory only. If changing a directory fails, those before it
+    stay changed.
     """
     with ExitStack() as stack, job.files:
         job.look()
@@ -170,7 +181,10 @@ def carry_out(job: Job[Planned, Result]) -> list[Result]:
 
 
 def _plan(job: Job[Planned, Result], opened: Transaction) -> Planned | None:
-    """Plan for one directory.  If that is refused, a change since the agreed plan is the better reason."""
+    """Plan for one directory; None if it has no part in the job. If planning is refused and the directory has changed
+    since the plan that the caller agreed to, raise a `RecoveryRefused` that names the change instead, as the better
+    reason.
+    """
     try:
         return job.plan(opened)
     except RecoveryRefused:
@@ -183,7 +197,9 @@ def _plan(job: Job[Planned, Result], opened: Transaction) -> Planned | None:
 
 
 def _agree(job: Job[Planned, Result], opened: Transaction, planned: Planned) -> None:
-    """Raise `RecoveryRefused` if a plan is not the one that was agreed to, or cannot be carried out."""
+    """Check a plan: compare it with the plan that was agreed to, show it, ask for consent, and check quarantine,
+    permissions and disk space. Raises `RecoveryRefused` at the first check that fails; changes nothing.
+    """
     job.compare(opened, planned)
     job.describe(planned)
     job.consent(planned)
@@ -194,7 +210,9 @@ def _agree(job: Job[Planned, Result], opened: Transaction, planned: Planned) -> 
 
 @contextmanager
 def _about(job: Job[Planned, Result], root: str) -> Iterator[None]:
-    """Set the directory that an error is about; a refusal names it if there are several."""
+    """Context that adds the directory `root` to errors raised within it: a `KafkaLogError` gets it as its directory,
+    and a `RecoveryRefused` is replaced by one that names it, if the job has several directories.
+    """
     try:
         yield
     except RecoveryRefused as refused:
@@ -208,7 +226,9 @@ def _about(job: Job[Planned, Result], root: str) -> Iterator[None]:
 
 @contextmanager
 def _noted(job: Job[Planned, Result], root: str, refused: list[RecoveryRefused]) -> Iterator[None]:
-    """Add a refusal to the list and go on with the next directory."""
+    """Context that appends a `RecoveryRefused` raised within it to `refused` instead of raising it, so that the caller
+    continues with the next directory. Other errors are raised, with `root` as their directory.
+    """
     try:
         with _about(job, root):
             yield

@@ -128,7 +128,9 @@ class LossOfRun:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """All steps of an execution in order, and everything that completing or undoing it relies on."""
+    """All steps of an execution (one journaled, undoable change of a log directory) in order, and everything that
+    completing or undoing it relies on.
+    """
 
     run_id: str
     tool_version: str
@@ -164,8 +166,8 @@ class Journal:
 
     @classmethod
     def decode(cls, data: bytes, source: str) -> Journal:
-        """Decode a document. Raises `FormatError` if it is damaged, of another version, or impossible for
-        an execution.
+        """Decode the bytes of a journal's document; `source` is its path, for error messages. Raises `FormatError` if
+        the checksum is wrong, the version is another one, or fields are missing or impossible for an execution.
         """
         body, checksum = _body_and_checksum(data)
         if checksum != f"{crc32c(body):08x}".encode():
@@ -181,7 +183,10 @@ class Journal:
 
 
 def _plain(value: object) -> dict[str, object]:
-    """Fields of a part of the journal by name, uncopied: copying everything first took longer than writing it."""
+    """Return the fields of a dataclass in the journal as a dict by name; values are not copied or converted, because
+    `json` calls this again for nested ones. Raises `TypeError` if `value` is not a dataclass. Field names of each class
+    are cached.
+    """
     names = _NAMES.get(type(value))
     if names is None:
         if not is_dataclass(value):
@@ -195,8 +200,9 @@ _NAMES: dict[type, tuple[str, ...]] = {}
 
 
 def _body_and_checksum(data: bytes) -> tuple[bytes, bytes]:
-    """Split a document into body and checksum (empty if malformed). Also reads the former format: the body on one line,
-    its checksum on the next.
+    """Split a journal's document into its JSON body and its checksum in hexadecimal; both are empty if the document is
+    malformed. Also reads the former format: the body on one line, its checksum on the next. The checksum is not
+    verified.
     """
     checksum_end = len(_BEFORE_CHECKSUM) + _CHECKSUM_DIGITS
     start = checksum_end + len(_BEFORE_BODY)

@@ -30,7 +30,10 @@ _TRIES = 100
 
 
 def refuse_if_locked(root: str) -> None:
-    """Raise `RecoveryRefused` if a process holds the lock. Acquires and creates nothing."""
+    """Raise `RecoveryRefused` if a process, also this one, holds the broker's lock (file `.lock`) on the log directory
+    `root`. The lock is only tried, and no file is created; a missing file is not locked. Raises `StorageError` if
+    `.lock` is not a regular file or cannot be opened.
+    """
     _refuse_if_held_here(root)
     refuse_odd_lock(root)
     try:
@@ -97,8 +100,9 @@ class BrokerLock:
         )
 
     def _lock(self) -> bool:
-        """Lock the file; return False if its name belongs to another file by now. Raises `RecoveryRefused` if it is
-        locked.
+        """Lock the open lock file exclusively, without waiting; return True. Return False if its name belongs to
+        another file by now; the descriptor stays open then. On an error the descriptor is closed: raises
+        `RecoveryRefused` if another process holds the lock, else `StorageError`.
         """
         try:
             with TAKING:

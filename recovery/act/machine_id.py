@@ -1,4 +1,4 @@
-"""Identify this machine, so that a run that another machine began is not completed unasked."""
+"""Identify this machine, so that an execution that another machine began is not completed unasked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _FILES = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
 @cache
 def machine_id() -> str | None:
-    """Fingerprint of the machine's own id (`machine-id(5)` says not to show the id itself); None if it has none."""
+    """Return a fingerprint of this machine: 32 hexadecimal digits of a SHA-256 hash of its id, such as the one in
+    `/etc/machine-id`; None if it has no readable id. Cached. The id itself must not be published (`machine-id(5)`).
+    """
     for path in _FILES:
         try:
             text = path.read_text(encoding="ascii").strip()

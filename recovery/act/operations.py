@@ -1,4 +1,5 @@
-"""Operations of an execution: each happens whole or not at all, and can be undone.
+"""Operations of an execution (one journaled, undoable change of a log directory): each happens whole or not at all, and
+can be undone.
 
 A step becomes one or two operations. If the quarantine is on the mount of the log directory, files are moved by
 renaming. If not, whole and verified copies are made before the execution begins, and originals are removed. Either way
@@ -28,8 +29,8 @@ _FILE_MODE, _DIRECTORY_MODE = 0o644, 0o755
 
 
 class Disks:
-    """The log directory, and the execution's directory in the quarantine. `expected` has the facts of files when the
-    plan was made: a file that is about to be changed must still have them.
+    """The log directory (`root`) and the execution's own directory in the quarantine. `expected` has the facts (size,
+    modification time, inode) of files when the plan was made: a file that is about to be changed must still have them.
     """
 
     def __init__(
@@ -79,7 +80,9 @@ class Disks:
             yield
 
     def make_parents(self, place: Place) -> None:
-        """Create the missing directories above a place in the execution's directory."""
+        """Create the missing directories above a place, from the top down; existing ones are kept. Directories that
+        this object created or saw are not checked again. Raises `StorageError`.
+        """
         fs, path = self.at(place)
         missing = []
         while (path := path.rpartition("/")[0]) and path not in self._made:
@@ -102,7 +105,10 @@ class Disks:
             self.root.refuse_other(place.path, self.facts(place))
 
     def restore(self, saved: Place, place: Place, attributes: Attributes) -> None:
-        """Restore a file from its saved copy, which is whole and verified before it gets its name."""
+        """Copy the saved file at `saved` to `place`, which is replaced if it exists, with `attributes`. The copy is
+        written under a temporary name, read back and flushed before it gets its name; the saved file stays. Its owner
+        is limited to those that `_owned` allows. Raises `StorageError`.
+        """
         _, source = self.at(saved)
         temporary = self.temporary(place.path)
         self.root.remove(temporary)
@@ -112,8 +118,9 @@ class Disks:
         self.sync(place)
 
     def _owned(self, saved: Place, place: Place, attributes: Attributes) -> Attributes:
-        """Return the attributes with an owner that the saved copy, the parent directory or the log directory has; else
-        with the parent's. Otherwise a forged journal could make root create files of any user.
+        """Return `attributes` unchanged if their owner and group also own the saved copy, the parent directory of
+        `place` or the log directory; otherwise with the owner and group of the parent (the log directory if that is
+        missing). A forged journal could otherwise make root create files of any user.
         """
         fs, path = self.at(saved)
         parent = self.root.status(place.parent.path)
@@ -142,7 +149,9 @@ class Operation(ABC):
         """Undo the change."""
 
     def places(self) -> tuple[Place, ...]:
-        """Places that the operation changes."""
+        """Return the places that the operation changes, in the log directory and in the quarantine: the values of its
+        fields `source`, `target`, `path`, `saved` and `staged` that are places, in this order.
+        """
         return tuple(
             place
             for name in ("source", "target", "path", "saved", "staged")
@@ -421,7 +430,9 @@ class CutOff(_OnFiles):
 
 
 def owner_of_new(root: FileSystem, path: str, before: FileState | None) -> Owner:
-    """Mode and owner of new content: those of the file that it replaces, else 644 and the owner of its directory."""
+    """Return mode, user id and group id for new content at `path`: those of the file that it replaces (`before`), else
+    mode 644 and the owner of its directory (the log directory if that is missing).
+    """
     if before is not None:
         return before.attributes.mode, before.attributes.uid, before.attributes.gid
     directory = path.rpartition("/")[0]

@@ -20,8 +20,9 @@ _IMMUTABLE = "it is immutable (`lsattr` shows that), its file system is read-onl
 
 
 def refuse_without_permission(made: Changes) -> None:
-    """Raise `RecoveryRefused` if a step, or undoing it, would fail with a permission error. That can concern root too:
-    on a read-only file system, or in a container.
+    """Raise `RecoveryRefused` if an action of the plan, or undoing it, would fail because of permissions, ownership, or
+    an append-only or immutable attribute. Root is checked too: it fails on a read-only file system or in a container.
+    Changes nothing; files that no longer exist are skipped.
     """
     asked: set[str] = set()
     for action in made.actions:
@@ -45,7 +46,10 @@ def refuse_without_permission(made: Changes) -> None:
 
 
 def _refuse_immutable(full: str) -> None:
-    """Raise `RecoveryRefused` if a file is immutable: its mode permits writing, but the system does not."""
+    """Raise `RecoveryRefused` if this user is root, or owns the file and its mode lets the owner write. Called after
+    write access was denied: then the file is immutable or its file system read-only. Does nothing if the file is
+    missing or the mode explains the denial.
+    """
     if not os.path.lexists(full):
         return  # it is gone since it was seen, which is found out when it is compared
     user, facts = os.geteuid(), os.lstat(full)
@@ -54,8 +58,9 @@ def _refuse_immutable(full: str) -> None:
 
 
 def _refuse_append_only(full: str) -> None:
-    """Raise `RecoveryRefused` if a file is append-only or immutable, which its mode does not show: even root cannot
-    truncate or rename it.
+    """Raise `RecoveryRefused` if a file or directory has the append-only or immutable attribute (`lsattr`), which its
+    mode does not show: even root cannot truncate or rename it. Does nothing if it cannot be opened or the file system
+    has no such attributes.
     """
     try:
         descriptor = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,4 +1,5 @@
-"""Prepare an execution: everything that will be needed is copied and flushed, and then the journal is written.
+"""Prepare an execution (one journaled, undoable change of a log directory): everything that will be needed is copied
+and flushed, and then the journal is written.
 
 Nothing in the log directory is changed until the journal has its final name; what is interrupted before is no
 execution.
@@ -33,7 +34,10 @@ _OWN = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 
 
 def write_document(disks: Disks, journal: Journal, name: str) -> bytes:
-    """Write a journal under a name, atomically and durably; return its bytes."""
+    """Write a journal as file `name` in the execution's directory in the quarantine; return its bytes. It is written
+    and flushed as `name` + `.new` first and then renamed, so an existing file is replaced atomically. Raises
+    `StorageError`.
+    """
     data = journal.encode()
     path, new = f"{disks.run_id}/{name}", f"{disks.run_id}/{name}.new"
     disks.quarantine.remove(new)
@@ -58,13 +62,19 @@ def prepare(
     announcing: Announcing,
     on_step: Callable[[], None] = lambda: None,
 ) -> tuple[Journal, bytes]:
-    """Save removed bytes, stage new ones, and write the journal; return the journal and its document. After this the
-    execution can be completed or undone.
+    """Save the bytes that will be removed, stage new ones in the quarantine, and write the journal; return the journal
+    and the bytes of its document. The log directory is changed only by `announcing`. After this the execution can be
+    completed or undone.
 
-    `empty` is the journal without its steps, `seen` the survey that the actions are for. `refuse_changed` is called
-    when everything is saved, and raises if the directory has changed. `announcing` names the execution in the log
-    directory before its journal is there, and undoes that. `on_step` is called after each prepared action. If anything
-    fails, all copies are removed again.
+    If anything fails, the announcement is withdrawn, all copies are removed, and the error is raised: `RecoveryRefused`
+    if a file has changed or cannot be saved, else `StorageError`.
+
+    * `empty`: the journal without its steps
+    * `seen`: the survey that the actions were planned from
+    * `refuse_changed`: called when everything is saved; raises if the directory has changed
+    * `announcing`: two functions; one names the execution in the pointer file before its journal is there, the other
+      undoes that
+    * `on_step`: called after each prepared action
     """
     begin, withdraw = announcing
     disks.quarantine.make_directory(disks.run_id)
@@ -148,8 +158,9 @@ class _Preparation:
             return FileState(file.status.st_size, file.digest(), file.attributes())
 
     def save(self, path: str, saved: Place, state: FileState) -> None:
-        """Copy a file to the quarantine on another file system; it gets its name only after it was read back. Raises
-        `RecoveryRefused` if it has changed, or could not be restored to its owner.
+        """Copy a file of the log directory to the place `saved` in a quarantine on another file system, with its owner
+        if permitted. It is written under a temporary name and renamed after it was read back. Raises `RecoveryRefused`
+        if its size or digest differs from `state`, or if it belongs to another user and this process is not root.
         """
         if os.geteuid() not in (0, state.attributes.uid):
             raise RecoveryRefused(
@@ -208,7 +219,10 @@ class _Preparation:
         return self.quarantine.save(self.disks.at(place)[1], pieces, size, owner)
 
     def directory(self, path: str) -> Step:
-        """Make the step that removes a directory with everything in it."""
+        """Return the step that removes the directory `path` with everything in it, and describe each entry in it. If
+        the quarantine is on another file system, also copy every file there. Raises `RecoveryRefused` if that would
+        have to copy something other than a regular file, or a file changed.
+        """
         entries: dict[str, tuple[str, FileState | None]] = {}
         for inside, status in self.root.walk(path):
             name = inside[len(path) + 1 :]
@@ -240,8 +254,9 @@ class _Preparation:
         return sorted(path for path in found if path and self.root.status(path) is not None)
 
     def bystanders(self, steps: Sequence[Step], directories: Collection[str]) -> dict[str, Bystander]:
-        """Other entries of the touched directories as they were surveyed; `refuse_changed` checks that
-        they still are.
+        """Return path -> kind, size and modification time of the entries that the execution relies on and does not
+        change: the other entries of the touched `directories`, as surveyed, and the files of the log directory that a
+        broker reads, as they are now. Lock and pointer files are left out.
         """
         seen, known = self.seen, {step.path for step in steps} | {step.target for step in steps}
 

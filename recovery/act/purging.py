@@ -1,4 +1,4 @@
-"""Permanently delete what executions have kept.
+"""Permanently delete the bytes that executions (journaled changes of a log directory) have kept for undo.
 
 An execution is first marked by renaming its document, and that document is removed last. So an interrupted purge is
 recognized, is never mistaken for an execution that can be undone, and can be repeated. Links are not followed, and only
@@ -154,7 +154,10 @@ def _is_older(run: RunInfo, days: float | None) -> bool:
 
 
 def _why_not(kept: Runs, run: RunInfo) -> str | None:
-    """Why what an execution keeps may not be removed; None if it may."""
+    """Return why the kept bytes of an execution may not be removed, as a clause: it is unfinished, unreadable, another
+    directory's, or its directory holds foreign files. None if they may be removed. Raises `StorageError` if its
+    directory cannot be read.
+    """
     place = os.path.dirname(run.directory)
     if run.is_unfinished:
         return f"it is {run.state}, so what it keeps may be needed: complete it, or undo it"
@@ -170,8 +173,9 @@ def _why_not(kept: Runs, run: RunInfo) -> str | None:
 
 
 def _foreign(fs: FileSystem, run_id: str) -> str | None:
-    """The first thing in an execution's directory that is not its own, as a sentence; None if there is none. Links and
-    special files among what it kept are allowed.
+    """Return a sentence about the first entry in an execution's directory that kafkalog did not write there, or that
+    another file system is mounted on; None if there is none. Everything inside its directories for kept and staged
+    files is allowed, links and special files too.
     """
     documents = {*DOCUMENTS, *(name + _BEING_WRITTEN for name in DOCUMENTS)}
     directory = fs.status(run_id)
@@ -187,8 +191,10 @@ def _foreign(fs: FileSystem, run_id: str) -> str | None:
 
 
 def _remove(run: RunInfo, left: dict[str, str]) -> bool:
-    """Mark the execution, remove what it keeps, its other documents and then its own; then the quarantine if it is
-    empty. Return False, with the reason in `left`, if another process is at work on it.
+    """Delete an execution: rename its document to `purging.json`, remove the kept files, its other documents,
+    `purging.json` and its directory; then the quarantine if it is empty. Return True. If another process has locked it
+    or begun it since, put the reason into `left` by its id and return False with nothing removed. Raises
+    `StorageError`.
     """
     place = os.path.dirname(run.directory)
     with FileSystem(place) as fs, fs.locked_directory(run.run_id) as is_stopped:

@@ -1,5 +1,5 @@
-"""Quarantine: the directory in which executions keep removed bytes, `<log directory>.recovery/<run>/` or one that the
-user names.
+"""Quarantine: the directory in which executions (journaled, undoable changes of a log directory) keep removed bytes,
+`<log directory>.recovery/<run>/` or one that the user names.
 
 It is never inside a log directory, because a broker does not start beside a directory that it does not know. A
 quarantine elsewhere is found through a pointer file in the log directory (`log.disk.pointer`), which also names the
@@ -89,8 +89,8 @@ class KeptRun:
 
 
 def run_ids_in(place: str) -> list[str]:
-    """Sorted ids of the executions in a quarantine; empty if the quarantine is missing. Raises `StorageError` if it
-    cannot be listed.
+    """Sorted ids of the executions in the quarantine `place`: the names in it that are valid ids. Empty if it is
+    missing or not a directory. Raises `StorageError` if it cannot be listed.
     """
     try:
         return sorted(filter(is_run_id, os.listdir(place)))
@@ -112,9 +112,11 @@ several times
 
 
 def read_run(place: str, run_id: str, name: str, known: _Journals | None = None) -> KeptRun:
-    """Read an execution from its document `name`. Documents in `known` are not decoded again; new ones are added to it.
+    """Read the execution `run_id` in the quarantine `place` from its document `name`. `known` caches journals by the
+    digest of their documents: a document in it is not decoded again, a new one is added.
 
-    Raises `FormatError`, `LimitExceeded` or `StorageError` if the document cannot be read or names another execution.
+    Raises `StorageError` if the document cannot be read, `LimitExceeded` if it is larger than 256 MiB, `FormatError` if
+    it is damaged or names another execution.
     """
     path = os.path.join(place, run_id, name)
     data = read_small(path, _JOURNAL_LIMIT)
@@ -131,8 +133,9 @@ def _in_order(runs: Iterable[KeptRun]) -> list[KeptRun]:
 
 
 class Runs:
-    """Executions on one log directory, in all its quarantines. New ones go to `place`. With `moved` the caller asserts
-    that executions in `place` are this directory's, although it does not name them.
+    """Executions on one log directory, in all its quarantines. New ones go to `place`. The pointer file in the log
+    directory has its id, the paths of its quarantines, and the ids of executions in progress. With `moved` the caller
+    asserts that executions in `place` are this directory's, although the pointer file does not name them.
     """
 
     def __init__(self, root: str, place: str | None = None, *, moved: bool = False) -> None:
@@ -185,8 +188,9 @@ class Runs:
         return trusted[-1] if trusted else self.default
 
     def refuse_place(self) -> None:
-        """Raise `RecoveryRefused` if the quarantine of a new execution is a file, is inside a log directory, or has a
-        line break in its path.
+        """Raise `RecoveryRefused` if the quarantine of a new execution cannot be created because a file is there, is
+        inside this or another log directory (a broker would not start), or has a line break in its path. It need not
+        exist.
         """
         if os.path.lexists(self.place) and not os.path.isdir(self.place):
             raise RecoveryRefused(
@@ -213,7 +217,9 @@ class Runs:
             )
 
     def create(self) -> FileSystem:
-        """Open the quarantine's directory, created if it is missing. Raises `RecoveryRefused` if that fails."""
+        """Open the quarantine of a new execution; it and missing directories above it are created durably. The caller
+        closes the result. Raises `RecoveryRefused` if it cannot be created or opened.
+        """
         try:
             return FileSystem.create(self.place)
         except StorageError as error:
@@ -224,8 +230,9 @@ class Runs:
             ) from error
 
     def begin(self, root: FileSystem, run_id: str, place: str) -> None:
-        """Name an execution, or its undo, in the directory's pointer file. This comes before its journal says that it
-        is in progress.
+        """Add an execution, or its undo, to the pointer file of the log directory `root` as in progress, with its
+        quarantine `place`. Entries of executions that have ended are dropped. Called before the execution's journal
+        says that it is in progress. Raises `StorageError` if the file cannot be written.
         """
         known = self._pointer or Pointer(self.owner_of_new)
         places = known.places if place in (self.beside, *known.places) else (*known.places, place)
@@ -241,8 +248,9 @@ class Runs:
         self._leave(root, Pointer(known.owner, places, at_work))
 
     def end(self, root: FileSystem, run_id: str, *, stands: bool) -> None:
-        """Remove an execution from the pointer file; remove the file if it is no longer needed. `stands` is False if
-        the execution itself is gone.
+        """Remove an execution from those in progress in the pointer file; remove the file if no execution needs it.
+        `stands` is False if the execution itself no longer counts, because it was undone or removed. Without a pointer
+        file nothing changes. Raises `StorageError`, and `RecoveryRefused` if a document cannot be read.
         """
         self._clear(root)
         if self._pointer is None:
@@ -253,8 +261,8 @@ class Runs:
         self._leave(root, Pointer(self._pointer.owner, self._pointer.places, at_work) if is_needed else None)
 
     def tidy(self, root: FileSystem) -> None:
-        """Remove executions that have ended from the pointer file. They are left there if a process is killed at its
-        very end.
+        """Remove executions that have ended from the pointer file, and a half-written pointer file. A process killed at
+        its very end leaves these. Raises `StorageError`, and `RecoveryRefused` if a document cannot be read.
         """
         unfinished = {run.run_id for run in self.all() if run.name in (PREPARING, *_UNFINISHED)}
         for run_id in self.at_work:
@@ -267,8 +275,9 @@ class Runs:
         self._leave(root, None)
 
     def _leave(self, root: FileSystem, pointer: Pointer | None) -> None:
-        """Write the pointer file durably, or remove it if `pointer` is None. The directory keeps its
-        modification time.
+        """Write the pointer file durably by renaming a new one, or remove it if `pointer` is None; do nothing if it is
+        unchanged. The log directory keeps its modification time, also if `StorageError` or `KeyboardInterrupt` ends the
+        attempt.
         """
         self._clear(root)
         if pointer == self._pointer:
@@ -348,9 +357,13 @@ class Runs:
             )
 
     def is_ours(self, run: KeptRun) -> bool:
-        """Whether an execution is this directory's. An unfinished one is if the pointer file names it (that of a
-        restored backup does not), or with `moved` if it has the directory's id or path. A finished one is if it lies
-        beside the directory, or has the directory's id; with `moved` the path is enough.
+        """Whether an execution belongs to this log directory.
+
+        * In progress (`journal.json`, `undoing.json`) and not named in the pointer file: only with `moved`, and if it
+          has the directory's id or path. A restored backup does not name it.
+        * Otherwise, beside the directory: if it was begun beside it, or has the directory's id.
+        * Otherwise, in another quarantine: if it has the directory's id. The path is enough with `moved`, or if the
+          execution changed nothing yet or is completely undone.
         """
         if run.name in _AT_WORK and run.run_id not in self.at_work:
             return self.moved and self.may_be_ours(run)
@@ -395,8 +408,9 @@ class Runs:
         return 1 + max((run.journal.sequence for run in self.all()), default=0)
 
     def undoable(self, run_id: str | None = None, concerns: Callable[[KeptRun], bool] | None = None) -> KeptRun:
-        """Return the execution with this id, or the latest one that `concerns` accepts (None: any). Raises
-        `RecoveryRefused` if there is none.
+        """Return the execution with the id `run_id`; without an id, the latest one for which `concerns` returns True
+        (None: any). Executions that are undone, superseded or being purged, or interrupted before they were announced,
+        do not count. Raises `RecoveryRefused` if there is none, or a document cannot be read.
         """
         candidates = [
             run

@@ -1,4 +1,5 @@
-"""Check quickly whether a run could be undone: kinds, sizes and times are compared, and no file is read.
+"""Check quickly whether an execution (a journaled change) could be undone: kinds, sizes and times are compared, and no
+file is read.
 
 `undo` compares every byte that it relies on, and may then still refuse.
 """
@@ -33,8 +34,9 @@ __all__ = ["why_not_undoable"]
 
 
 def why_not_undoable(runs: Runs, run: KeptRun) -> str | None:
-    """Why `undo` would decline a run that has ended or was cut short; None if nothing is found against it. Raises
-    nothing for what it finds; a directory or quarantine that cannot be examined is a reason too.
+    """Return why `undo` would decline an execution that has ended or was interrupted, as a sentence; None if no reason
+    is found. A directory or quarantine that cannot be examined is a reason too, so this raises no `StorageError`. Only
+    ended executions are compared with the present files.
     """
     try:
         refuse_others_files(run)
@@ -51,7 +53,10 @@ def why_not_undoable(runs: Runs, run: KeptRun) -> str | None:
 
 
 def _compare(disks: Disks, run: KeptRun) -> None:
-    """Raise `Unexpected` for the first place whose kind, size or time is not as the run left it."""
+    """Raise `Unexpected` for the first place whose kind, size or modification time differs from the state that the
+    ended execution left, or for a new entry in a directory it touched. Raises `FormatError` if the journal contradicts
+    itself.
+    """
     script = describe(run.journal, os.path.join(run.directory, run.name))
     ended = Located(run.journal, script, len(script.operations))
     for place in script.timeline.places():

@@ -1,4 +1,6 @@
-"""Begin, complete, supersede and undo executions on one log directory."""
+"""Begin, complete, supersede and undo executions on one log directory (journaled changes that keep removed bytes in a
+quarantine directory for undo).
+"""
 
 from __future__ import annotations
 
@@ -97,8 +99,8 @@ def _quarantine_of(run: KeptRun) -> Iterator[FileSystem]:
 
 
 def refuse_foreign(runs: Runs, allowed: str | None) -> None:
-    """Raise `RecoveryRefused` if another machine began an unfinished execution other than `allowed`, or if `allowed` is
-    not unfinished.
+    """Raise `RecoveryRefused` if another machine began an unfinished execution whose id is not `allowed`, or if
+    `allowed` is given and no unfinished execution has this id.
     """
     unfinished = runs.unfinished()
     if allowed is not None and allowed not in [run.run_id for run in unfinished]:
@@ -114,7 +116,10 @@ def refuse_foreign(runs: Runs, allowed: str | None) -> None:
 
 
 def look_at_earlier(root: FileSystem, runs: Runs) -> Earlier:
-    """Compare interrupted executions and undos with the present files; changes nothing."""
+    """Compare interrupted executions and undos with the present files; return which can be completed, which no longer
+    fit, and which had changed nothing yet. Only reads. Raises `RecoveryRefused` if a journal is damaged, `StorageError`
+    if a file cannot be read.
+    """
     fitting: list[tuple[KeptRun, Located]] = []
     stale: list[tuple[KeptRun, str]] = []
     for run in runs.unfinished():
@@ -136,7 +141,9 @@ def _is_nobodys(run: KeptRun) -> bool:
 
 
 def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
-    """State of an execution that has done nothing yet; None if it has, or if something has changed since."""
+    """Compare an execution that was interrupted while it was prepared with the present files: return its state if no
+    operation is done; None if one is done or a file was changed since.
+    """
     with _quarantine_of(run) as quarantine:
         try:
             located = _locate(Disks(root, quarantine, run.run_id), run, to_undo=True)
@@ -146,7 +153,10 @@ def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
 
 
 def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
-    """Supersede executions that no longer fit, and remove the copies of those that had not begun."""
+    """Mark interrupted executions that no longer fit as superseded, remove the copies of executions that had changed
+    nothing yet, and remove both from the pointer file. Executions that can be completed are left as they are. Return
+    the reasons by id in `superseded`. Raises `StorageError`.
+    """
     for run, _why in earlier.stale:
         with _quarantine_of(run) as quarantine:
             finish_document(Disks(root, quarantine, run.run_id), run.name, SUPERSEDED)
@@ -161,8 +171,9 @@ def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
 
 
 def _discard(root: FileSystem, runs: Runs, run: KeptRun, located: Located | None) -> None:
-    """Remove the copies of an execution that had changed only the pointer file, which is restored with the directory's
-    time. Does nothing if the execution is still at work or has begun since.
+    """Remove the quarantine directory of an execution that was interrupted before its first change, and its entry in
+    the pointer file, whose modification of the directory's time is undone. Does nothing if another process holds the
+    execution's lock or the execution has begun since.
     """
     with _quarantine_of(run) as quarantine, quarantine.locked_directory(run.run_id) as is_stopped:
         if not is_stopped or document_of(run.place, run.run_id) != PREPARING:
@@ -177,7 +188,14 @@ def _discard(root: FileSystem, runs: Runs, run: KeptRun, located: Located | None
 def complete(
     root: FileSystem, runs: Runs, earlier: Earlier, withhold_marker: Callable[[], str | None]
 ) -> CompletedRuns:
-    """Complete interrupted executions and undos; supersede those that no longer fit."""
+    """Complete the interrupted executions and undos in `earlier` that fit the present files; first settle the others as
+    `settle` does. Return the ids of the completed ones with their number of remaining operations, and the superseded
+    ones. `withhold_marker` is called before a clean-shutdown marker is written, and returns why it would be untrue, or
+    None.
+
+    Raises `RecoveryRefused` if a file was changed by another process (that execution is rolled back), `StorageError` if
+    the disk fails.
+    """
     superseded = settle(root, runs, earlier).superseded
     completed: dict[str, int] = {}
     withheld = None
@@ -234,10 +252,17 @@ def act(
     drops: bool = False,
     lost: Sequence[LossOfRun] | None = None,
 ) -> Done:
-    """Carry out a plan as a new execution.
+    """Carry out a plan as a new execution: save the bytes that it removes in the quarantine, write the journal, then
+    change the files. Return its id, its quarantine, and why the clean-shutdown marker was withheld, or None.
 
-    `still` surveys the directory again once everything is saved. Raises `RecoveryRefused` before the first change if it
-    differs from the plan's survey. `lost` and `drops` are noted in the journal.
+    Raises `RecoveryRefused`, with the log directory unchanged or changed back, if it differs from the plan's survey
+    (its list of files with sizes and times) or the quarantine is not usable. Raises `StorageError` if the disk fails;
+    if files were being changed, the execution stays unfinished and can be completed or undone.
+
+    * `still`: called once everything is saved; makes a new survey
+    * `withhold_marker`: called before a clean-shutdown marker is written; returns why it would be untrue, or None
+    * `workers`: shows progress
+    * `drops`, `lost`: noted in the journal: whether readable records are removed, and the counted losses
     """
     with _new_quarantine(runs) as quarantine:
         run_id = new_run_id()
@@ -285,7 +310,9 @@ def act(
 
 
 def _bytes_of(made: Changes, action: RecoveryAction) -> int:
-    """Approximate number of bytes that preparing an action reads or writes."""
+    """Approximate number of bytes that preparing an action reads and writes, to weigh its progress: of the present file
+    (0 if it is missing), less the kept bytes for a truncation, plus the new bytes for a write.
+    """
     facts = made.survey.files.get(action.path)
     before = 0 if facts is None else facts.size
     match action.kind:
@@ -309,8 +336,9 @@ def refuse_place(runs: Runs, made: Changes) -> None:
 
 @contextmanager
 def _new_quarantine(runs: Runs) -> Iterator[FileSystem]:
-    """Open the quarantine, created if it is missing; directories that were created are removed again if an error leaves
-    them empty.
+    """Context with the quarantine open, created if it is missing. After `RecoveryRefused`, `StorageError` or
+    `KeyboardInterrupt`, the directories that were created are removed again if they are empty. Raises `RecoveryRefused`
+    if it cannot be created.
     """
     missing = FileSystem.missing(runs.place)
     fs = runs.create()
@@ -353,8 +381,11 @@ def refuse_take_back(root: FileSystem, runs: Runs, run_id: str | None, partition
 def _compared(
     root: FileSystem, runs: Runs, run_id: str | None, partition: str | None
 ) -> Iterator[tuple[KeptRun, Disks, Located]]:
-    """Find the execution to undo, and compare everything that undoing relies on. Raises `RecoveryRefused` if it cannot
-    be undone.
+    """Context with the execution to undo (`run_id`, else the latest, or the latest that changed `partition`), its
+    disks, and how far it came; everything that undoing relies on was compared. Only reads.
+
+    Raises `RecoveryRefused` if there is none or it cannot be undone: a file has changed, a later execution relies on
+    it, files would need another owner, or another machine began it, it is unfinished and `run_id` is None.
     """
     run = runs.undoable(run_id, None if partition is None else lambda kept_run: _concerns(kept_run, partition))
     refuse_others_files(run)
@@ -375,7 +406,10 @@ def _concerns(run: KeptRun, partition: str) -> bool:
 
 
 def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
-    """Raise `RecoveryRefused` if a later execution relies on what this one left."""
+    """Raise `RecoveryRefused` if a later execution touched or relied on a path that this one touched: that one has to
+    be undone first. The message differs if the later one found other sizes or contents there, which means that the
+    directory was replaced in between.
+    """
     later = next((later_run for later_run in runs.after(run) if _relied_on(later_run) & _touched(run)), None)
     other = None if later is None else _found_otherwise(run, later)
     if later is not None and other is not None:
@@ -393,7 +427,9 @@ def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
 
 
 def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
-    """First path that a later execution did not find as this one had left it; None if there is none."""
+    """Return the first path that a later execution found with another size or content than `run` had left there; None
+    if there is none. Paths that only one of them changes are not compared.
+    """
     left: dict[str, FileState | int | None] = {}
     for step in run.journal.steps:
         left[step.path] = step.kept_bytes if step.kind is ActionKind.TRUNCATE else step.after
@@ -410,8 +446,8 @@ def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
 
 
 def refuse_others_files(run: KeptRun) -> None:
-    """Raise `RecoveryRefused` if undoing would have to recreate another user's files, as only root can
-    set their owner.
+    """Raise `RecoveryRefused` if undoing would have to create files of another user again, whose owner only root can
+    set. That is possible only if the quarantine is on another file system, and never if this process is root.
     """
     user = os.geteuid()
     for step in run.journal.steps if user and not run.journal.same_mount else ():

@@ -1,4 +1,6 @@
-"""Translate a journal into a script: the operations that its steps mean, in order."""
+"""Translate the journal of an execution (one undoable change of a log directory) into a script: the operations that its
+steps mean, in order.
+"""
 
 from __future__ import annotations
 
@@ -59,8 +61,9 @@ class Script:
         return self._of_saved.get(place, "") if place.in_run else place.path.partition("/")[0]
 
     def waves(self, done: Collection[int], *, back: bool = False) -> Iterator[list[int]]:
-        """Yield groups of operations (numbers) that are still to be done, or with `back` to be undone. One wave may be
-        flushed together, because each of its operations is in another directory.
+        """Yield lists of operation numbers that may be carried out and flushed together, because each is in another
+        partition directory. Together they are all operations not in `done`, in order; with `back`, all operations in
+        `done`, in reverse order. Operations that are ordered with all others come alone.
         """
         for first, end in reversed(self.stretches) if back else self.stretches:
             chains: dict[str | None, list[int]] = {}
@@ -195,7 +198,10 @@ class _Writer:
 
 
 def describe(journal: Journal, source: str) -> Script:
-    """Return the script of a journal. Raises `FormatError` if its steps contradict each other."""
+    """Return the script of a journal: its operations in order, and the state of each place before and after each.
+    `source` is the journal's path, for the error message. Reads no files. Raises `FormatError` if the steps contradict
+    each other.
+    """
     writer = _Writer(journal)
     ends = []
     writer.surroundings()

@@ -1,4 +1,4 @@
-"""Check whether the file systems have space for what an execution copies."""
+"""Check whether the file systems have space for the files that an execution copies."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _OWN_DIRECTORIES = 4
 
 
 def refuse_without_room(made: Changes, place: str, *, same_mount: bool) -> None:
-    """Raise `RecoveryRefused` if an execution would not fit: removed bytes and new files go into the quarantine at
-    `place`. If that is on another file system, whole files are copied there, and new files once more into the log
-    directory.
+    """Raise `RecoveryRefused` if the file systems have no space for what an execution keeps and writes. Removed bytes,
+    new files and the journal go into the quarantine at `place`. Unless `same_mount`, the quarantine is on another file
+    system: whole files are copied there, and new files need space in the log directory too. Raises `StorageError` if a
+    file system cannot be examined.
     """
     kept: list[int] = []
     new: list[int] = []
@@ -41,7 +42,10 @@ def refuse_without_room(made: Changes, place: str, *, same_mount: bool) -> None:
 
 
 def _saved(made: Changes, action: RecoveryAction, *, same_mount: bool) -> list[int]:
-    """Sizes in bytes of the files that this action copies into the quarantine."""
+    """Return the sizes in bytes of the files that an action copies into the quarantine, at most the bytes allocated on
+    disk: the removed tail of a truncated file; unless `same_mount` also removed and replaced files and all files of a
+    removed directory. Empty for other actions and missing files.
+    """
     before = made.survey.files.get(action.path)
     match action.kind:
         case ActionKind.TRUNCATE if before is not None:
@@ -57,8 +61,9 @@ def _saved(made: Changes, action: RecoveryAction, *, same_mount: bool) -> list[i
 
 
 def refuse_if_full(path: str, sizes: Iterable[int], what: str) -> None:
-    """Raise `RecoveryRefused` if the file system of a path, which need not exist, has no space for files of these sizes
-    in bytes, each rounded up to whole blocks.
+    """Raise `RecoveryRefused` if the file system of `path`, which need not exist, has no space for files of these
+    `sizes` in bytes, each rounded up to whole blocks. Only the space that this user may take counts. `what` says in the
+    message what the space is for. Raises `StorageError` if the file system cannot be examined.
     """
     existing = path
     while not os.path.isdir(existing):

@@ -1,4 +1,5 @@
-"""States of files before, during and after an execution, and how far an execution has come.
+"""States of files before, during and after an execution (one journaled change of a log directory), and how far an
+execution has come.
 
 An execution is a sequence of operations, each of which happens whole or not at all. So for every place that it touches
 or relies on, the state after each operation is known beforehand. How far an interrupted execution came is found by
@@ -103,7 +104,9 @@ class Unexpected(Exception):
 
 
 def _note(below: dict[Place, set[Place]], place: Place) -> None:
-    """Add a place to the set of its directory, and every directory to its parent's."""
+    """Register a place in `below` (directory -> places directly in it): in its own directory, and every directory in
+    its parent's, up to the root. Changes `below`.
+    """
     parent = place
     while parent.path:
         child, parent = parent, parent.parent
@@ -114,7 +117,7 @@ def _note(below: dict[Place, set[Place]], place: Place) -> None:
 
 
 class Timeline:
-    """State of every place by the number of completed operations."""
+    """State of every place (path in the log directory or the quarantine) by the number of completed operations."""
 
     def __init__(self) -> None:
         self.now: dict[Place, State] = {}
@@ -151,7 +154,9 @@ class Timeline:
         return self.now.get(place, ABSENT)
 
     def below(self, place: Place) -> Iterator[Place]:
-        """Yield every known place below a directory, at any depth."""
+        """Yield every known place below a directory, at any depth, each directory before its content and sorted by
+        path. The directory itself is not yielded; nothing is yielded if no place is below it.
+        """
         if self._below is None:
             self._below = {}
             for known in self._history:
@@ -166,7 +171,9 @@ class Timeline:
         return sorted(self._history)
 
     def spans(self, place: Place) -> Iterator[tuple[int, int, State]]:
-        """Yield each state of a place with the first and last number of completed operations at which it has it."""
+        """Yield (first, last, state) for each state of a place, in order: after `first` to `last` completed operations,
+        both included, the place has this state. Raises `KeyError` if the place is unknown.
+        """
         history = self._history[place]
         for number, (first, state) in enumerate(history):
             last = history[number + 1][0] - 1 if number + 1 < len(history) else self.operations

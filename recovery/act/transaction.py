@@ -1,4 +1,4 @@
-"""Open a log directory as its writer, the only way in which anything in it is changed, with every rule in its order.
+"""Open a log directory for writing: the only way in which anything in it is changed, with the checks in their order.
 
 The broker's lock; whose the earlier executions are; what one of them left half done; then, by the command, its plan;
 whether that is still the agreed one; what it may not do; and only then a journal and the change. Nothing is changed
@@ -79,8 +79,9 @@ class Transaction:
         refuse_foreign(self.runs, allowed)
 
     def refuse_unfinished(self) -> None:
-        """Raise `RecoveryRefused` if an execution was interrupted: only `recover` completes one, only `undo` reverses
-        it.
+        """Raise `RecoveryRefused` if an execution (a journaled change) was interrupted and can still be completed or
+        undone, or another machine began an unfinished one. The advice of the error names `recover`, which completes it,
+        and `undo`, which reverses it.
         """
         self.refuse_foreign()
         for run, _located in self.earlier.fitting:
@@ -123,11 +124,16 @@ class Transaction:
         drops: bool = False,
         lost: Sequence[LossOfRun] | None = None,
     ) -> Done:
-        """Carry out a plan as a new execution; `still` surveys the directory again.
+        """Settle interrupted executions as `settle` does, then carry out a plan as a new execution (one journaled,
+        undoable change). Return its id, its quarantine, and why the clean-shutdown marker was withheld, or None.
 
-        `withhold_marker` is called before a clean-shutdown marker is written, and returns why it would be untrue, or
-        None. `drops`: readable records are lost. `lost` is the loss that the plan has counted. Raises `RecoveryRefused`
-        before the first change if the directory has changed.
+        Raises `RecoveryRefused`, with nothing changed, if the directory differs from the plan's survey (its list of
+        files with sizes and times) or the quarantine is not usable; `StorageError` if the disk fails.
+
+        * `still`: called once everything is saved; makes a new survey
+        * `withhold_marker`: called before a clean-shutdown marker is written; returns why it would be untrue, or None
+        * `workers`: shows progress
+        * `drops`, `lost`: noted in the journal: whether readable records are removed, and the counted losses
         """
         self.settle()
         return act(
@@ -157,8 +163,12 @@ class Transaction:
 
 @contextmanager
 def transaction(root: str, keeping: Keeping = _BESIDE) -> Iterator[Transaction]:
-    """Open a log directory as its writer. Raises `RecoveryRefused` if it is in use, or not the one that its executions
-    were on.
+    """Context with a log directory opened for writing: the broker's lock (`.lock`) is held until it ends. `keeping`
+    names the quarantine.
+
+    Raises `RecoveryRefused` if a broker or another process holds the lock, the directory belongs to another user, it is
+    a copy of the directory that its executions were on, or the files of an unfinished execution are missing;
+    `StorageError` if the directory cannot be opened or locked.
     """
     fs = FileSystem(root)
     try:

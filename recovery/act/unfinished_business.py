@@ -1,4 +1,4 @@
-"""State of a log directory's recoveries: interrupted executions, a possible undo, a held lock.
+"""State of a log directory's executions (journaled changes): interrupted ones, a possible undo, a held lock.
 
 For commands that show the directory: reads only, needs no permission to write, and raises nothing for what it finds.
 """
@@ -60,7 +60,10 @@ class Standing:
     """sentences about interrupted executions on another directory that was here, and about an unfinished commit"""
 
     def sentences(self, words: Callable[[Advice], str] = in_python) -> list[str]:
-        """Sentences for an operator, one for each fact; empty if there is nothing to say. `words` renders advice."""
+        """Return sentences for an operator: on the lock if it is held or unknown, each unfinished execution, each note,
+        a possible undo, and why executions are unknown, in this order. Empty if there is none of these. `words` turns
+        an advice into text, such as a command line.
+        """
         sentences = []
         if self.locked:
             sentences.append("the broker's lock is held: a broker is running on it, or a recovery")
@@ -98,8 +101,12 @@ def sentence_of_stranger(run: KeptRun) -> str:
 
 
 def standing(root: PathLike, quarantine: PathLike | None = None) -> Standing:
-    """Return the state of the log directory `root`. Looks beside it, at the places in its pointer file, and in
-    `quarantine`.
+    """Return the state of the log directory `root`: its unfinished executions, the latest one if it can be undone, and
+    whether the broker's lock is held. Looks for executions beside it, at the places in its pointer file, and in
+    `quarantine`. Only reads.
+
+    If the executions cannot be read, `problem` says why, and no `RecoveryRefused` or `StorageError` is raised. There is
+    no possible undo while one is unfinished.
     """
     path = os.path.realpath(root)
     locked = _locked(path)

@@ -32,11 +32,12 @@ Result = TypeVar("Result")
 
 @contextlib.contextmanager
 def new_tree(destination: str) -> Iterator[FileSystem]:
-    """Create the directory `destination`, with missing parents, as a file system to fill.
+    """Context with the new directory `destination`, created with missing parents, as a file system to fill.
 
-    If the block raises `RecoveryRefused`, `StorageError` or `KeyboardInterrupt`, everything that a `FileSystem` created
-    below it within the block is removed again, unless it was replaced since. Nothing is removed if an interrupted
-    execution needs it.
+    After `RecoveryRefused`, `StorageError` or `KeyboardInterrupt`, everything that a `FileSystem` created below it
+    within the context is removed again, unless another process replaced it; then `destination` and its new parents if
+    they are empty. Nothing is removed if an interrupted execution on it needs the files. Other exceptions remove
+    nothing.
     """
     missing = FileSystem.missing(destination)
     fs = FileSystem.create(destination)
@@ -68,11 +69,13 @@ def _remove(fs: FileSystem, made: dict[str, int]) -> None:
 
 
 def copy_for(path: PathLike, target: PathLike, work: Callable[[str, Mapping[str, StorageError]], Result]) -> Result:
-    """Copy a log directory to `target`, which must be new or empty, and return the result of `work` on the copy.
+    """Copy a log directory to `target`, which must be new or empty, and return the result of `work(copy, unreadable)`:
+    the copy's path, and the directories that are not in it because they could not be read, by name with the error. Lock
+    and pointer file are not copied.
 
-    `work` gets the copy's path, and the directories that are not in it because they could not be read, with the error.
-    Raises `UsageError` for a partition directory, `RecoveryRefused` if the directory is in use or contains special
-    files.
+    Raises `UsageError` for a partition directory or a `target` that is not empty or is inside a log directory;
+    `RecoveryRefused` if the directory is in use, has an unfinished execution, or contains special files; `StorageError`
+    if a file cannot be copied. If copying or `work` fails with one of the last two, the copy is removed.
     """
     root, only = root_of(path)
     if only is not None:
@@ -91,8 +94,10 @@ def copy_for(path: PathLike, target: PathLike, work: Callable[[str, Mapping[str,
 
 
 def _copy_tree(target: FileSystem, source: str) -> dict[str, StorageError]:
-    """Copy a log directory with all attributes, without the lock and the pointer file. Return the directories that were
-    not copied because they cannot be read or contain something other than files, with the error.
+    """Copy all files and directories of `source` with their attributes into `target`, without the lock and the pointer
+    file. Return name -> error of the directories that were left out because they cannot be read or contain something
+    other than files and directories. Raises `StorageError` if a file of the top level cannot be read, or the copy not
+    written.
     """
     unreadable = {}
     with FileSystem(source) as other:
@@ -113,7 +118,10 @@ def _copy_tree(target: FileSystem, source: str) -> dict[str, StorageError]:
 
 
 def _copy(target: FileSystem, other: FileSystem, top: str, status: os.stat_result) -> None:
-    """Copy a file, or a directory with everything in it. Raises `NotRegularFileError` for other kinds."""
+    """Copy the file or directory `top`, whose lstat is `status`, with everything in it and all attributes, and flush
+    it. Lock and pointer file are skipped. Raises `NotRegularFileError` for anything but regular files and directories,
+    `StorageError` if a file cannot be read or written, `RecoveryRefused` below more than 100 levels.
+    """
     directories = []
     is_directory = stat.S_ISDIR(status.st_mode)
     for path, each in [(top, status), *(other.walk(top) if is_directory else ())]:
@@ -137,8 +145,9 @@ def _is_about(root: str, error: StorageError, directory: str) -> bool:
 
 
 def _refuse_special(source: str) -> None:
-    """Raise `RecoveryRefused` for an entry of the log directory that is neither a file nor a directory, which a copy
-    would lack. Such an entry in a subdirectory only excludes that subdirectory from the copy.
+    """Raise `RecoveryRefused` if the log directory `source` directly contains anything but regular files and
+    directories, which a copy would lack, or if directories are nested more than 100 levels deep. Special entries in a
+    subdirectory are allowed here: the copy leaves that subdirectory out.
     """
     with FileSystem(source) as fs:
         for name in fs.names(""):

@@ -1,4 +1,5 @@
-"""Differences in the files of one directory after a start: for most partitions there are none.
+"""Differences in the files of one partition directory between before and after a simulated start; most partitions have
+none.
 
 A process that examines partitions returns these instead of everything that a directory holds.
 """
@@ -28,7 +29,10 @@ class ChangedFiles:
         return bool(self.changed or self.gone)
 
     def put(self, tree: Tree, loaded: LoadedPartition) -> None:
-        """Apply the changes, and the directory's new name, to a tree that has the directory unchanged."""
+        """Apply the changes of the partition directory `loaded.name` to `tree`, which has it as it was before the
+        start: remove, replace and add files, then rename the directory if the start makes it a stray. The directory's
+        modification times are forgotten.
+        """
         directory = loaded.name
         tree.forget_times(directory)
         for name in self.gone:
@@ -43,9 +47,12 @@ _UNCHANGED = ChangedFiles()
 
 
 def changed_files(before: Tree, after: Tree, loaded: LoadedPartition) -> ChangedFiles:
-    """Return the files that a start changed in a directory (renamed if stray): new or changed files by name, and names
-    of removed ones. Equal bytes are no change; a file that was only cut keeps its old content's slice; bytes of logs
-    are not compared.
+    """Return the files that a start changed in the partition directory `loaded.name`, by name; in `after` a stray
+    directory has its new name. `changed` has the content of new and changed files, `gone` the sorted names of removed
+    ones.
+
+    Files with equal bytes are not listed, except that a `.log` file with another content object is always listed,
+    because logs are not read for this. If a file was only truncated, its content is a slice of the old one.
     """
     directory, its_name = loaded.name, loaded.stray or loaded.name
     names = before.all_names(directory)

@@ -28,7 +28,9 @@ Started = list[tuple[LoadedPartition, ChangedFiles]]
 
 
 class Forecast:
-    """A broker's start on one tree by settled rules, whole or one topic-partition at a time."""
+    """Simulates a broker's start on one tree (a log directory in memory) by settled rules, whole or one topic-partition
+    at a time.
+    """
 
     def __init__(self, tree: Tree, rules: Rules) -> None:
         self._tree = tree
@@ -44,7 +46,10 @@ class Forecast:
         return all(parse_partition_directory(name) is not None for name in self._directories)
 
     def load(self, tree: Tree, on_partition: Callable[[str], None] = lambda directory: None) -> BrokerResult:
-        """Start the broker on a part of the tree, which is changed."""
+        """Simulate the start on `tree`, the whole tree or a part of it, and change it to the state after the start and
+        a clean stop. `on_partition` is called with each directory after it is loaded. A failed start is a result, no
+        exception.
+        """
         return load_log_directory(
             tree,
             checkpoints=self._checkpoints,
@@ -56,8 +61,8 @@ class Forecast:
         )
 
     def started(self, result: BrokerResult, *, keeps_files: bool = True) -> Started | None:
-        """Return compact results of a start on one topic-partition; None if it failed. Without `keeps_files` changed
-        files are omitted.
+        """Return, for each directory in the result of starting one topic-partition, the loaded partition and its
+        changed files; None if the start failed. With `keeps_files` False the changed files are empty.
         """
         if not result.is_loaded:
             return None
@@ -67,8 +72,9 @@ class Forecast:
         ]
 
     def whole(self, parts: Sequence[Started | None]) -> BrokerResult:
-        """Combine the starts on all parts into the start on the whole tree, which is changed. If one failed, start on
-        the whole tree in the broker's order.
+        """Combine the results of starting every topic-partition separately into the result of one start on the whole
+        tree, which is changed. Partitions are in the order of the directories. If one start failed (None), or the files
+        of the log directory itself fail it, simulate the whole start in the broker's order instead.
         """
         tree = self._tree
         found = [part for part in parts if part is not None]
@@ -90,8 +96,9 @@ class Forecast:
 
 
 def load_directory(tree: Tree, rules: Rules, workers: Workers, *, keeps_files: bool = True) -> BrokerResult:
-    """Load as `load_log_directory` does, with an equal result. Without `keeps_files` its tree may be the one before the
-    start.
+    """Simulate a broker's start on `tree` and return a result equal to that of `load_log_directory`; partitions are
+    loaded in parallel by `workers` if that is worthwhile. `tree` is changed. With `keeps_files` False a parallel start
+    may leave partition directories in it as they were. A failed start is a result, no exception.
     """
     forecast = Forecast(tree, rules)
     if not workers.is_worthwhile(forecast.groups) or not forecast.is_divisible:

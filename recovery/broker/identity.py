@@ -1,5 +1,5 @@
-"""Predict what a broker does with `meta.properties` before it opens a log (`KafkaRaftServer.initializeLogDirs` of Kafka
-4.1).
+"""Predict how a broker treats `meta.properties` before it opens a log (`KafkaRaftServer.initializeLogDirs` of Kafka
+4.1). A tree is a log directory in memory.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ __all__ = ["meta_properties_finding", "names_newer_version", "with_identity"]
 
 
 def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts = NO_FACTS) -> BrokerResult:
-    """Return the result of loading the logs, or the one in which a start ends before; `tree` is the directory as it is,
-    at `root`.
+    """Return `result`, the result of loading the logs, unchanged, or another result if the start ends earlier because
+    of `meta.properties`. `tree` is the log directory as it is, `root` its path.
 
-    Without the file a broker with ZooKeeper writes a new one, and a KRaft broker does not start
-    (`MetaPropertiesEnsemble.verify`): it is one if the metadata log is here, or in another directory that `facts` are
-    from. A file that cannot be parsed takes its log directory offline, and ends the start if the metadata log is in it.
-    A wrong directory id ends the start. So does a missing id of version 0; in a directory without topic ids, as a
-    broker with ZooKeeper leaves it, that is not judged here.
+    * The file is missing: a broker with ZooKeeper writes a new one, so `result`; a KRaft broker does not start
+      (`MetaPropertiesEnsemble.verify`). The broker is a KRaft one if the metadata log is in this directory, or in
+      another directory that `facts` were read from.
+    * The file cannot be parsed: the directory goes offline, or the start fails if the metadata log is in the directory.
+    * The directory id is wrong, or the node id or cluster id is missing: the start fails. A missing id is ignored if
+      the file has no directory id and no partition a topic id, as with ZooKeeper.
     """
     meta = _read(tree, root)
     if meta is None:
@@ -52,8 +53,8 @@ def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts
 
 
 def _without(result: BrokerResult, root: str, facts: TopicFacts) -> BrokerResult:
-    """Result of a KRaft start without the file, which it needs in every directory; the message is another one if no
-    directory has it.
+    """Return the result of a KRaft start on a log directory without `meta.properties`: it fails before a log is opened.
+    The message names `root` if another directory in `facts.roots` has a readable file, else it says that none has.
     """
     message = "No readable meta.properties files found."
     if any(other != root and meta_properties_of(other) is not None for other in facts.roots):
@@ -67,7 +68,9 @@ def _is_kraft(tree: Tree, facts: TopicFacts) -> bool:
 
 
 def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding | None:
-    """Return the finding about the file as in `verify`, with a path relative to `root`; None if there is none."""
+    """Return the finding META_PROPERTIES_INVALID as in `verify` if `meta.properties` cannot be parsed, has a wrong or
+    missing id, or is missing although the node uses KRaft; else None. Its path is relative to the log directory `root`.
+    """
     meta = _read(tree, root)
     if isinstance(meta, MetaProperties):
         refused = refused_id(meta, root, has_topic_ids=_has_topic_ids(tree))
@@ -80,8 +83,8 @@ def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding
 
 
 def _read(tree: Tree, root: str) -> MetaProperties | str | None:
-    """Return the file, or why it cannot be parsed, or None if it is missing. A symbolic link is followed, as by a
-    broker.
+    """Return the parsed `meta.properties`; why it cannot be parsed, as a text; or None if it is missing. A symbolic
+    link is followed, as by a broker.
     """
     if META_PROPERTIES not in tree.files:
         path = os.path.join(root, META_PROPERTIES)
@@ -95,7 +98,9 @@ def _read(tree: Tree, root: str) -> MetaProperties | str | None:
 
 
 def names_newer_version(tree: Tree) -> bool:
-    """Whether `meta.properties` has an unknown version: a newer Kafka's, or damaged."""
+    """Whether `version` in `meta.properties` is a number other than 0 and 1, which a newer Kafka wrote or damage. False
+    if the file is missing or cannot be read, or has no numeric version.
+    """
     try:
         text = decode_properties(tree.read(META_PROPERTIES)).get("version") if META_PROPERTIES in tree.files else None
     except (FormatError, TooLargeError):

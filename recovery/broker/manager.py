@@ -1,4 +1,6 @@
-"""Load and close a whole log directory as a broker does (`LogManager`); return its outcome and the tree it leaves."""
+"""Simulate how a broker loads and closes a whole log directory (`LogManager`); return the outcome and the tree (the
+directory's files in memory) that it leaves.
+"""
 
 from __future__ import annotations
 
@@ -115,8 +117,10 @@ class BrokerResult:
 
 
 def read_topic_id(tree: Tree, directory: str) -> str | None:
-    """Return the topic id as `PartitionMetadataFile.read` does; None without a file. Raises the broker's exception if
-    it cannot be read.
+    """Return the topic id in the `partition.metadata` of a partition directory, as `PartitionMetadataFile.read` does;
+    None if the file is missing. Raises a `JavaError` like the broker: `KafkaStorageError` if the file is a directory,
+    malformed or has an invalid version, `IllegalArgumentError` if the id is not a UUID, `NullPointerError` if a line is
+    missing.
     """
     path = f"{directory}/{PARTITION_METADATA}"
     if path in tree.directories:
@@ -178,7 +182,9 @@ def _parse_metadata(lines: list[str]) -> str:
 
 
 def is_kraft(tree: Tree) -> bool:
-    """Whether `meta.properties` has version 1; False if it is missing or cannot be read."""
+    """Whether `meta.properties` in the tree has version 1, as a KRaft node writes it; False if the file is missing,
+    cannot be parsed or is too large.
+    """
     if META_PROPERTIES not in tree.files:
         return False
     try:
@@ -202,7 +208,7 @@ def _stray_name(name: PartitionName, unique: str) -> str:
 
 
 class _Directory:
-    """State of loading one log directory."""
+    """State of loading one log directory; `offline` is the first exception that takes it offline, or None."""
 
     def __init__(self, tree: Tree, settings: Callable[[str], LogSettings], now_ms: int, unique: Callable[[str], str]):
         self.tree = tree
@@ -217,7 +223,10 @@ class _Directory:
         self.results: list[LoadedPartition] = []
 
     def checkpoint(self, name: str) -> dict[tuple[str, int], int]:
-        """Return an offset checkpoint; empty if it is missing or cannot be read, which may set `offline`."""
+        """Return an offset checkpoint file of the log directory as (topic, partition) -> offset; empty if it is missing
+        or cannot be read. An error on which a broker takes the directory offline (an `IOException`, or a directory or
+        link of that name) is kept in `offline` unless one is there. Raises `TooLargeError`.
+        """
         if name in self.tree.directories or name in self.tree.links:
             self.offline = self.offline or KafkaStorageError(f"Error while reading checkpoint file {name}", file=name)
             return {}
@@ -235,7 +244,12 @@ class _Directory:
             return {}
 
     def load(self, directory: str, name: PartitionName, points: Offsets, starts: Offsets) -> None:
-        """Load one partition as `LogManager.loadLog` does. Raises `JavaError`."""
+        """Load one partition directory as `LogManager.loadLog` does: change the tree as recovery does, and append to
+        `loaded` and `results`. `points` and `starts` are recovery points and log start offsets by (topic, partition);
+        missing ones are 0. In a KRaft directory a partition without a topic id gets a stray name.
+
+        Raises a `JavaError` where the broker throws, such as for two directories of one partition.
+        """
         key = (name.topic, name.partition)
         is_metadata = name.topic == CLUSTER_METADATA_TOPIC
         if is_metadata:
@@ -281,8 +295,9 @@ class _Directory:
         self.live[key] = directory
 
     def close(self) -> None:
-        """Stop cleanly: flush epochs, close logs (as in the broker only the future copy if a replica has one), rename
-        strays.
+        """Stop cleanly, as a broker does after all partitions are loaded: write leader epochs, close logs, delete
+        temporary checkpoint files, and rename stray directories; changes the tree. If a partition has a future copy,
+        only that is closed, as in the broker. Raises `JavaError`.
         """
         by_partition = {(topic, partition): name for (topic, partition, _future), name in sorted(self.live.items())}
         closing = frozenset(by_partition.values())
@@ -311,12 +326,17 @@ def load_log_directory(
     on_partition: Callable[[str], None] = lambda directory: None,
     checkpoints: tuple[Offsets, Offsets] | None = None,
 ) -> BrokerResult:
-    """Load every partition and stop cleanly, on a tree in memory. Never raises for the content of the directory.
+    """Simulate a broker's start and clean stop on `tree`, which is changed to the state that the broker leaves. The
+    result's `outcome` is `loaded`, `dir_offline` or `start_fails`; the last two have the Java exception's class and
+    message. No exception is raised for the content of the directory.
 
-    `settings` returns the settings of a topic, `unique` the 32 hexadecimal digits in the name of a stray directory.
-    With `cluster_metadata` the metadata log is loaded too, always scanned from its start as its own loader does.
-    `on_partition` is called after each partition. `checkpoints` are recovery points and log starts that were already
-    read from these files.
+    * `settings`: returns the settings of a topic by its name
+    * `now_ms`: time to treat as now, in ms since 1970
+    * `unique`: returns the 32 hexadecimal digits for the name of a stray directory
+    * `cluster_metadata`: also load the metadata log (`__cluster_metadata-0`), which is always recovered from its start,
+      as by KRaft's own loader
+    * `on_partition`: called with each partition directory after it was loaded, also if that failed
+    * `checkpoints`: recovery points and log start offsets, if they were read before; else they are read from the tree
     """
     directory = _Directory(tree, settings, now_ms, unique)
     result = BrokerResult(StartResult.LOADED, tree, directory.clean)
@@ -354,7 +374,9 @@ def load_log_directory(
 
 
 def read_checkpoints(tree: Tree) -> tuple[Offsets, Offsets] | None:
-    """Return recovery points and log starts; None if one of them cannot be read. Missing files are empty."""
+    """Return recovery points and log start offsets from the two checkpoint files, each as (topic, partition) -> offset.
+    A missing file gives an empty dict. None if one of them is malformed, a directory or a symbolic link.
+    """
     names = RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT
     if any(name in tree.directories or name in tree.links for name in names):
         return None
@@ -366,8 +388,8 @@ def read_checkpoints(tree: Tree) -> tuple[Offsets, Offsets] | None:
 
 
 def _delete_marker(tree: Tree) -> None:
-    """Delete the clean-shutdown marker as `Files.deleteIfExists`, which also removes an empty directory. Raises
-    `JavaIOError` if that is not empty.
+    """Delete the clean-shutdown marker from the tree as `Files.deleteIfExists` does, which also removes an empty
+    directory. Nothing happens if it is missing. Raises `JavaIOError` if it is a directory that is not empty.
     """
     tree.delete(CLEAN_SHUTDOWN_FILE)
     if CLEAN_SHUTDOWN_FILE in tree.directories:

@@ -80,14 +80,19 @@ def node_start(
     controllers: Sequence[str] = (),
     now_ms: int | None = None,
 ) -> NodeStart:
-    """Predict what a node does when it is started on these directories, all of one node. Reads only. Raises
-    `UsageError` for an unknown `release`.
+    """Predict what a node does when it is started on these log directories, which all belong to one node: one answer
+    for each release asked about. Reads only. A start that fails is an answer, no exception.
 
-    `properties` are the server's. `release` asks about one release only; by default every release from the lowest that
-    can have written the files is asked. `loaded` are known results of loading logs, by log directory. Logs of other
-    directories are loaded too; if `loads_others` is False, only listed without reading their segments. `controllers`
-    are log directories of other voters, whose metadata the node follows if they are a majority, or data directories of
-    its ZooKeeper. `now_ms` is the time to treat as now.
+    Raises `UsageError` if `release` is not a version number, `StorageError` if the metadata log cannot be read.
+
+    * `properties`: the node's server properties
+    * `release`: ask about this release only; by default, every group of releases from the lowest that can have written
+      the files
+    * `loaded`: known results of loading logs, by log directory
+    * `loads_others`: whether the logs of the other directories are loaded; if False, their segments are not read
+    * `controllers`: log directories of other voters, whose metadata the node follows if they are a majority; or data
+      directories of its ZooKeeper
+    * `now_ms`: time to treat as now, in ms since 1970; by default the clock's
     """
     files = node_files(roots, properties)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
@@ -132,7 +137,9 @@ class _Context:
     _unserved: dict[str, list[Unserved]] = field(default_factory=dict)
 
     def logs(self, roots: Sequence[str]) -> dict[str, BrokerResult]:
-        """Return the result of loading the logs of each directory; each is loaded once."""
+        """Return the results of loading the logs of these log directories, by directory. Each is loaded once and then
+        cached; without `loads_others` segments are not read. Raises `StorageError` if a directory cannot be read.
+        """
         results = {}
         for root in roots:
             result = self.results.get(root) or self._loaded.get(root)
@@ -149,7 +156,9 @@ class _Context:
         return self._unserved[root]
 
     def metadata(self) -> LoadedMetadata:
-        """Return the metadata log. Raises `StartEndsError` if loading it ends the start."""
+        """Return the node's own metadata log, loaded once. Raises `StartEndsError` at every call if loading it ends the
+        start, `StorageError` if it cannot be read.
+        """
         if self._metadata is None:
             try:
                 self._metadata = load_metadata_log(self.files, self.now_ms)
@@ -168,8 +177,8 @@ class _Context:
         return self._best
 
     def voters(self) -> set[int]:
-        """Node ids of the voters that the files name; empty if they name none. Files that end a start are read for this
-        too, as far as they can be.
+        """Node ids of the voters named in the node's own metadata and `quorum-state`; empty if there are none. If these
+        files end a start, the voters that can still be read from the metadata log are returned. Cached.
         """
         if self._voters is None:
             try:
@@ -223,8 +232,9 @@ class _Context:
 
 
 def _floor(context: _Context) -> Release:
-    """Return the lowest release that can have written the files, by finalized features, directory ids and file
-    versions.
+    """Return the lowest release that can have written the node's files: it knows the highest `metadata.version`, has
+    directory ids (3.7.0) if a `meta.properties` has one, and dynamic voters (3.9) if the metadata has a KRaft version
+    above 0.
     """
     level = _level(context)
     release = next((group for group in GROUPS if newest_metadata_version(group) >= level), GROUPS[-1])
@@ -241,7 +251,9 @@ def _floor(context: _Context) -> Release:
 
 
 def _level(context: _Context) -> int:
-    """Return the highest `metadata.version` in the node's own metadata and its controllers'; 0 if there is none."""
+    """Return the highest `metadata.version`, as a number, in the node's metadata, its `bootstrap.checkpoint` and the
+    metadata of the controllers that were given; 0 if none has one. Damaged metadata counts up to the damage.
+    """
     levels = [context.best().image.features.get(_METADATA_VERSION, 0), _level_of_bootstrap(context.files)]
     leader = context.leaders.metadata()
     if leader is not None:
@@ -265,7 +277,9 @@ def _level_of_bootstrap(files: NodeFiles) -> int:
 
 
 def _newer_than_known(context: _Context) -> NodeAnswer | None:
-    """Return the answer "unknown" if the metadata is of a release newer than all known ones; else None."""
+    """Return an answer with the outcome UNKNOWN if the `metadata.version` is higher than the newest known release
+    supports; else None.
+    """
     level = _level(context)
     if level <= newest_metadata_version(release_of(NEWEST)):
         return None
@@ -274,7 +288,10 @@ def _newer_than_known(context: _Context) -> NodeAnswer | None:
 
 
 def _role(context: _Context) -> Role:
-    """Return the role that the properties name, else the one that the files indicate."""
+    """Return the role in the properties, else one inferred from the files. With a metadata log: CONTROLLER if the node
+    is a voter or registered controller, COMBINED if it also is a broker or has partitions, else BROKER. Without: BROKER
+    if a `meta.properties` is KRaft's, else ZOOKEEPER_BROKER.
+    """
     files = context.files
     if files.stated_role is not None:
         return files.stated_role
@@ -339,7 +356,10 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
 
 
 def _answer_of(consequences: Sequence[StartConsequence], faults: Sequence[Fault], condition: str | None) -> NodeAnswer:
-    """Return the answer about a start that succeeds; the gravest consequence determines the outcome."""
+    """Return the answer about a start that does not fail. The most serious consequence determines the outcome (STARTS
+    without any that counts); duplicates are dropped. `message` is set only if the outcome is UNKNOWN. `condition` says
+    what the answer depends on; None for nothing.
+    """
     kinds = {consequence.kind for consequence in consequences}
     outcome = next((start_outcome for kind, start_outcome in _OUTCOMES if kind in kinds), StartOutcome.STARTS)
     unforeseen = (consequence.detail for consequence in consequences if consequence.kind is ConsequenceKind.UNFORESEEN)
@@ -365,8 +385,9 @@ class _Start:
         self.condition: str | None = None
 
     def run(self) -> NodeAnswer:
-        """Go through the parts of the start in order, and return the answer. Raises `StartEndsError` if a
-        part fails.
+        """Go through the parts of the start in Kafka's order, and return the answer; also if the node waits for a
+        leader forever. Called once. Raises `StartEndsError`, with the failing answer, if a part ends the start, and
+        `StorageError` if files cannot be read.
         """
         refuse_incomplete_properties(self.files, self.role, self.release)
         refuse_voters(self.files, self.role)
@@ -420,7 +441,9 @@ class _Start:
         self.faults += faults
 
     def _end(self, error: StartEndsError) -> StartEndsError:
-        """Return the error with the consequences and faults noted before it."""
+        """Return a new `StartEndsError` like `error`, with the consequences and faults noted so far put before
+        its own.
+        """
         answer = error.answer
         return StartEndsError(
             replace(
@@ -431,8 +454,9 @@ class _Start:
         )
 
     def _is_without_metadata(self) -> bool:
-        """Whether the metadata log is elsewhere: in another directory or with the controllers. Sets
-        `condition` then.
+        """Whether the metadata log is not in the given directories but may be elsewhere: the directory is missing, and
+        the node is a broker or its role is not in the properties. If True, `condition` is set to a sentence that says
+        so.
         """
         if self.files.metadata_directory is not None:
             return False
@@ -458,8 +482,9 @@ class _Start:
     _leads = False
 
     def _election(self, identity: Identity, voters: Voters, state: StateFile) -> NodeAnswer | None:
-        """Decide whether the node becomes leader (`_leads`). Return an answer if it waits for a leader forever, else
-        None.
+        """Decide whether the node becomes leader by itself, as the only voter, and set `_leads`; set `condition` if the
+        start depends on other voters. Return an answer if the node waits forever because no leader can be elected, else
+        None. Raises `StartEndsError` before 3.8 if `quorum-state` has other voters than the properties.
         """
         node = self.files.node_id
         if voters.kraft_version or voters.dynamic:
@@ -517,7 +542,10 @@ class _Start:
     """whether a majority of the voters was given, so that their metadata decides"""
 
     def _leader(self, voters: Voters, state: StateFile) -> LoadedMetadata | None:
-        """Return the metadata that the node follows; None if it leads, or if a majority of its voters was not given."""
+        """Return the metadata of the leader that the node follows, taken from the given controllers; None if the node
+        leads itself, or if they are not a majority of its voters. With a result, `_is_led` becomes True and `condition`
+        is set.
+        """
         if self._leads:
             return None
         static = static_voters(self.files.properties) or state.voters or tuple(self._registered_controllers())
@@ -533,8 +561,8 @@ class _Start:
         return leader
 
     def _is_of_another_cluster(self) -> bool:
-        """Whether the given controllers have another cluster id and refuse the node (`INCONSISTENT_CLUSTER_ID`). Adds a
-        fault then.
+        """Whether the given controllers have another cluster id than the node, and refuse it
+        (`INCONSISTENT_CLUSTER_ID`). If so, adds a consequence and a fault. False if one of the ids is unknown.
         """
         own, theirs = self.files.cluster_id, self.context.leaders.cluster_id
         if own is None or theirs is None or own == theirs:
@@ -546,7 +574,8 @@ class _Start:
         return True
 
     def _is_begun_anew(self, loaded: LoadedMetadata, leader: LoadedMetadata) -> bool:
-        """Whether the given controllers have no metadata records although this broker has some. Adds a fault then.
+        """Whether this is a broker with metadata, and the given controllers have none, as after reformatting. If so,
+        adds a consequence and a fault.
 
         A broker does not follow a leader with an older epoch than its own (`KafkaRaftClient`). A leader that has
         reached a later epoch by elections makes the broker truncate all its metadata.
@@ -628,7 +657,10 @@ class _Start:
         self.consequences.append(StartConsequence(kind, detail, loaded.directory))
 
     def _begun_anew(self, replay: Replay, bootstrap: Bootstrap) -> Replay:
-        """Return the metadata after a leading controller finds it empty and appends its bootstrap records."""
+        """Return the metadata after a leading controller finds it empty and appends its bootstrap records, and add the
+        consequence METADATA_OVERWRITTEN. If the node has neither older metadata nor partitions, it was never used:
+        `replay` is returned, and nothing added.
+        """
         known = self.context.best().image
         directories = [] if self.role is Role.CONTROLLER else list_partitions(self.files, _readable(self.files))
         if not known.topics and not known.brokers and not directories:
@@ -647,8 +679,9 @@ class _Start:
     # partitions
 
     def _open(self, identity: Identity, image: MetadataImage | None) -> None:
-        """Open the partitions; `image` is None if the metadata is unknown. Raises `StartEndsError` if that ends the
-        start.
+        """Simulate opening the partitions in the online log directories, and add the consequences and faults. `image`
+        is the metadata; None if it is unknown. If the node id is unknown, partitions are not compared with the
+        metadata. Raises `StartEndsError`, with all consequences so far, if the start ends.
         """
         node = self.files.node_id
         online = [root for root in identity.online if root in _readable(self.files)]
@@ -703,7 +736,9 @@ _OUTCOMES = (
 
 
 def _voters_of(leader: LoadedMetadata) -> set[int]:
-    """Voters in a controller's own files; empty if they cannot be read."""
+    """Node ids of the voters named in a controller's own snapshot and log, else in its `quorum-state`; empty if these
+    name none or end a start.
+    """
     newest = release_of(NEWEST)
     try:
         dynamic = {number for number, _directory in read_control_records(leader, newest).dynamic}

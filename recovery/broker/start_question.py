@@ -39,11 +39,15 @@ def start_with(
     controllers: Sequence[str] = (),
     apart: Sequence[str] = (),
 ) -> NodeStart:
-    """Predict the start of the node that `root` belongs to, among its known log directories `roots`.
+    """Predict the start of the node that `root` belongs to, on `root` and those of `roots` that are no copies of it.
+    Reads only; raises what `node_start` raises.
 
-    `loaded` are results of loading logs, by log directory; logs of other directories are not loaded. `controllers` are
-    log directories of other nodes of the cluster, for their metadata. `apart` are directories that name another broker
-    but may be this one's, in which case the outcome is unknown.
+    * `loaded`: results of loading logs, by log directory; segments of other directories are not read
+    * `asked`: properties and release to ask about
+    * `now_ms`: time to treat as now, in ms since 1970; None: the clock's
+    * `controllers`: log directories of other nodes of the cluster, for their metadata
+    * `apart`: directories that name another broker but may be this one's; with one, every answer is UNKNOWN, unless no
+      release starts anyway
     """
     start = node_start(
         directories_of_node(root, roots),
@@ -63,8 +67,9 @@ def start_with(
 
 
 def directories_of_node(root: str, roots: Sequence[str]) -> list[str]:
-    """`root` and the other log directories of its node, in the order of `roots`, without copies of `root`. A copy, such
-    as an earlier state of the directory, has its directory id and shares partitions.
+    """Return the log directories of the node that `root` belongs to: `root`, and those of `roots` that are no copies of
+    it, in the order of `roots` (first if it is not among them). A partition directory counts as its log directory. A
+    copy, such as an earlier state of the directory, has its directory id and a partition in common with it.
     """
     real = os.path.realpath(root)
     found = [
@@ -90,7 +95,9 @@ def _is_copy(root: str, other: str) -> bool:
 
 
 def _live(root: str) -> frozenset[str]:
-    """Names of the live partition directories in a log directory; empty if it cannot be listed."""
+    """Names of the live partition directories (not `-future`, `-delete` or `-stray`) in a log directory; empty if it
+    cannot be listed.
+    """
     try:
         names = os.listdir(root)
     except OSError:
@@ -100,7 +107,9 @@ def _live(root: str) -> frozenset[str]:
 
 
 def findings_for(start: NodeStart, root: str, roots: Sequence[str]) -> list[Finding]:
-    """Findings about a start that are reported for `root`: each is reported for only one of the node's directories."""
+    """Return the findings about a node's start that are reported for the log directory `root`. Each finding is reported
+    for one directory only: the one that contains its file, else the first of `roots`.
+    """
     real = os.path.realpath(root)
     first = os.path.realpath(roots[0]) if roots else real
     findings = []

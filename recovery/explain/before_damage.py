@@ -1,4 +1,4 @@
-"""Decode the records of a batch before its damage: shown to people, and never returned by readers."""
+"""Decode the records of a batch that come before its damage: shown to people, and never returned by readers."""
 
 from __future__ import annotations
 
@@ -36,8 +36,11 @@ class RecordsBeforeDamage(Struct, frozen=True):
 
 
 def records_before_damage(data: bytes, position: int, limits: Limits) -> RecordsBeforeDamage:
-    """Return the records of the batch at the start of `data`, which is at byte `position` of a file. Never raises for
-    bad data.
+    """Decode the record batch (magic 2) at the start of `data`, and return its records up to the damage, all if it is
+    sound. `position` is its byte in the file; `limits` bound records and decompression.
+
+    There are no records, and `remark` says why, if the header is incomplete, size or record count is impossible, or a
+    compressed batch has a wrong checksum. Bad data raises no exception.
     """
     if len(data) < BATCH.size or data[MAGIC_POSITION] != BATCH_MAGIC:
         return RecordsBeforeDamage(None, (), False, f"{_NONE}: no whole header of a batch of magic 2 is there")

@@ -1,4 +1,6 @@
-"""Explain index entries around a place, each compared with the entry before and with the log beside it."""
+"""Explain entries of an index file around a position, each compared with the entry before and with the log of the
+segment.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,13 @@ _LAYOUTS: dict[FileKind, tuple[FixedLayout, Sequence]] = {
 def explain_index(
     source: Source, path: str, kind: FileKind, base_offset: int, position: int | None, *, most: int
 ) -> tuple[ExplainedPart, ...]:
-    """Explain the entries from a position on; without a position, from shortly before the first wrong entry, or the
-    start.
+    """Explain entries of an index (offset, time or transaction index) of the segment with `base_offset`, as one part:
+    from the entry at byte `position` on; without a position, from three entries before the first wrong one, or the
+    start. About `most` fields are shown.
+
+    Each entry is compared with the one before and, except in a transaction index, with the log beside `path` if it can
+    be read. The part's role is DAMAGED if a shown entry is wrong; its remarks tell the number of entries in use and the
+    zero bytes after them.
     """
     layout, tree = _LAYOUTS[kind]
     end = min(-(-used_end(source, source.size) // layout.size) * layout.size, source.size)
@@ -82,7 +89,10 @@ Judge = Callable[[Fields | None, Fields], Iterator[Suspect]]
 def _wrong(
     source: Source, layout: FixedLayout, judge: Judge, start: int, end: int
 ) -> Iterator[tuple[int, tuple[Suspect, ...]]]:
-    """Yield the position of each wrong entry in the bytes from `start` to `end`, and what is wrong."""
+    """Yield (position, problems) of each wrong index entry in the bytes from `start` to `end` (exclusive), in order.
+    `start` is the beginning of an entry; a problem is a pair of field name and sentence, as `judge` yields it for the
+    entry before (None at the start of the file) and the entry.
+    """
     before: Fields | None = None
     if start:
         before = layout.struct.unpack(source.read(start - layout.size, layout.size))
@@ -141,8 +151,9 @@ class _Log:
 
 
 def _holding(source: Source, wanted: list[int], positions: set[int]) -> Iterator[_Batch]:
-    """Yield batches that hold one of the offsets or begin at one of the positions. The first offset inside a compressed
-    message is assumed to follow the entry before.
+    """Yield the batches of a log, in order, that contain one of the offsets in `wanted` (sorted) or begin at one of the
+    byte `positions`. Checksums are not checked. The first offset of a compressed message set of magic 0 or 1 is not
+    known from its header, and is assumed to follow the entry before.
     """
     behind = 0
     for batch in Scanner(source, check_crc=False):

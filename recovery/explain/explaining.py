@@ -48,13 +48,19 @@ def explain(
     records: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Explanation:
-    """Return every field of a file of a log directory, or of the requested part.
+    """Return the fields of a file of a log directory with their bytes, values and meanings, all or those of the
+    requested place; the name of the file decides how it is read. Changes nothing.
 
-    For a log that is the entry at byte `position`, or the entry of `offset`; with neither the first damage with its
-    neighbors or, in a sound log, the start. Raises `UsageError` for a file that is not Kafka's and for a place that is
-    not in it, and `StorageError` if it cannot be read. Changes nothing.
+    In a log that place is the entry at byte `position`, or the entry that contains `offset`; with neither, the first
+    damage with the entries before and after it or, in a sound log, the start. In an index it is the entry at
+    `position`. Other files are shown as a whole.
+
+    Raises `UsageError` if the file is missing, a directory or not Kafka's by its name, if the place is not in it or
+    does not suit the kind of file; `StorageError` if the file cannot be read.
 
     * `path`: the file
+    * `position`: byte in the file, from 0; not together with `offset`
+    * `offset`: offset of a record; only for a log or a KRaft snapshot
     * `max_fields`: how many fields are shown at most
     * `records`: give the records of a batch too, those before the damage if it is damaged
     * `limits`: what a batch or file may hold at most (`Limits`)
@@ -138,8 +144,9 @@ def _snapshot(source: FileSource, most: int, limits: Limits) -> tuple[ExplainedP
 
 
 def _flipped(data: bytes) -> tuple[int, int] | None:
-    """Byte position and bit of the only flip in a snapshot's entries with which its checksum matches; None if there is
-    none.
+    """Find the one flipped bit that explains the wrong checksum of a producer snapshot, in the bytes after the
+    checksum: return its byte position in `data` and its number in the byte (0 is the lowest). None if no single bit
+    does, or the header is incomplete.
     """
     if len(data) < SNAPSHOT_HEADER.size:
         return None

@@ -65,8 +65,9 @@ class _Place(Struct, frozen=True):
 
 
 def _places(source: Source, base_offset: int | None, limits: Limits) -> Iterator[_Place]:
-    """Yield all parts of the log in order. After damage they continue at the next entry that is proven to belong to the
-    log.
+    """Yield the parts of a log in order and without gaps: one for each sound entry, with its findings of severity
+    ERROR, and one for each damaged range. A damaged range ends at the next entry that is proven to belong to the log,
+    or at the end of the file. If `base_offset` is None, it is taken from the first entry.
     """
     if base_offset is None:  # no name tells it
         first = next(iter(Scanner(source, limits=limits)), None)
@@ -92,8 +93,12 @@ def _places(source: Source, base_offset: int | None, limits: Limits) -> Iterator
 def explain_log(
     source: Source, base_offset: int | None, topic: str | None, wanted: Wanted, *, most: int, limits: Limits
 ) -> tuple[ExplainedPart, ...]:
-    """Explain the wanted entry; damage with the entries before and after it. Empty if the offset or position is not in
-    the log.
+    """Explain the entry at the place `wanted`; if it is damaged, with the entries before and after it. If no place is
+    given, explain the first damage, or the start of a sound log. About `most` fields are returned at most.
+
+    An offset that no entry contains is explained by the damaged range where it would be. Empty if the place is not in
+    the log. `base_offset` is the one in the segment's name, None if it is unknown; `topic` tells how to read keys and
+    values of Kafka's own topics.
     """
     last: _Place | None = None
     places = _places(source, base_offset, limits)
@@ -111,7 +116,9 @@ def explain_log(
 
 
 def with_records(source: Source, part: ExplainedPart, limits: Limits) -> ExplainedPart:
-    """Return a part with the records that can be decoded. Neighbors of damage are returned unchanged."""
+    """Return a copy of `part` with the records of its batch that can be decoded. A neighbor of damage (role BEFORE or
+    AFTER) is returned unchanged. At most `limits.batch_bytes` bytes are read. Raises `StorageError`.
+    """
     if part.role not in (PartRole.ASKED, PartRole.DAMAGED):
         return part
     start, end = part.span.position, part.span.end
@@ -120,7 +127,9 @@ def with_records(source: Source, part: ExplainedPart, limits: Limits) -> Explain
 
 
 def _start(source: Source, topic: str | None, *, most: int, limits: Limits) -> Iterator[ExplainedPart]:
-    """Yield entries from the start of a sound log until they have `most` fields."""
+    """Yield one part (role ASKED) for each entry from the start of a sound log, until they have at least `most` fields
+    or the log ends.
+    """
     before: AnyHeader | None = None
     for batch in Scanner(source, limits=limits):
         part = _entry(batch, before, topic, PartRole.ASKED, most=most, limits=limits)
@@ -208,7 +217,9 @@ def _damage(
 
 
 def _repair(source: Source, place: _Place, following: _Place | None) -> BitRepair | None:
-    """Flipped bit that alone explains all damage; None if there is none."""
+    """Return the one flipped bit that explains all damage of `place`, judged by the checksum and the sound entries
+    before and after it (`following`, if that is one); None if no single bit does.
+    """
     after = None if following is None or following.header is None else following
     before = None if place.before is None else place.before[1]
     around = Neighbors(
@@ -226,7 +237,10 @@ def _repair(source: Source, place: _Place, following: _Place | None) -> BitRepai
 def one_bit(
     span: FieldSpan, position: int, bit: int, data: bytes | memoryview
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Mark the field that contains a flipped bit; return its path, and a sentence. `data` are the bytes of the span."""
+    """Mark the field of `span` that contains bit `bit` of byte `position` of the file, unless it has a problem already;
+    this changes `span`. Return two tuples of one element: the field's path (`the records` if no field contains the
+    byte), and a sentence with the byte as it is and as it should be. `data` are the bytes of the span.
+    """
     field = _field_at(span, position) or "the records"
     for path, field_span in _paths(span):
         if path == field and field_span.problem is None:
@@ -253,8 +267,8 @@ def _paths(span: FieldSpan, prefix: str = "") -> Iterator[tuple[str, FieldSpan]]
 
 
 def _field_at(span: FieldSpan, position: int) -> str | None:
-    """Path of the innermost field that contains a byte of the file; None if no field does. Decompressed fields have no
-    position.
+    """Path, such as `header.attributes`, of the innermost field of `span` that contains the byte at `position` of the
+    file; None if no field does. Fields inside decompressed data are ignored, because they have no position in the file.
     """
     for child in span.children:
         if child.position <= position < child.end and not child.is_unpacked:

@@ -1,4 +1,5 @@
-"""Explain the content of keys and values of records that Kafka writes itself, and resolve deltas.
+"""Explain the content of keys and values in records that Kafka writes itself, and compute offsets and times from
+deltas.
 
 Control records (`ControlRecordType`), records of `__cluster_metadata` and its snapshots (`AbstractApiMessageSerde`),
 and those of the coordinators' topics (`CoordinatorRecordSerde`).
@@ -52,7 +53,10 @@ class _Typed(Traced):
 
 
 def read_contents(entry: FieldSpan, topic: str | None, batch: RecordBatch, limits: Limits) -> None:
-    """Add the fields inside keys and values below them, and the resolved values of deltas."""
+    """Change the spans of a batch (`entry`): add the absolute offset and time of each record to its deltas and, for
+    control batches and Kafka's own topics, the fields inside keys and values. Records that cannot be decoded are left
+    as they are.
+    """
     records = decode_batch(batch, limits=limits).records
     for span, record in zip(_record_spans(entry), records, strict=False):
         _resolve(span, record)

@@ -1,4 +1,5 @@
-"""Find fields of a batch that contradict other fields or the batch before it, if a checksum alone names none.
+"""Find fields of a batch that contradict other fields or the batch before it, when a wrong checksum alone does not tell
+which field is damaged.
 
 The conditions between fields are those that `DefaultRecordBatch`, `DefaultRecord` and `MemoryRecordsBuilder` guarantee.
 """
@@ -49,8 +50,12 @@ _FIELDS = {code: spec.header_field for code, spec in SPECS.items() if spec.heade
 def blame_suspects(
     entry: FieldSpan, data: bytes | memoryview, before: AnyHeader | None, findings: Iterable[Finding] = ()
 ) -> None:
-    """Mark each field of an entry's header that cannot be right, unless it has a problem already. `data` are the
-    entry's bytes, `before` the header of the entry before it, `findings` those of the walk over the log about it.
+    """Mark each header field of a batch or message that cannot be right, unless it has a problem already; this changes
+    `entry`.
+
+    * `data`: the bytes of the entry
+    * `before`: header of the entry before it; None if there is none
+    * `findings`: findings about this entry from reading the whole log
     """
     values = {child.name: child.value for child in entry.children}
     suspects = [(_FIELDS[finding.code], finding.detail) for finding in findings if finding.code in _FIELDS]
@@ -65,7 +70,10 @@ def blame_suspects(
 
 
 def _length(entry: FieldSpan, values: Values, data: bytes | memoryview) -> Iterator[Suspect]:
-    """Yield the length if the checksum does not match, but would match at the end of the records."""
+    """Yield the field `batch_length` with a sentence if the checksum is wrong but matches when the batch ends where its
+    records end. Then the problems of the checksum, the record count and the unread bytes are removed from `entry`,
+    because the length explains them. Otherwise nothing is yielded.
+    """
     unread = next((child for child in entry.children if child.name == UNREAD), None)
     if unread is None or values.get("magic") != BATCH_MAGIC or not _is_wrong(entry, "crc"):
         return
@@ -82,7 +90,10 @@ def _is_wrong(entry: FieldSpan, name: str) -> bool:
 
 
 def _codec(entry: FieldSpan, values: Values, data: bytes | memoryview) -> Iterator[Suspect]:
-    """Yield the compression if nothing can be decompressed with it, but with another one."""
+    """Yield the field `attributes` with a sentence if its compression codec does not exist in this magic, and for each
+    other codec with which the whole entry can be read, if it cannot with its own. Nothing is yielded if the checksum is
+    wrong by itself.
+    """
     attributes, magic = values.get("attributes"), values.get("magic")
     if not isinstance(attributes, Container) or magic not in _LAYOUTS or _is_wrong(entry, "crc"):
         return

@@ -21,10 +21,11 @@ _METADATA = CLUSTER_METADATA_DIRECTORY
 
 
 def of_one_broker(roots: Sequence[str]) -> list[list[str]]:
-    """Group log directories by broker, in order.
+    """Group log directories by broker, which is identified by cluster id and node id in `meta.properties`; order is
+    kept, and duplicates are dropped. Empty for no directories.
 
     A directory that names no broker belongs to the only broker that the others name, else forms its own group. One that
-    names no cluster belongs to the only broker with its id.
+    names no cluster belongs to the only broker with its node id.
     """
     owners = {root: identity_of(root) for root in dict.fromkeys(roots)}
     known = {owner for owner in owners.values() if owner is not None and owner[0] is not None}
@@ -47,7 +48,9 @@ def brothers_of(root: str, roots: Sequence[str]) -> list[str]:
 
 
 def facts_of_each(roots: Sequence[str]) -> Mapping[str, TopicFacts]:
-    """Facts from the metadata log of its broker, for each log directory by its real path."""
+    """Return real path -> facts about topics for each log directory, read from the metadata log among its broker's
+    directories. Damage is described in `problem` of the facts, and raises no exception.
+    """
     brokers = of_one_broker([real(root) for root in roots])
     known = [read_topic_facts(broker) for broker in brokers]
     if len(brokers) > 1:
@@ -63,7 +66,10 @@ def facts_of_each(roots: Sequence[str]) -> Mapping[str, TopicFacts]:
 def _with_registered(
     brokers: Sequence[list[str]], known: Sequence[TopicFacts]
 ) -> tuple[list[list[str]], list[TopicFacts]]:
-    """Regroup directories so that each is with the broker that registered its id, whatever its own file says."""
+    """Regroup log directories so that each is with the broker whose metadata registers its directory id, even if its
+    `meta.properties` names another one. Return the groups that are not empty, and the facts of each, which are read
+    again if its directories changed. `known` has the facts of `brokers`, in their order.
+    """
     ids = {root: directory_id_of(root) for broker in brokers for root in broker}
     owners = {root: number for number, facts in enumerate(known)
               for root, own in ids.items() if own in facts.registered}  # fmt: skip
@@ -78,8 +84,9 @@ def _with_registered(
 
 
 def _apart(own: Sequence[str], brokers: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Directories that name another broker but may be this one's; only with ZooKeeper, because KRaft registers
-    directory ids. Directories that share a partition are of different brokers.
+    """Return directories that name another broker than the directories `own` and have no partition in common with them,
+    so that they may be of one broker. Empty unless all directories were written with ZooKeeper, because KRaft registers
+    directory ids.
     """
     others = [broker for broker in brokers if broker != own]
     if not others or not all(map(_is_of_zookeeper, (root for broker in brokers for root in broker))):

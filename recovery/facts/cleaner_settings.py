@@ -79,7 +79,9 @@ _POLICIES = frozenset({"compact", "delete"})
 
 
 def known_settings(values: Mapping[str, str]) -> dict[str, str]:
-    """Settings that matter to the cleaner, under the topic's names; others are dropped."""
+    """Return the settings that matter to the log cleaner, under the names of topic settings; `values` may have topic or
+    broker names. Others are dropped, and retention in minutes or hours becomes `retention.ms`. Values are not checked.
+    """
     found: dict[str, str] = {}
     for name, unit in _OTHER_UNITS:
         number = parse_java_long(values.get(name, "").strip())
@@ -127,8 +129,9 @@ class CleanerConfig:
 
     @classmethod
     def from_names(cls, values: Mapping[str, str]) -> CleanerConfig:
-        """Return the settings from Kafka's topic or broker names. Raises `UsageError` for an unknown name or an
-        impossible value.
+        """Return the cleaner's settings from values by Kafka's topic or broker names, with Kafka's defaults for the
+        others. Raises `UsageError` for an unknown name, a value out of its range, or a buffer too small for the offsets
+        of two keys.
         """
         known = known_settings(values)
         names = {*_TOPIC_NAMES, *_WITHOUT_EFFECT, *(name for name, _unit in _OTHER_UNITS), _INTERNAL_SEGMENT_BYTES}

@@ -30,7 +30,9 @@ TopicPartition = tuple[str, int]
 
 
 class Coordinators:
-    """Coordinators' topics in some log directories of one broker; each is read when it is first needed."""
+    """Topics of the coordinators (`__consumer_offsets`, `__transaction_state`) in some log directories of one broker;
+    each is read when it is first needed.
+    """
 
     def __init__(self, roots: Iterable[str]) -> None:
         self._roots = tuple(dict.fromkeys(roots))
@@ -42,8 +44,8 @@ class Coordinators:
 
     @cached_property
     def commits(self) -> dict[TopicPartition, list[CommittedOffset]]:
-        """Committed offsets by topic and partition; empty if the topic is missing, unreadable or too large. Negative
-        offsets are omitted, because Kafka's clients ignore them.
+        """Committed offsets of all groups by (topic, partition); empty if `__consumer_offsets` is missing, unreadable
+        or too large. Negative offsets are omitted, because Kafka's clients ignore them.
         """
         from kafkalog.cluster.groups.offsets import read_offsets
 
@@ -59,7 +61,9 @@ class Coordinators:
 
     @cached_property
     def transactions(self) -> TransactionalIds | None:
-        """Transactions according to the coordinator's log; None if it is missing, unreadable or too large."""
+        """State of all transactional ids in `__transaction_state`; None if the topic is missing, unreadable or too
+        large.
+        """
         from kafkalog.cluster.transactions.transactions import read_transactions
 
         partitions = self._partitions(_TRANSACTIONS)

@@ -26,8 +26,13 @@ __all__ = ["directories_that_name", "lost_identity"]
 
 
 def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes | None:
-    """Return the file's content; None if the directory has a readable one. `roots` are the log directories that were
-    given together. Raises `RecoveryRefused` if none of these identifies the broker.
+    """Return the content of a new `meta.properties` for the log directory `root`, with the cluster and node id of the
+    broker's other directories; None if `root` has a readable one. Writes nothing. `roots` are the log directories that
+    were given together.
+
+    The directory id comes from the metadata (`facts`); it is omitted if it is not certain, and the broker makes a new
+    one. Raises `RecoveryRefused` if no other directory identifies the broker, `StorageError` if `root` cannot be
+    listed.
     """
     standing = meta_properties_of(root)
     if standing is not None and standing.node_id is not None:
@@ -49,8 +54,8 @@ def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes |
 
 
 def directories_that_name(root: str, facts: TopicFacts) -> tuple[str, ...]:
-    """Sorted log directories of the broker, this one included, if this one has lost its identity and another one has
-    it; else empty.
+    """Return the sorted log directories of the broker, `root` included, if `root` has lost its `meta.properties` and it
+    can be made from another one; else empty.
     """
     roots = brothers_of(root, facts.roots)
     try:
@@ -60,11 +65,13 @@ def directories_that_name(root: str, facts: TopicFacts) -> tuple[str, ...]:
 
 
 def _directory_id(root: str, facts: TopicFacts, taken: set[str | None], *, is_last: bool) -> str | None:
-    """Directory id according to the metadata; None if it is ambiguous or unknown.
+    """Return the directory id that `root` had, from the first of these that names one; None if that is ambiguous, or
+    unknown. Ids in `taken` belong to other directories and do not count.
 
-    The id in the voter set if the metadata log is here; else the one to which the metadata assigns the partitions here;
-    else the one in the damaged file; else the only registered one that no other directory has, if all others are given
-    (`is_last`).
+    * The voter set, if the metadata log is in `root`: only this id counts then.
+    * The ids to which the metadata assigns the live partitions here.
+    * The damaged `meta.properties`.
+    * The ids that the broker registered, only if `is_last`: all its other directories were given.
     """
     if facts.voter_directory is not None and os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY)):
         return None if facts.voter_directory in taken else facts.voter_directory
@@ -77,7 +84,9 @@ def _directory_id(root: str, facts: TopicFacts, taken: set[str | None], *, is_la
 
 
 def _in_damaged_file(root: str) -> frozenset[str]:
-    """Ids in complete lines of a file that cannot be parsed."""
+    """Directory ids in complete lines of a `meta.properties` that cannot be parsed; empty if there are none, or the
+    file is missing, unreadable or too large.
+    """
     try:
         data = read_small(os.path.join(root, META_PROPERTIES), DEFAULT_LIMITS.checkpoint_bytes)
     except (StorageError, UsageError, OSError):

@@ -27,9 +27,11 @@ User = tuple[int, int]
 
 
 def closed_files(root: str, roots: Iterable[str]) -> tuple[User, list[str]] | None:
-    """Return the broker's user, and the paths in its log directory `root` that it may not open or change; None if it
-    may use all. `roots` are the broker's other log directories, which help to find the user. None also if all
-    directories belong to root, or cannot be listed.
+    """Return the broker's user (user id, group id) and the paths in its log directory `root` that this user may not
+    open or change. `roots` are the broker's other log directories, which help to find the user.
+
+    None if the user may use all, if all directories belong to root, so that the user is unknown, or if one cannot be
+    listed.
     """
     try:
         user = _user({root, *roots})
@@ -40,7 +42,10 @@ def closed_files(root: str, roots: Iterable[str]) -> tuple[User, list[str]] | No
 
 
 def _user(roots: Iterable[str]) -> User | None:
-    """Owner of most of the directories that do not belong to root; None if all do."""
+    """Return the user and group id that own most of the log directories, their partition directories and
+    `meta.properties`; root is not counted. None if all belong to root. Raises `OSError` or `StorageError` if a
+    directory cannot be listed.
+    """
     owners: Counter[User] = Counter()
     for root in roots:
         status = os.lstat(root)
@@ -54,8 +59,8 @@ def _user(roots: Iterable[str]) -> User | None:
 
 
 def _entries(root: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield what a broker opens, with its lstat: the directory, its own files, and partition directories with their
-    content.
+    """Yield (path, lstat) of everything that a broker opens: the log directory, its own files, and partition
+    directories with their direct content. A lock file that kafkalog itself created is left out.
     """
     yield root, os.lstat(root)
     for entry in scan_directory(root):
@@ -75,7 +80,10 @@ def _is_lock_of_ours(path: str) -> bool:
 
 
 def _is_closed(path: str, status: os.stat_result, user: User) -> bool:
-    """Whether a file belongs to another user and its mode does not let `user` open it as a broker does."""
+    """Whether a file or directory belongs to another user, and its group or other mode bits do not let `user` (user id,
+    group id) use it as a broker does: a directory is read, written and searched, a file read, and a segment file or the
+    lock also written. False for a symbolic link.
+    """
     if status.st_uid == user[0] or stat.S_ISLNK(status.st_mode):
         return False
     granted = status.st_mode >> 3 if status.st_gid == user[1] else status.st_mode

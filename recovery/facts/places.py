@@ -18,9 +18,11 @@ Path = TypeVar("Path", bound=PathLike)
 
 
 def root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
-    """Return the log directory of a path, and the name of the partition directory if the path is one, else None.
+    """Return the log directory of `path` as a real path, and the set with its name if it is a partition directory, else
+    None (all partitions).
 
-    Raises `UsageError` if it is neither, `RecoveryRefused` for a partition directory that is a symbolic link.
+    Raises `UsageError` if it does not exist or is neither, `RecoveryRefused` for a symbolic link to a partition
+    directory.
     """
     given = os.fspath(path)
     if "\0" in given:
@@ -50,8 +52,8 @@ def _root_of(given: str) -> tuple[str, frozenset[str] | None]:
 
 
 def _refuse_linked_partition(given: str, real: str) -> None:
-    """Raise `RecoveryRefused` for a link to a partition directory. A broker that follows it sees the partition under
-    the link's name, and locks the directory of the link.
+    """Raise `RecoveryRefused` if `given` is a symbolic link, named like a partition, to a partition directory (`real`).
+    A broker that follows it sees the partition under the link's name, and locks the directory of the link.
     """
     name = given.rstrip("/")
     if (
@@ -66,8 +68,9 @@ def _refuse_linked_partition(given: str, real: str) -> None:
 
 
 def log_directories(paths: Sequence[PathLike]) -> list[str]:
-    """Return the paths; a directory that contains log directories (volumes, brokers) is replaced by those. Unreadable
-    ones and invalid paths are kept, so that the caller reports why.
+    """Return the paths, in order and without duplicates; a directory that contains log directories (volumes, brokers)
+    is replaced by these. Subdirectories that cannot be read, and paths that are invalid or missing, are included, so
+    that the caller reports why.
     """
     directories: dict[str, str] = {}
     for path in [os.fspath(each) for each in paths]:
@@ -87,7 +90,9 @@ def _inside(path: str) -> list[str]:
 
 
 def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
-    """Topic-partitions that a path means; None if they cannot be determined, which the caller reports."""
+    """Return (topic, partition) of the partition directories that a path means: the directory itself, or all in the log
+    directory. None if they cannot be determined, because the path is invalid or unreadable.
+    """
     try:
         root, only = root_of(path)
         names = only or [entry.name for entry in scan_directory(root) if entry.is_dir(follow_symlinks=False)]
@@ -98,8 +103,9 @@ def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
 
 
 def holding(given: Sequence[PathLike], select: Selection) -> list[str]:
-    """Log directories, of all that the paths mean, with some of the selected partitions. Unreadable ones are included.
-    Raises `UnknownName` for a topic or partition that is in none of them.
+    """Return the log directories, of all that the paths mean, that have a selected partition; all of them if everything
+    is selected. Directories that cannot be read are included. Raises `UnknownName` for a selected topic or partition
+    that is in none of them, if all could be read.
     """
     paths = log_directories(given)
     if select == ALL:
@@ -113,7 +119,9 @@ def holding(given: Sequence[PathLike], select: Selection) -> list[str]:
 
 
 def by_log_directory(paths: Sequence[Path]) -> list[list[Path]]:
-    """Group paths by log directory, in the order of first occurrence; an invalid path forms its own group."""
+    """Group paths by the log directory that they are or are in; groups and paths keep the order of first occurrence. A
+    path that is invalid or missing forms a group of its own.
+    """
     groups: dict[str, list[Path]] = {}
     for path in paths:
         try:
@@ -125,8 +133,12 @@ def by_log_directory(paths: Sequence[Path]) -> list[list[Path]]:
 
 
 def chosen_directories(paths: Sequence[PathLike], select: Selection) -> tuple[str, frozenset[str] | None]:
-    """Return the log directory of the paths and the names of the selected partition directories, None for all. All
-    paths must belong to one log directory.
+    """Return the log directory of `paths`, and the names of the selected partition directories, None for all. All paths
+    must belong to one log directory, which is not checked. If each is a partition directory, only these can be
+    selected.
+
+    Raises what `root_of` raises, `UnknownName` if no directory is selected, and `StorageError` if the log directory
+    cannot be listed.
     """
     places = [root_of(path) for path in paths]
     root = places[0][0]

@@ -217,8 +217,9 @@ def rules_of(request: Recovery, **changes: Any) -> Rules:
 
 
 def settled(request: Recovery, roots: Iterable[str]) -> Rules:
-    """Return the rules for these log directories. If the request has no time or no facts about topics, they are the
-    clock's and those that the directories hold.
+    """Return the rules for these log directories: the request with everything settled. Without a time in it, the
+    clock's is used; without facts about topics, they are read from the metadata log in `roots`. Settings of the request
+    override those of the server properties.
 
     Raises `UsageError` for settings or a topic id that Kafka would refuse.
     """

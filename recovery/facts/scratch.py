@@ -1,4 +1,6 @@
-"""Keep computed bytes of a plan out of memory: in a file without a name that disappears when it is closed."""
+"""Keep computed bytes of a plan out of memory: in a temporary file without a name, which disappears when it is
+closed.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ class Scratch:
         return self._size
 
     def keep(self, data: bytes) -> Slice:
-        """Append bytes; return the slice that holds them. Raises `StorageError`."""
+        """Append bytes to the file, which is created if needed; return the slice (position and length) that holds them.
+        After `divide`, they are written at the current position of this process's part. Raises `StorageError` if the
+        disk or that part is full.
+        """
         try:
             if self._file is None:
                 self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - see close
@@ -59,8 +64,9 @@ class Scratch:
             left, position = left[done:], position + done
 
     def divide(self, sizes: Iterable[int]) -> list[int]:
-        """Reserve parts of these sizes for processes that are forked later; return where each begins. Unwritten bytes
-        are holes. Raises `StorageError`.
+        """Reserve one part of each size in bytes, after the present end, for processes that are forked later; return
+        the position at which each part begins. Bytes that no process writes are zeros. Raises `StorageError` if no
+        temporary file can be created.
         """
         try:
             if self._file is None:
@@ -82,7 +88,9 @@ class Scratch:
         self._size, self._end = start, start + size
 
     def read(self, position: int, length: int) -> bytes:
-        """Return `length` bytes from `position`; fewer at the end. Raises `StorageError`."""
+        """Return `length` bytes from byte `position`; fewer if the file ends before, none if nothing was kept. Raises
+        `StorageError`.
+        """
         if self._file is None:
             return b""
         try:

@@ -63,7 +63,9 @@ OnRead = Callable[[str, int], None]
 
 @dataclass(slots=True)
 class Survey:
-    """Files of a log directory at one moment. Paths are relative to `root`, with `/`."""
+    """Files of a log directory at one moment. Paths are relative to `root`, with `/`. Contents are read later, by
+    `source`.
+    """
 
     root: str
     files: Mapping[str, FileFacts]
@@ -98,7 +100,9 @@ class Survey:
         return Survey, (*seen, None, self.follows, self.is_partial, self.unreadable, self.outside)
 
     def directory_of(self, path: object) -> str | None:
-        """Return the surveyed directory below the root that is `path` or contains it; None if there is none."""
+        """Return the name of the surveyed directory below the root that is `path` or contains it; `path` is absolute or
+        relative to the working directory. None if there is none, or `path` is not a string or path object.
+        """
         if not isinstance(path, str | os.PathLike):
             return None
         relative = os.path.relpath(os.path.realpath(path), self.root)
@@ -106,7 +110,9 @@ class Survey:
         return name if name in self.directories else None
 
     def only(self, directories: Iterable[str]) -> Survey:
-        """Return the part of the survey with the root's own files and only these directories."""
+        """Return a new survey with the root's own files and, of its directories, only those named in `directories`.
+        Open files are shared with the original.
+        """
         wanted = frozenset(directories)
 
         def is_in(path: str) -> bool:
@@ -122,7 +128,9 @@ class Survey:
         )
 
     def without(self, unreadable: Mapping[str, StorageError]) -> Survey:
-        """Return the survey without directories, and files of the root, that turned out to be unreadable."""
+        """Return the survey without the directories, and files of the root, that turned out to be unreadable (name ->
+        error); they are added to its `unreadable`. The survey itself if there are none.
+        """
         if not unreadable:
             return self
         kept = self.only(path for path in self.directories if "/" not in path and path not in unreadable)
@@ -153,8 +161,9 @@ class Survey:
         )
 
     def source(self, path: str) -> Source:
-        """Return the source of a file's bytes: an open file, the kept content of a small file, or the scratch file. At
-        most 64 files stay open.
+        """Return the source of a file's bytes; `path` is relative to the root. A file of up to 64 KiB is read at once
+        and kept in memory; other files are opened, and at most 64 stay open. The path of the scratch file gives that
+        file. Raises `StorageError` if the file cannot be opened or read.
         """
         kept = self._kept.get(path)
         if kept is not None:
@@ -177,10 +186,11 @@ class Survey:
         return source
 
     def first_change(self, other: Survey) -> str | None:
-        """Return the first path that differs in a later survey; None if nothing has changed.
+        """Return the first path, by name, that differs in the later survey `other`: a file with another size, time,
+        inode or number of names, or an entry that is new, gone or of another kind. None if nothing has changed.
 
         The broker's lock, the pointer file and directories that are unreadable here are ignored. Files of other
-        directories are examined again.
+        directories that bytes are taken from are examined again, first.
         """
         for path, facts in self.outside.items():
             try:
@@ -231,7 +241,7 @@ class _KeptSource:
 
 
 class _SmallFiles:
-    """Content of small files that were read, the latest that fit into a limit."""
+    """Content of small files that were read, kept in memory up to 16 MiB."""
 
     def __init__(self) -> None:
         self._sources: OrderedDict[str, _KeptSource] = OrderedDict()
@@ -245,8 +255,8 @@ class _SmallFiles:
         return source
 
     def keep(self, path: str, data: bytes) -> _KeptSource:
-        """Keep the content of a file, and return its source. Files that were unused longest go if the limit is
-        exceeded.
+        """Keep the content `data` of the file `path`; return a source that reads it. If the limit is exceeded, the
+        files that were unused longest are dropped.
         """
         self._bytes += len(data) + _BYTES_OF_A_SOURCE
         while self._bytes > _KEPT_BYTES:
@@ -291,11 +301,16 @@ def survey(
     tolerant: bool = False,
     follows: bool = False,
 ) -> Survey:
-    """List a log directory and its partition directories; `only` limits it to some of the latter.
+    """List a log directory and its partition directories; no file is opened. Symbolic links are listed as such.
 
-    `tables` are header tables of logs that were just read, by real path. With `tolerant` a directory below that cannot
-    be listed is left out (`unreadable`). With `follows` live symbolic links count as their targets. Raises `UsageError`
-    if `root` is not a directory, `StorageError` if it cannot be read.
+    Raises `UsageError` if `root` is missing or not a directory, `StorageError` if it, or without `tolerant` a directory
+    in it, cannot be listed.
+
+    * `only`: names of the partition directories to list; None: all
+    * `on_read`: called after each later read of a file with its path and the end of the bytes read
+    * `tables`: header tables of logs that were just read, by real path
+    * `tolerant`: leave out a directory that cannot be listed, and put its error into `unreadable`
+    * `follows`: list live symbolic links as their targets, as a broker sees them
     """
     if not exists(root):
         raise UsageError(f"{root} does not exist")
@@ -330,7 +345,7 @@ def survey(
 
 
 class _Listing:
-    """Entries of one directory by kind."""
+    """Collects the entries of a directory by kind: files, directories, special entries, dangling links."""
 
     def __init__(self, only: frozenset[str] | None, *, follows: bool) -> None:
         self._only = only
@@ -342,8 +357,9 @@ class _Listing:
         self.dangling: set[str] = set()
 
     def take(self, entry: Entry, path: str) -> None:
-        """Add one entry; `path` is relative to the log directory. An entry that has gone since is skipped. Raises
-        `StorageError`.
+        """Add one entry by its kind; `path` is relative to the log directory. Directories, and links to directories,
+        that are not selected are skipped, and so is an entry that has gone since. Raises `StorageError` if it cannot be
+        examined.
         """
         is_meant = self._only is None or entry.name in self._only
         try:

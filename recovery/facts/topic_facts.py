@@ -115,8 +115,9 @@ class TopicFacts:
         return topic in COMPACTED_BY_KAFKA or topic in self.compacted
 
     def strays(self, directories: Iterable[str]) -> list[str]:
-        """Sorted partition directories that the metadata does not place on this broker, which would rename them to
-        `-stray`. Empty if the metadata or the node id is unknown.
+        """Return the sorted names, of `directories`, of live partitions that the metadata does not place on this
+        broker: a start would rename them to `-stray`. Other names and the metadata log are ignored. Empty if the
+        metadata is unknown or damaged, or the node id is unknown.
         """
         if self.source is None or self.problem is not None or self.node_id is None:
             return []
@@ -130,10 +131,9 @@ class TopicFacts:
         return sorted(strays)
 
     def placed_in(self, root: str) -> frozenset[tuple[str, int]]:
-        """Return the replicas that a start creates in the log directory `root` if no log directory has them.
-
-        Those that the metadata does not assign count for the first of `roots`, unless the broker has registered log
-        directories that are not among `roots`.
+        """Return (topic, partition) of the replicas that a start creates in the log directory `root` if no log
+        directory has them: those assigned to its directory id. For the first of `roots` also the unassigned ones,
+        unless the broker is not registered, or has registered log directories that are not among `roots`.
         """
         own = directory_id_of(root)
         assigned = {key for key, each in self.assigned.items() if own is not None and each == own}
@@ -143,7 +143,9 @@ class TopicFacts:
         return frozenset(assigned | self.unassigned if has_all else assigned)
 
     def live_partitions(self) -> frozenset[tuple[str, int]]:
-        """Topic-partitions with a live directory in one of `roots`. Directories that cannot be listed are skipped."""
+        """Return (topic, partition) of each live partition directory in `roots`: not a `-future`, `-delete` or `-stray`
+        one. Directories that cannot be listed are skipped.
+        """
         partitions: set[tuple[str, int]] = set()
         for root in self.roots:
             try:
@@ -163,8 +165,9 @@ NO_FACTS = TopicFacts()
 
 
 def read_topic_facts(roots: Iterable[str]) -> TopicFacts:
-    """Return the facts from the first of a broker's log directories that has a metadata log. Never raises for bad data:
-    `problem` describes it. Facts about remote storage come from all directories.
+    """Return the facts about topics from the first of a broker's log directories that has a metadata log; without one,
+    nothing is known but the facts about remote storage, which come from all directories. If the log is damaged,
+    `problem` describes that, and no exception is raised.
     """
     roots = list(roots)
     for root in roots:
@@ -233,8 +236,8 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
 
 
 def _problem(path: str, state: MetadataState) -> str | None:
-    """Describe damage of the metadata log, or that it is empty; None otherwise. A torn tail is what a crash leaves, and
-    was not committed.
+    """Return a sentence about damage of the metadata log at `path`, or that it has no record; None otherwise. A torn
+    tail does not count: a crash leaves one, and its records were not committed.
     """
     damage = state.damage
     if damage is not None:

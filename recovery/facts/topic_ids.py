@@ -12,7 +12,9 @@ _LONGEST_SHOWN = 60
 
 
 def check_topic_id(text: str | None) -> None:
-    """Raise `UsageError` unless `text` is None or a topic id as Kafka writes it: 22 letters of URL-safe base64."""
+    """Raise `UsageError` unless `text` is a topic id as Kafka prints it (22 characters of URL-safe base64, not all
+    zeros) or None.
+    """
     if text is None:
         return
     try:

@@ -55,8 +55,9 @@ def sentences_of_unreadable(survey: Survey) -> dict[str, str]:
 
 
 def refusal_of_unreadable(survey: Survey, mode: Mode) -> str | None:
-    """Why recovery declines: a file that it would rewrite cannot be read, so that this could not be undone. None if all
-    can. Mode kafka also needs `meta.properties`, which a broker reads first.
+    """Return why recovery declines, as a sentence: a checkpoint that it would rewrite cannot be read, so that this
+    could not be undone; in mode kafka also if `meta.properties` cannot be read, because a broker then opens no log.
+    None if they can be read or are missing.
     """
     for name in (*_WRITTEN, *([META_PROPERTIES] if mode.spec.is_as_broker else [])):
         error = survey.unreadable.get(name)
@@ -93,10 +94,12 @@ def _relative(root: str, directory: str, error: StorageError) -> str:
 
 
 def around_unreadable(survey: Survey, make: Callable[[Survey, Workers], Made], workers: Workers) -> Made:
-    """Return `make` of the survey without the directories, and files of the root, that cannot be read; such files count
-    as missing.
+    """Return the result of `make(survey, workers)` on the survey without the directories, and files of the root, that
+    cannot be read; such files count as missing. Directories found unreadable before are left out at once; if `make`
+    fails on another one, it is called again without that.
 
-    Raises `StorageError` if anything else cannot be read.
+    A topic-partition is left out with all its directories. Raises `StorageError` if something outside the surveyed
+    directories cannot be read.
     """
     own = _own_files(survey)
     survey = survey.without(
@@ -114,8 +117,8 @@ def around_unreadable(survey: Survey, make: Callable[[Survey, Workers], Made], w
 
 
 def _own_files(survey: Survey) -> dict[str, StorageError]:
-    """Files of the log directory itself that the operating system cannot read, with the error. Raises `StorageError`
-    for other errors.
+    """Return name -> error for `meta.properties` and checkpoint files of the log directory that the operating system
+    cannot read; each is read. Missing files are skipped. Raises `StorageError` if the error has no errno.
     """
     failed: dict[str, StorageError] = {}
     for name in _OWN_FILES:
@@ -130,7 +133,9 @@ def _own_files(survey: Survey) -> dict[str, StorageError]:
 
 
 def _not_files(survey: Survey) -> dict[str, StorageError]:
-    """Directories that contain something other than a regular file or a dangling link, with the error."""
+    """Return directory -> error for directories that contain something other than regular files, directories and
+    dangling links. The error is about the first such entry by name.
+    """
     failed: dict[str, StorageError] = {}
     for path, what in sorted(survey.special.items()):
         directory, separator, _name = path.partition("/")
@@ -141,7 +146,9 @@ def _not_files(survey: Survey) -> dict[str, StorageError]:
 
 
 def _unreadable_beside_logs(survey: Survey) -> dict[str, StorageError]:
-    """Directories in which a file beside the logs cannot be opened or its first byte not read, with the error."""
+    """Return directory -> error for directories in which a file beside the logs (an index, a producer snapshot,
+    `leader-epoch-checkpoint` or `partition.metadata`) cannot be opened, or its first byte not be read.
+    """
     failed: dict[str, StorageError] = {}
     for path, facts in survey.files.items():
         directory, _separator, name = path.partition("/")
@@ -163,7 +170,9 @@ def _is_opened(name: str) -> bool:
 def _unreadable_alone(
     survey: Survey, make: Callable[[Survey, Workers], Made], workers: Workers
 ) -> dict[str, StorageError]:
-    """All directories that cannot be read, with the error, found by calling `make` for each topic-partition."""
+    """Find all directories that cannot be read, by calling `make` for each topic-partition alone; return directory ->
+    error. `workers` shows the progress. Raises `StorageError` if the error is about no surveyed directory.
+    """
     failed: dict[str, StorageError] = {}
     workers.begin("what cannot be read", {path: facts.size for path, facts in survey.files.items()})
     for group in groups_of([path for path in survey.directories if "/" not in path]):
@@ -180,7 +189,10 @@ def _unreadable_alone(
 
 
 def _with_companions(survey: Survey, failed: Mapping[str, StorageError]) -> dict[str, StorageError]:
-    """Add the other directories of the topic-partitions, because a broker opens and closes them together."""
+    """Return `failed` (directory -> error) together with the other directories of their topic-partitions, such as
+    future copies, because a broker opens and closes these together. An added directory has the error of its
+    topic-partition.
+    """
     everything: Iterable[str] = {*failed, *(path for path in survey.directories if "/" not in path)}
     by_group = {
         directory: next(failed[each] for each in group if each in failed)

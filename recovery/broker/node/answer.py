@@ -220,7 +220,9 @@ class NodeStart:
 
     @property
     def answers_by_release(self) -> Sequence[AnswerJson]:
-        """Return one `AnswerJson` for each group of releases that behave alike, with those releases; oldest first."""
+        """Return one `AnswerJson` for each different answer, oldest release first; its `releases` names all releases
+        with this answer, such as `3.7.1 to 4.0`.
+        """
         return [
             AnswerJson(
                 releases=releases, outcome=answer.outcome, exception=answer.exception, message=answer.message,

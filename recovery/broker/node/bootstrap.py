@@ -41,8 +41,12 @@ class Bootstrap:
 
 
 def bootstrap_of_start(files: NodeFiles, release: Release) -> Bootstrap:
-    """Read the file as a start does. Raises `StartEndsError` if that ends the start. Before 4.1 its `metadata.version`
-    must be one that the release knows (`BootstrapMetadata.fromRecords`).
+    """Read `bootstrap.checkpoint` in the metadata log directory as a start does, and return its records; none, and no
+    file, if it or the directory is missing.
+
+    Raises `StartEndsError` if the file is corrupt, has no FeatureLevelRecord for `metadata.version` (so also if it is
+    empty), or, before 4.1, sets a `metadata.version` that the release does not know (`BootstrapMetadata.fromRecords`);
+    `StorageError` if it cannot be opened.
     """
     if files.metadata_root is None:
         return Bootstrap((), None)

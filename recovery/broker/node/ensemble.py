@@ -53,10 +53,12 @@ def identity_of_start(files: NodeFiles, release: Release) -> Identity:
 
 
 def identity_with_zookeeper(files: NodeFiles, release: Release, cluster: str | None) -> Identity:
-    """Verify the files as a broker with ZooKeeper does, which writes missing ones again (`KafkaServer`). Raises
-    `StartEndsError` if that ends the start.
+    """Verify `meta.properties` of all log directories as a broker with ZooKeeper does (`KafkaServer`), which writes
+    missing files again. Return the directories that stay online, their ids, and consequences for those with an
+    unreadable file. `cluster` is the cluster id in ZooKeeper; None if unknown.
 
-    `cluster` is the cluster id in ZooKeeper; None if unknown. Since 3.7 the broker refuses files of KRaft.
+    Raises `StartEndsError` if the ids contradict each other or `cluster`, if all files are unreadable, before 3.7 if
+    the files differ in a line, and from 3.7 on if a file has KRaft's version.
     """
     if not release.at_least("3.7.0"):
         _refuse_different_properties(files)
@@ -72,8 +74,8 @@ def identity_with_zookeeper(files: NodeFiles, release: Release, cluster: str | N
 
 
 def _read_files(files: NodeFiles) -> tuple[dict[str, MetaProperties], dict[str, str]]:
-    """Return the readable files, and the problems of the others, by log directory. A directory without a file is in
-    neither.
+    """Return two dicts by log directory: the `meta.properties` that can be read, and why the others cannot (unreadable
+    file or invalid directory id). A directory without the file is in neither.
     """
     known: dict[str, MetaProperties] = {}
     errors: dict[str, str] = {}
@@ -125,8 +127,9 @@ def _identity(online: list[str], known: dict[str, MetaProperties], errors: dict[
 def _verify(
     files: NodeFiles, release: Release, known: dict[str, MetaProperties], cluster: str | None = None
 ) -> None:
-    """Raise `StartEndsError` unless cluster id and node id are equal everywhere and directory ids differ
-    (`MetaPropertiesEnsemble.verify`).
+    """Raise `StartEndsError` if cluster ids or node ids differ between log directories, or from `cluster` and the node
+    id in the properties, or if a directory id is reserved or used twice (`MetaPropertiesEnsemble.verify`). Missing ids
+    are accepted. `known` has the files by log directory.
     """
     node = files.stated_node_id
     seen: dict[str, str] = {}
@@ -169,7 +172,11 @@ def _refuse_incomplete(root: str, meta: MetaProperties | None) -> None:
 
 
 def _checkpoints(files: NodeFiles) -> Identity:
-    """Verify as `BrokerMetadataCheckpoint.getBrokerMetadataAndOfflineDirs` does before 3.7. Raises `StartEndsError`."""
+    """Verify `meta.properties` of all log directories as a KRaft node before 3.7 does
+    (`BrokerMetadataCheckpoint.getBrokerMetadataAndOfflineDirs`); return all of them as online, with their ids. Raises
+    `StartEndsError` if a file is missing, unreadable or lacks an id, if ids differ from each other or from the
+    properties, or if a second directory has a metadata log.
+    """
     known: dict[str, MetaProperties] = {}
     for root in files.roots:
         found = files.meta[root]
@@ -195,8 +202,9 @@ def _checkpoints(files: NodeFiles) -> Identity:
 
 
 def _refuse_different_properties(files: NodeFiles) -> None:
-    """Raise `StartEndsError` unless all files have equal lines, as with ZooKeeper before 3.7
-    (`getBrokerMetadataAndOfflineDirs` of 2.8 to 3.6).
+    """Raise `StartEndsError` if the `meta.properties` of two log directories differ in any property, as a broker with
+    ZooKeeper does before 3.7 (`getBrokerMetadataAndOfflineDirs` of 2.8 to 3.6). Missing and unreadable files are
+    ignored.
     """
     known: dict[str, Mapping[str, str]] = {}
     for root in sorted(files.roots):

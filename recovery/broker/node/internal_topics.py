@@ -54,8 +54,11 @@ class Unserved:
 
 
 def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
-    """Return the first record of each coordinator's partition that it cannot read, in the logs after loading. Reads at
-    most 16 MiB of a directory's coordinator partitions.
+    """Return, for each partition of `__consumer_offsets` and `__transaction_state` in the loaded log directory `root`,
+    the first record that its coordinator cannot read or apply, or a batch with a wrong checksum. Partitions without
+    such a record are left out.
+
+    Segments are read in order, up to 16 MiB in all; with the first that would exceed this, the search ends.
     """
     unserveds: list[Unserved] = []
     left = _MOST_BYTES
@@ -77,8 +80,10 @@ def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
 
 
 def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[tuple[int, str, bool, bool]]:
-    """Yield offset and description of what cannot be read or applied, then of a wrong checksum. The flags are `is_read`
-    and `is_refused` of `Unserved`; `types` has the groups of earlier segments.
+    """Yield problems in one segment of a coordinator's partition as (offset, description, `is_read`, `is_refused`),
+    with the flags of `Unserved`. Batches and records that cannot be read or applied come first, in order; a wrong
+    checksum comes last, with the offset after the last sound batch. `types` has the group types of earlier segments,
+    and gets those of this one.
     """
     sound = Scanner(tree.source(log))
     last = 0
@@ -103,7 +108,10 @@ def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[t
 
 
 def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults of these records for one release."""
+    """Return consequences and faults of a start of `release` for records that coordinators cannot read or apply, in
+    their order. A record that can be read but not applied counts only from 4.0 on. Both lists are empty without such
+    records.
+    """
     consequences, faults = [], []
     for each in unserved:
         if each.is_read:

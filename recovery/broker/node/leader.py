@@ -1,4 +1,4 @@
-"""Metadata of the voters that lead a node, from copies of their log directories.
+"""Read the metadata log of the voters that a node follows, from copies of their log directories.
 
 A follower, and a broker alone, keep their own snapshot and log as far as the leader has them too; the leader sends the
 rest, and whatever it does not have is truncated. What a majority of the voters does not have was never committed.
@@ -71,7 +71,11 @@ class Leaders:
 
 
 def followed(own: LoadedMetadata, leader: LoadedMetadata) -> tuple[Snapshot | None, Iterator[MetaBatch]]:
-    """Return the snapshot (or None) and the batches from which a follower of `leader` builds its image."""
+    """Return the snapshot (None if there is none) and the batches, in order, from which a follower of `leader` builds
+    its metadata. The follower truncates its own log where the logs diverge, and continues with the leader's. If its log
+    ends before the leader's begins, it takes the leader's snapshot. The batches are read while they are iterated;
+    `ReaderError` is raised for a damaged log.
+    """
     kept = min(own.end, _end_of_epoch(leader, own.epoch or 0))
     snapshot = own.snapshot
     if max(kept, 0 if snapshot is None else snapshot.end) < leader.start:

@@ -44,7 +44,10 @@ class Contents:
     error: ReaderError | None = None
 
     def read(self, source: Callable[[], Iterator[MetaBatch]]) -> Iterator[MetaBatch]:
-        """Yield the batches of a source, from memory if it was read before. Raises its `ReaderError` again."""
+        """Yield the batches of `source()` in order. They are decoded at the first call, and come from memory later,
+        whatever `source` then is. If decoding failed, raises the `ReaderError` after the batches before it, at every
+        call.
+        """
         if self.batches is None:
             self.batches = []
             try:
@@ -111,7 +114,12 @@ class LoadedMetadata:
 
 
 def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
-    """Load the metadata log as a start does. Raises `StartEndsError` if that ends the start."""
+    """Load the metadata log (`__cluster_metadata-0`) in memory as a start does, and choose its snapshot. If the
+    directory is missing, the result is an empty log without a snapshot. `now_ms` is the time to treat as now.
+
+    Raises `StartEndsError` if loading fails, `partition.metadata` names another topic, or the log does not begin at 0
+    and no snapshot reaches its start; `StorageError` if files cannot be read.
+    """
     if files.metadata_root is None:
         return LoadedMetadata("", 0, 0, None, None, (), None)
     directory = os.path.join(files.metadata_root, _NAME)

@@ -30,7 +30,9 @@ _KEEP = "set a copy aside before"
 def with_ends_of_moves(
     files: NodeFiles, directories: Sequence[PartitionDirectory], now_ms: int
 ) -> list[PartitionDirectory]:
-    """Return the directories with log end offsets for partitions that are being moved, if they were not loaded."""
+    """Return `directories` in their order. Partitions that are being moved (one of their directories is a `-future`
+    one) get a log end offset if they have none: the log is loaded for it, in memory. It stays None if that fails.
+    """
     moved = {directory.partition for directory in directories if directory.parsed.state is DirectoryState.FUTURE}
     return [
         replace(each, end=_end(files, each, now_ms)) if each.end is None and each.partition in moved else each
@@ -39,7 +41,9 @@ def with_ends_of_moves(
 
 
 def _end(files: NodeFiles, directory: PartitionDirectory, now_ms: int) -> int | None:
-    """Log end offset after loading this partition alone; None if it does not load."""
+    """Log end offset of a partition directory after it was loaded alone, in memory and with default settings; None if
+    it does not load or cannot be read.
+    """
     try:
         tree = files.surveyed(directory.root).only([directory.name]).tree()
     except StorageError:
@@ -52,10 +56,12 @@ def _end(files: NodeFiles, directory: PartitionDirectory, now_ms: int) -> int | 
 def consequences_of_moves(
     directories: Sequence[PartitionDirectory], is_promoted: Callable[[PartitionDirectory], bool | None]
 ) -> Iterator[StartConsequence]:
-    """Yield the consequence for each `-future` directory and its current log.
+    """Yield one consequence for each `-future` directory: it replaces the current log, the move continues, or its log
+    directory goes offline.
 
-    `is_promoted` says whether the start makes it the current log; None: the broker leaves it alone. Raises
-    `StartEndsError` if it would get the name of a log in its own directory at once (Kafka 4.3.0).
+    `is_promoted` is called with each of them: True if the start makes it the current log, False if the move continues,
+    None if the broker leaves it alone, for which nothing is yielded. Raises `StartEndsError` if it would be renamed to
+    a name that a log in its own log directory has (Kafka 4.3.0).
     """
     for future in directories:
         promoted = is_promoted(future) if future.parsed.state is DirectoryState.FUTURE else None

@@ -53,7 +53,9 @@ class NodeFiles:
 
     @property
     def stated_role(self) -> Role | None:
-        """Role according to `process.roles`, or to `zookeeper.connect`; None if neither is set."""
+        """Role in the properties: by `process.roles` if it is set, else ZOOKEEPER_BROKER if `zookeeper.connect` is
+        there. None if neither is set or there are no properties. Unknown names in `process.roles` give BROKER.
+        """
         if not self.properties:
             return None
         roles = {part.strip() for part in self.properties.get("process.roles", "").split(",") if part.strip()}
@@ -65,7 +67,7 @@ class NodeFiles:
 
     @property
     def stated_node_id(self) -> int | None:
-        """Node id in the properties; None if they have none."""
+        """Node id in the properties: `node.id`, else `broker.id`; None if neither is a number."""
         for name in ("node.id", "broker.id"):
             text = self.properties.get(name, "").strip()
             if text.lstrip("-").isdigit():
@@ -117,8 +119,12 @@ class NodeFiles:
 
 
 def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None) -> NodeFiles:
-    """Read the small files that identify a node. `properties` are its server properties, which also name its
-    directories: if they name one of `roots`, all that they name are added.
+    """Read `meta.properties` of a node's log directories, and note which are missing or cannot be listed; no exception
+    is raised for these. All paths in the result are absolute.
+
+    `properties` are the node's server properties. If their `log.dirs` (or `log.dir`) name one of `roots`, the other
+    directories and `metadata.log.dir` that they name are added, and `are_all` is True; otherwise their paths are
+    ignored, and the metadata log is in the first directory that has one.
     """
     given = properties or {}
     named = _COMMA.split(given.get("log.dirs", given.get("log.dir", "")).strip())

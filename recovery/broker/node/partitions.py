@@ -86,8 +86,11 @@ def list_partitions(
     results: Mapping[str, BrokerResult] | None = None,
     states: Collection[DirectoryState] = (DirectoryState.LIVE, DirectoryState.FUTURE),
 ) -> list[PartitionDirectory]:
-    """List the partition directories in these states, in the order of their log directories. Log end offsets are from
-    `results`, the results of loading the logs. Directories that cannot be read are skipped.
+    """List the partition directories of `roots` whose state is in `states`, in the order of the log directories; the
+    metadata log is left out. `results` are results of loading logs by log directory, for the log end offsets; without
+    them offsets are None. Log directories that cannot be read are skipped.
+
+    `topic_id` of an entry is None without `partition.metadata`, '' if that cannot be read.
     """
     ends_of_logs = {(root, loaded.name): loaded.log_end_offset for root, result in (results or {}).items()
                     for loaded in result.partitions.values()}  # fmt: skip
@@ -127,9 +130,12 @@ def loaded_logs(files: NodeFiles, root: str, now_ms: int, *, is_outline: bool = 
 def open_partitions(
     files: NodeFiles, results: Mapping[str, BrokerResult], *, is_kraft: bool = True
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return the directories that go offline when their logs are loaded, as consequences and faults.
+    """Return consequences and faults for log directories that go offline when logs are loaded: a log fails with an
+    IOException, a checkpoint read later cannot be read, or the broker's user may not open the files. Both lists are
+    empty if all stay online. `results` are results of loading logs by log directory.
 
-    Raises `StartEndsError` if a log ends the start, or if all directories, or the metadata's, go offline.
+    Raises `StartEndsError` if a log ends the start, if all directories go offline, or with `is_kraft` if the directory
+    of the metadata log does; `StorageError` if a directory cannot be read.
     """
     offline: list[StartConsequence] = []
     faults: list[Fault] = []
@@ -161,7 +167,10 @@ def open_partitions(
 
 
 def _unread_checkpoint(files: NodeFiles, root: str) -> str | None:
-    """Why a checkpoint that is read after the logs cannot be read; None if all can."""
+    """Return the broker's message for a checkpoint file that it reads after the logs (`replication-offset-checkpoint`,
+    `cleaner-offset-checkpoint`) if reading it fails with an IOException; None if none does. Other damage is ignored, as
+    it does not take the directory offline.
+    """
     tree = files.surveyed(root).tree()
     for name in _READ_LATER:
         if name in tree.files:
@@ -184,12 +193,18 @@ def partition_consequences(
     put_away: Sequence[PartitionDirectory] = (),
     all_online: bool | None = None,
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Predict what the metadata does to partition directories; return consequences and faults. Raises `StartEndsError`
-    if it ends the start.
+    """Predict what the start of a KRaft broker does with partition directories after comparing them with the metadata:
+    strays, partitions created again, directories of another topic, moves. Return consequences and faults.
 
-    If the metadata is unknown, `image` is None, and only partitions without a topic id are strays. `put_away` are
-    `-delete` and `-stray` directories. `all_online` says whether `directory_ids` has all log directories of the node;
-    None if that is unknown.
+    Raises `StartEndsError` if the start ends: a partition is in two log directories, 3.7.0 finds a directory without a
+    topic id, or a move has no free name.
+
+    * `image`: the metadata; None if it is unknown, and then only directories without a topic id are strays (from 3.7.1
+      on)
+    * `explained`: partitions that the metadata shows as deleted or moved; their strays are expected
+    * `directory_ids`: log directory -> its id, for directories that are online
+    * `put_away`: `-delete` and `-stray` directories
+    * `all_online`: whether `directory_ids` has all log directories of the node; None if unknown
     """
     refuse_twice(directories)
     nameless = [each for each in directories if each.topic_id is None]
@@ -224,10 +239,9 @@ def partition_consequences(
 def consequences_of_older_metadata(
     files: NodeFiles, directories: Sequence[PartitionDirectory], image: MetadataImage
 ) -> list[StartConsequence]:
-    """Return a consequence if logs have records of leader epochs later than the metadata has, else an empty list.
-
-    A controller writes an epoch before any leader has it, so the metadata was restored from an older copy, or
-    truncated.
+    """Return one METADATA_MAY_GO_BACK consequence if logs have leader epochs later than the metadata `image` knows;
+    else an empty list. A controller records an epoch before a leader uses it, so the metadata was restored from an
+    older copy, or truncated. Raises `StorageError` if a log directory cannot be read.
     """
     later = []
     for each in directories:
@@ -248,8 +262,8 @@ def consequences_of_older_metadata(
 
 
 def _last_epoch(tree: Tree, directory: PartitionDirectory) -> int | None:
-    """Last leader epoch of a log in its checkpoint, up to the log's end; None if the checkpoint is missing or
-    unreadable.
+    """Last leader epoch in `leader-epoch-checkpoint` that starts at or before the log's end; None if the log was not
+    loaded, or the file is missing, unreadable or empty.
     """
     path = f"{directory.name}/{LEADER_EPOCH_CHECKPOINT}"
     if path not in tree.files or directory.end is None:
@@ -262,8 +276,8 @@ def _last_epoch(tree: Tree, directory: PartitionDirectory) -> int | None:
 
 
 def refuse_twice(directories: list[PartitionDirectory], *, has_strays: bool = True) -> None:
-    """Raise `StartEndsError` if a partition is in two log directories. With `has_strays` directories without a topic id
-    are strays, and not compared.
+    """Raise `StartEndsError` if two directories have one topic, partition number and state (current log or future
+    copy). With `has_strays`, directories without a topic id become strays, and are not compared.
     """
     seen: dict[tuple[str, int, DirectoryState], PartitionDirectory] = {}
     for directory in directories:
@@ -343,7 +357,9 @@ def _strays(
 def _nowhere(
     image: MetadataImage, node_id: int, placed: set[tuple[str, int]]
 ) -> dict[tuple[str, int], PartitionImage]:
-    """The broker's partitions in the metadata that none of its directories has, sorted by topic and number."""
+    """Return the partitions that the metadata places on broker `node_id` and that are not in `placed`, as (topic,
+    partition number) -> partition, sorted by these.
+    """
     return {
         (name, number): partition
         for name, topic in sorted(image.topics.items())
@@ -360,12 +376,13 @@ def _made_again(
     *,
     is_certain: bool,
 ) -> list[StartConsequence]:
-    """Return consequences for partitions that none of the directories has: the start creates them empty
-    (`LogManager.getOrCreateLog`). Unless `is_certain`, another log directory may have them.
+    """Return consequences for the partitions `nowhere`, which the metadata places on this broker and none of its
+    directories has: the start creates them empty (`LogManager.getOrCreateLog`). Unless `is_certain`, the sentences say
+    that another log directory may have them.
 
-    A `-stray` or `-delete` directory of the partition does not count. If the metadata has the replica in sync, nothing
-    shows that it should be gone. A `-delete` directory is deleted after `file.delete.delay.ms`
-    (`LogManager.deleteLogs`).
+    A partition of which `put_away` has a `-delete` or `-stray` directory with the right topic id gets its own
+    consequence if the metadata counts this replica's data. A `-delete` directory is deleted after
+    `file.delete.delay.ms` (`LogManager.deleteLogs`).
     """
     again = dict(nowhere)
     consequences = []
@@ -419,10 +436,14 @@ def _without_leader(
     known: set[str | None],
     nowhere: Mapping[tuple[str, int], PartitionImage],
 ) -> list[StartConsequence]:
-    """Return consequences for partitions that are assigned to a directory id that no directory has any more.
+    """Return consequences for partitions assigned to a directory id that no log directory has any more; empty if there
+    are none, before `metadata.version` 3.7-IV2, or if not all registered directories are online.
 
-    No controller elects such a replica until the broker assigns it again: up to 3.9 it never does, later not always,
-    and never for a partition in `nowhere`, because no log is created without a leader.
+    Controllers elect no such replica until the broker assigns it to another directory: up to 3.9 it never does, later
+    not always, and never for a partition in `nowhere`, because no log is created without a leader.
+
+    * `known`: ids of the online log directories
+    * `nowhere`: partitions that the metadata places here and no directory has
     """
     registered = image.brokers.get(node_id)
     has_ids = image.features.get("metadata.version", 0) >= _WITH_ASSIGNMENTS and release.at_least("3.7.0")
@@ -465,10 +486,12 @@ def _first_of(names: Sequence[str]) -> str:
 def _of_another_topic(
     directories: list[PartitionDirectory], image: MetadataImage, node_id: int
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults for directories with the id of another topic that has this partition here too.
+    """Return consequences and faults for live directories whose `partition.metadata` has another topic id than the
+    topic in their name, if the metadata places that topic's partition on the broker; both empty if there are none.
 
-    They are no strays, which are identified by id and number alone. `LogManager.getOrCreateLog` throws
-    InconsistentTopicIdException for each, and with the first the broker gives up the topics that it was about to lead.
+    The broker throws InconsistentTopicIdException for each (`LogManager.getOrCreateLog`), and at the first also gives
+    up other partitions that it was about to lead. They are no strays: those are identified by topic id and number
+    alone.
     """
     wrong = []
     for directory in directories:
@@ -497,9 +520,9 @@ def _of_another_topic(
 def _under_another_name(
     directories: list[PartitionDirectory], image: MetadataImage
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults for directories named after no topic whose topic id is a topic's of another name.
-
-    Such a log is not a stray, as its id and number are placed here. It is loaded under a name that no client asks for.
+    """Return consequences and faults for live directories named after no topic, but with the topic id of an existing
+    topic; both empty if there are none. The broker loads such a log under a name that no client asks for. It is no
+    stray, because its topic id and number are placed here.
     """
     wrong = [
         (directory, topic)
@@ -529,8 +552,9 @@ def _is_promoted(
     release: Release,
     directory_ids: Mapping[str, str | None],
 ) -> Callable[[PartitionDirectory], bool | None]:
-    """Return a function: whether the metadata places the partition where its future copy is; None if it is not this
-    broker's.
+    """Return a function that tells for a future copy whether a start of `release` makes it the current log: True if the
+    metadata assigns the partition to the directory id of its log directory (from 3.7.1 on), else False. None if the
+    partition has no topic id, is not in `directories`, or is not placed on this broker.
     """
 
     def is_promoted(future: PartitionDirectory) -> bool | None:

@@ -71,7 +71,9 @@ def static_voters(properties: Mapping[str, str]) -> tuple[int, ...]:
 
 
 def refuse_voters(files: NodeFiles, role: Role) -> None:
-    """Raise `StartEndsError` if the static voters contradict the node's role (`KafkaConfig.validateValues`)."""
+    """Raise `StartEndsError` if `controller.quorum.voters` contradicts the node's role: a controller is not in it, or a
+    broker is (`KafkaConfig.validateValues`). Not checked if the properties lack it or the role.
+    """
     voters = static_voters(files.properties)
     if not voters or files.stated_role is None:
         return
@@ -86,10 +88,13 @@ def refuse_voters(files: NodeFiles, role: Role) -> None:
 
 
 def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:
-    """Read the voters as a start does. Raises `StartEndsError` if a snapshot or the log cannot be read.
+    """Read the KRaft version and the dynamic voters from the snapshot and the log as a start does; before 3.8 a start
+    reads none, and the result is version 0 without voters. Raises `StartEndsError` if the snapshot or the log cannot be
+    read.
 
     A start reads up to the end of the log and does not notice when no more batches come
-    (`KRaftControlRecordStateMachine.maybeLoadLog`): if the last segments are empty, it reads forever.
+    (`KRaftControlRecordStateMachine.maybeLoadLog`): if the last segments are empty, it reads forever, and `stuck_at` is
+    the offset at which it does.
     """
     voters = Voters(0, ())
     if not release.at_least("3.8"):
@@ -137,7 +142,11 @@ def _updated(batch: MetaBatch, known: Voters) -> Voters:
 
 
 def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
-    """Read `quorum-state` as a start does. Raises `StartEndsError` if that ends the start."""
+    """Read `quorum-state` as a start does. If it is missing, or before 3.8 not readable as JSON, the node continues
+    without its vote: the result has `is_there` False, a consequence and a fault. Raises `StartEndsError` for other
+    damage, such as a missing field, an unknown version, or from 3.8 on any; `StorageError` if the file cannot be
+    opened.
+    """
     path = os.path.join(loaded.directory, QUORUM_STATE)
     if not os.path.exists(path):
         forgotten = StartConsequence(
@@ -173,7 +182,10 @@ def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
 
 
 def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], tuple[str, str, str] | None]:
-    """Return the fields and None; or no fields and the exception's class, its message, and our word for the damage."""
+    """Parse `quorum-state`: return (fields by name, None), or ({}, problem) with a problem of exception class, the
+    broker's message, and a word for the damage (`empty`, `corrupt`, `unknown_version`, `incomplete`). Only the first
+    line counts. `path` is for the message.
+    """
     unread = f"Error while reading the Quorum status from the file {path}"
     line = data.split(b"\n", 1)[0].rstrip(b"\r")
     if not data:

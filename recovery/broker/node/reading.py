@@ -67,10 +67,12 @@ class MetaBatch:
 
 
 def metadata_batches(source: Source, *, checks_crc: bool = True, is_snapshot: bool = True) -> Iterator[MetaBatch]:
-    """Yield batches up to the last complete one. Raises `ReaderError` where Kafka's reader throws.
+    """Yield the batches of a metadata log segment or snapshot, in order, up to the last complete one. Raises
+    `ReaderError` with Kafka's exception where Kafka's reader throws: wrong size, magic or checksum, or records that
+    cannot be decoded.
 
-    With `is_snapshot` False the source is read as `FileRecords` are, which do not buffer. Nothing is read beyond a
-    declared size that does not fit.
+    `checks_crc` False skips checksums, as for `bootstrap.checkpoint`. `is_snapshot` False reads like Kafka's
+    `FileRecords`, whose checks and messages differ.
     """
     position = 0
     if is_snapshot and 0 < source.size < _MAGIC_END:
@@ -81,8 +83,8 @@ def metadata_batches(source: Source, *, checks_crc: bool = True, is_snapshot: bo
 
 
 def _size_at(source: Source, position: int, is_snapshot: bool) -> int | None:
-    """Size in bytes of the batch at a position; None at the end, or if the batch is incomplete. Raises
-    `ReaderError`.
+    """Size in bytes, header included, of the batch at byte `position`; None at the end, or if the batch is incomplete.
+    Raises `ReaderError` if its size is too small, its magic unknown, or it is a complete batch of a magic before 2.
     """
     left = source.size - position
     if left < _SIZE_END:
@@ -135,7 +137,9 @@ def _batch(source: Source, position: int, size: int, checks_crc: bool) -> MetaBa
 
 
 def _refuse_unknown(record: FramedRecord) -> None:
-    """Raise what `MetadataRecordSerde` throws for a record that it cannot read, as `ReaderError`."""
+    """Raise `ReaderError` with the exception that `MetadataRecordSerde` throws if a record's type or version is unknown
+    or it cannot be decoded. A record whose encoding is only ambiguous is accepted.
+    """
     for finding in record.findings:
         if finding.code is FindingCode.RECORD_TYPE_UNKNOWN:
             raise ReaderError(PARSE, f"Unknown metadata id {record.type}")

@@ -62,7 +62,9 @@ def groups_from(floor: Release) -> Sequence[Release]:
 
 
 def named(releases: Iterable[Release], known: Sequence[Release]) -> str:
-    """Name a set of groups for people: `3.7.1 to 4.0`, `4.3 and later`; `known` are all groups, in order."""
+    """Name a set of releases for people, such as `3.7.1 to 4.0` or `4.3 and later`; separate spans are joined by `and`.
+    `known` are the first releases of all groups, oldest first; releases not in it are ignored. Empty if none is left.
+    """
     chosen = set(releases)
     parts = []
     number = 0

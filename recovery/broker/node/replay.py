@@ -1,4 +1,4 @@
-"""Replay the metadata: the image at which a start arrives, and the record at which it ends.
+"""Replay the metadata: compute the metadata image that a start arrives at, and the record at which it ends.
 
 Two readers replay each batch: the loader (`MetadataLoader`, on every node) and, on controllers, the controllers' own
 state (`QuorumController.replay`). A record that either cannot apply ends a controller; a node that is only a broker
@@ -82,7 +82,10 @@ class Replay:
         return replace(self, release=release)
 
     def take(self, batches: Iterable[MetaBatch]) -> None:
-        """Replay batches until one cannot be applied. Raises `ReaderError` if they cannot be read."""
+        """Replay batches into `image`; control batches are skipped. A controller stops at the first record that it
+        cannot apply, and `contradiction` describes it. A broker continues: it skips the record and adds it to
+        `skipped`. Raises `ReaderError` if batches cannot be read.
+        """
         for batch in batches:
             if not batch.is_control:
                 self._batch(batch)
@@ -104,8 +107,8 @@ class Replay:
                 self._apply_as_broker(record)
 
     def _apply_as_broker(self, record: FramedRecord) -> None:
-        """Apply a record that only controllers refuse. For a second topic of one name a broker keeps both ids
-        (`TopicsImage`).
+        """Apply to `image` a record that only controllers refuse. If a TopicRecord repeats a topic's name, both topic
+        ids stay known, as in a broker (`TopicsImage`).
         """
         fields = {} if record.decoded is None else record.decoded.fields
         before = self.image.topics.get(fields.get("name", "")) if record.name == "TopicRecord" else None
@@ -136,7 +139,9 @@ class Replay:
         return not self.records
 
     def transaction(self, name: str) -> str | None:
-        """Apply the begin or end of a metadata transaction; return why it cannot be applied, None if it can."""
+        """Apply a Begin-, End- or AbortTransactionRecord (`name`) to the state of the metadata transaction. Return
+        None, or the start of Kafka's error message if a transaction is already open or, for the end, none is.
+        """
         if name == "BeginTransactionRecord":
             if self._is_open:
                 return "Can't replay a BeginTransactionRecord at"
@@ -160,7 +165,9 @@ def _of_transactions(record: FramedRecord, replay: Replay) -> _Words | None:
 
 
 def _of_loader(record: FramedRecord, image: MetadataImage, release: Release) -> _Words | None:
-    """Exception class and message with which `MetadataDelta` refuses a record; None if it accepts it."""
+    """Exception class and message with which broker and controller refuse a record (`MetadataDelta`), such as a change
+    of an unknown topic or broker; None if they accept it.
+    """
     fields = {} if record.decoded is None else record.decoded.fields
     match record.name:
         case "PartitionRecord" | "PartitionChangeRecord":
@@ -203,7 +210,9 @@ def _of_broker(image: MetadataImage, number: int, epoch: int, action: str) -> _W
 
 
 def unknown_metadata_version(level: int, release: Release) -> _Words | None:
-    """Exception class and message for a `metadata.version` that the release does not know; None if it knows it."""
+    """Exception class and message with which a release refuses the `metadata.version` with the number `level`; None if
+    it knows the version. Known are 1 (from 4.0 on: 7, which is 3.3-IV3) up to the newest of the release.
+    """
     newest = next((known for since, known in _NEWEST if release.at_least(since)), _NEWEST[-1][1])
     least = _LEAST_SINCE_4_0 if release.at_least("4.0") else 1
     if least <= level <= newest:
@@ -213,7 +222,9 @@ def unknown_metadata_version(level: int, release: Release) -> _Words | None:
 
 
 def _of_controller(record: FramedRecord, image: MetadataImage, release: Release) -> _Words | None:
-    """Exception class and message with which the controllers' managers refuse a record; None if they accept it."""
+    """Exception class and message with which a controller (its `*ControlManager`) refuses a record that the broker
+    accepts, such as a second TopicRecord of one name; None if it accepts it.
+    """
     fields = {} if record.decoded is None else record.decoded.fields
     match record.name:
         case "TopicRecord" if fields["name"] in image.topics:
@@ -258,7 +269,9 @@ def _of_feature(name: str, level: int, release: Release) -> _Words | None:
 
 
 def replicas_of(image: MetadataImage, topic_id: str, partition: int) -> PartitionImage | None:
-    """Return a partition by its topic's id; None if the image has no such topic or partition."""
+    """Return a partition of the metadata by topic id and partition number; None if the image has no such topic or
+    partition.
+    """
     name = image.topic_names.get(topic_id)
     topic: TopicImage | None = None if name is None else image.topics.get(name)
     if topic is None or topic.id != topic_id:

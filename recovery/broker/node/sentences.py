@@ -48,9 +48,12 @@ def node_sentences(start: NodeStart) -> list[str]:
 def start_sentences(
     node: NodeStart | None, outcome: str | None, exception: str | None, message: str | None, how: str = ""
 ) -> list[str]:
-    """Sentences about the next start on a log directory: about its node if that is known, else about loading its logs,
-    which ended with `outcome` (a `StartResult`; None if it is unknown, and `message` says why). `how` is added if a
-    start changes only the logs.
+    """Return sentences about the next start on a log directory. If `node` is given, one for each group of releases with
+    equal answers; otherwise one about loading the logs.
+
+    * `outcome`: a `StartResult`; None if it is unknown, and then `message` says why and is the only sentence
+    * `exception`, `message`: the broker's, if loading fails
+    * `how`: text added after `would start on it` if the start has no other consequence
     """
     if outcome is None:
         return [f"what Kafka would do is unknown: {message}"]
@@ -69,8 +72,9 @@ def start_sentences(
 
 
 def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
-    """Text after `Kafka RELEASES`: whether it starts, what it does then, and what that depends on. `how` follows `would
-    start on it` if the start has no other consequence.
+    """Return the text after `Kafka RELEASES` about one answer: whether the node starts, the consequences that matter in
+    order of gravity, and in parentheses what the answer depends on. `how` follows `would start on it` if no consequence
+    is mentioned.
     """
     condition = "" if answer.condition is None else f" ({answer.condition})"
     if answer.outcome is StartOutcome.FAILS:
@@ -105,7 +109,12 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def node_findings(start: NodeStart) -> list[Finding]:
-    """Findings, one for each group of releases that do not start, do not serve, or lose something."""
+    """Return one finding for each group of releases that do not start, do not serve, or lose something; oldest first.
+    The code is START_LOSES if partitions or metadata are lost, else BROKER_REFUSES.
+
+    The severity is WARNING if the node starts or may start but something is in doubt or not served; INFO if only a
+    later release would refuse a setting; else ERROR, as for a failed start or an offline directory.
+    """
     findings = []
     for releases, answer in start.grouped:
         is_open = answer.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN)

@@ -40,8 +40,9 @@ _LEAST_SEGMENT_BYTES = 1 << 20
 
 
 def refuse_incomplete_properties(files: NodeFiles, role: Role, release: Release) -> None:
-    """Raise `StartEndsError` if the properties of a KRaft node lack a setting without which no node starts. Properties
-    that only name directories are not a node's whole file, and are not checked (`KafkaConfig`).
+    """Raise `StartEndsError` if the properties of a KRaft node lack a setting that a start needs (`KafkaConfig`):
+    roles, node id, voters or controller listeners. Not checked for a broker with ZooKeeper, or if the properties have
+    none of these settings, because they then only name directories.
     """
     given = {name for name, value in files.properties.items() if value.strip()}
     if role is Role.ZOOKEEPER_BROKER or not given & {_ROLES, _NODE, _LISTENERS, *_QUORUM}:
@@ -67,7 +68,8 @@ def _missing(name: str) -> str:
 
 
 def refuse_small_segments(files: NodeFiles, image: MetadataImage, release: Release) -> None:
-    """Raise `StartEndsError` if a topic or the broker has segments below 1 MiB, which 4.0 and later refuse (KIP-1030).
+    """Raise `StartEndsError` if `segment.bytes` of a topic or of the broker is below 1 MiB, which 4.0 and later refuse
+    (KIP-1030). Does nothing for earlier releases.
 
     A broker reads the settings of all topics before it loads a log (`LogManager.fetchTopicConfigOverrides`,
     `LogConfig.validate`).
@@ -93,8 +95,9 @@ def refuse_small_segments(files: NodeFiles, image: MetadataImage, release: Relea
 def consequences_of_migration(
     image: MetadataImage, loaded: LoadedMetadata, release: Release
 ) -> tuple[Sequence[StartConsequence], Sequence[Fault]]:
-    """Return consequences and faults for a leader from the state of a migration from ZooKeeper; empty if there was
-    none.
+    """Return consequences and faults of a controller that leads and whose metadata has an unfinished migration from
+    ZooKeeper: it is ended, or, if it has not begun, no broker is registered. Both are empty from 4.0 on and without
+    such a migration.
     """
     state = image.zk_migration_state
     if release.at_least("4.0") or state not in (_MIGRATION, _PRE_MIGRATION):
@@ -113,8 +116,9 @@ def consequences_of_migration(
 
 
 def consequences_without_tier(files: NodeFiles, image: MetadataImage) -> Sequence[StartConsequence]:
-    """Return a consequence for topics with a remote tier on a broker whose properties do not enable tiers; empty
-    without properties.
+    """Return one consequence that names the topics with a remote tier (tiered storage) if the broker's properties do
+    not enable it: only their local records are served. Empty if there are no such topics, the tier is enabled, or there
+    are no properties.
     """
     if not files.properties or files.properties.get(_SYSTEM, "").strip().lower() == "true":
         return ()

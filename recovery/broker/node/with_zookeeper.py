@@ -28,8 +28,8 @@ class ZooKeeperFacts:
 
 
 def zookeeper_facts(directories: Sequence[str]) -> ZooKeeperFacts:
-    """Read the data directories of one ZooKeeper. Nothing is known without directories, if they cannot be read, or if
-    they hold several clusters.
+    """Read cluster id and topic ids from the data directories of one ZooKeeper. The result says that nothing is known
+    (`is_known` False) if there are no directories, they cannot be read, or they hold no cluster or several. Reads only.
     """
     if not directories:
         return ZooKeeperFacts()
@@ -52,8 +52,9 @@ def zookeeper_facts(directories: Sequence[str]) -> ZooKeeperFacts:
 def consequences_of_topic_ids(
     directories: Sequence[PartitionDirectory], facts: ZooKeeperFacts
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults for partitions that are not served because their topic id is not the one in
-    ZooKeeper. Without ZooKeeper's data they are found if partitions of one topic have different ids.
+    """Return consequences and faults for partition directories whose topic id differs from the one in ZooKeeper: they
+    are not served. If ZooKeeper's topic id is unknown, every directory of a topic whose live directories have different
+    ids is reported. Directories without a topic id, and of topics that ZooKeeper does not have, are not.
     """
     known: dict[str, set[str]] = {}
     for directory in directories:
