@@ -1,4 +1,4 @@
-"""Make `Record` objects field by field from the columns that compiled code decodes. `codec.records` has the plain
+"""Make `Record` objects field by field from the columns that compiled code decodes. `codec.plain.records` has the plain
 form.
 """
 

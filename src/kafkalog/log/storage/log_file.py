@@ -1,5 +1,5 @@
 """Read a `.log` file as the broker does (`FileRecords`, `FileLogInputStream`): batches by size, look-ups by offset.
-Unlike `codec.scanner`, magic above 2 is read as version 2, an incomplete batch at the end ends the file without error,
+Unlike `codec.plain.scanner`, magic above 2 is read as version 2, an incomplete batch at the end ends the file without error,
 and damage raises the broker's exceptions.
 """
 
