@@ -1,4 +1,5 @@
-"""The library of compiled code, loaded once for each process. Without it everything is done by `codec.plain.decoding`."""
+"""The library of compiled code, loaded once for each process. Without it everything is done by `codec.plain.decoding`.
+"""
 
 from __future__ import annotations
 

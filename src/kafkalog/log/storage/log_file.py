@@ -1,6 +1,6 @@
 """Read a `.log` file as the broker does (`FileRecords`, `FileLogInputStream`): batches by size, look-ups by offset.
-Unlike `codec.plain.scanner`, magic above 2 is read as version 2, an incomplete batch at the end ends the file without error,
-and damage raises the broker's exceptions.
+Unlike `codec.plain.scanner`, magic above 2 is read as version 2, an incomplete batch at the end ends the file without
+error, and damage raises the broker's exceptions.
 """
 
 from __future__ import annotations

@@ -103,8 +103,8 @@ class BatchReader:
 
     def by_run(self, *, after: int = 0) -> Iterator[BatchRun | RecordBatch]:
         """Return an iterator over the batches that yields consecutive v2 batches without findings as runs. If there are
-        few bytes, it yields only batches, see `codec.native.thresholds`. The first `after` bytes come batch by batch, so that
-        a caller that needs few records gets them soon.
+        few bytes, it yields only batches, see `codec.native.thresholds`. The first `after` bytes come batch by batch,
+        so that a caller that needs few records gets them soon.
         """
         self._runs_after = after
         return self._walk(runs=self.has_runs)

@@ -130,9 +130,10 @@ def walk_headers(
 ) -> Iterator[Span]:
     """Yield a span for each batch from byte `position` to `end`, from its header alone. `offset` is the offset expected
     at `position`, `next_base` the base offset of the next segment (None: last segment). A displaced batch
-    (`codec.rules.batches`: its header has wrong offsets) gets the offsets that belong there. A batch that contradicts the
-    header after it and has a wrong checksum shares a span with the next. A batch after which no header follows shares a
-    span with all the rest, because its size may be wrong. If `position` has no header, one span covers everything.
+    (`codec.rules.batches`: its header has wrong offsets) gets the offsets that belong there. A batch that contradicts
+    the header after it and has a wrong checksum shares a span with the next. A batch after which no header follows
+    shares a span with all the rest, because its size may be wrong. If `position` has no header, one span covers
+    everything.
     """
     continuity = Continuity(next_segment=next_base, expected=offset)
     head = source.read(position, BATCH.size)
