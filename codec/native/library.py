@@ -1,5 +1,4 @@
-"""The library of compiled code, loaded once for each process. Without it everything is done by `codec.plain.decoding`.
-"""
+"""The library of compiled code, loaded once for each process. Without it plain Python does everything."""
 
 from __future__ import annotations
 
