@@ -31,13 +31,17 @@ NEW_PROTOCOLS = {
 
 
 class GroupTypes:
-    """Types of the groups of one partition; takes its records in order."""
+    """Types of the groups in one partition of `__consumer_offsets`; its records must be passed in offset order."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, str] = {}
 
     def conflict(self, record: CoordinatorRecord) -> str | None:
-        """Reason why a coordinator of 4.0 or later cannot apply the next record; None if it can, or ignores it."""
+        """Apply the next record; return the reason why a coordinator of 4.0 or later cannot apply it, None if it can or
+        ignores it.
+
+        Changes the known types of groups. Records that could not be decoded are ignored.
+        """
         if not record.understood or record.type is None:
             return None
         if record.type in _COMMITS:

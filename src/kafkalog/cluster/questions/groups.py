@@ -179,7 +179,9 @@ def _has_only_offsets(group: Group) -> bool:
 
 
 def _refuse_unknown_topics(rebalance: Rebalance, counts: Mapping[str, int], groups: Iterable[Group]) -> None:
-    """Raise `UnknownName` for a topic that grows and is unknown: neither the cluster nor a member has it."""
+    """Raise `UnknownName` for a topic that would grow but is unknown: it is in none of the cluster, the subscriptions
+    and `rebalance.topics`.
+    """
     subscribed = {
         topic
         for group in groups
@@ -195,8 +197,10 @@ def _refuse_unknown_topics(rebalance: Rebalance, counts: Mapping[str, int], grou
 
 
 def _has_selected(select: Selection, groups: Iterable[Group], counts: Mapping[str, int]) -> Callable[[Group], bool]:
-    """Whether a group has to do with a selected partition. Raises `UnknownName` for a topic that neither a group nor
-    the cluster has.
+    """Return a predicate that tells whether a group has commits or assignments for a selected partition; always True
+    without a selection.
+
+    Raises `UnknownName` for a selected topic or partition that neither a group nor the cluster has.
     """
     if select == ALL:
         return lambda group: True

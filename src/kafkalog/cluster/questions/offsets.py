@@ -181,7 +181,11 @@ def stored_offsets(
     replica: PathLike | None,
     offsets_partitions: int | None,
 ) -> StoredOffsets:
-    """Offsets in log directories and in ZooKeeper; parameters and errors are those of `offsets`."""
+    """Read the offsets in log directories and in ZooKeeper for `offsets`, whose parameters and errors are the same.
+
+    `old` are the consumers that were read from ZooKeeper, None without a ZooKeeper directory. Commits are sorted by
+    group, topic and partition; those in ZooKeeper are in the order of its groups.
+    """
     findings = [*old.findings] if old is not None else []
     at_hand = groups_in(logs, replica, findings)
     topics = _topics(at_hand, old, chroot, as_of, findings)
@@ -251,7 +255,11 @@ def _several_clusters(places: Iterable[str]) -> UsageError:
 
 
 def refuse_without_logs(logs: Sequence[PathLike], options: Mapping[Ask, object]) -> None:
-    """Raise `UsageError` for an option about `__consumer_offsets` if all paths are directories of ZooKeeper."""
+    """Raise `UsageError` for the first option about `__consumer_offsets` that has a value although there are no log
+    directories.
+
+    A value of None, () or {} counts as not given.
+    """
     if logs:
         return
     for option, value in options.items():
@@ -293,7 +301,10 @@ def offset_history(
 
 
 def _why_unknown(history: OffsetHistory, name: str | None) -> str | None:
-    """Reason why a group may have committed although no commit of it is left; None if there is none."""
+    """Reason why a group may have committed although no commit of it is left; None if it certainly has not.
+
+    The log may be incomplete, or the cleaner may have removed its commits. `name` None means any group.
+    """
     why = history.logs.why_unknown(name, history.partition_count)
     if why is not None or not history.missing:
         return why

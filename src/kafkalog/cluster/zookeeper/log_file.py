@@ -75,7 +75,10 @@ class LogFileReader:
         return True
 
     def _entry(self, source: FileSource, position: int) -> bytes | None:
-        """Payload at `position`; None at the end of the file, with a finding if the file is torn there."""
+        """Read the payload of the entry at `position`; None if the entries end there or the entry is damaged.
+
+        Damage, a torn end, and bytes after the last entry are added to `findings`.
+        """
         frame = source.read(position, _FRAME_BYTES)
         if len(frame) < _FRAME_BYTES:
             if frame:  # padding never leaves so few bytes
