@@ -1,4 +1,4 @@
-"""Public calls for compaction: plan it, carry it out under the lock with journal and quarantine, or on a copy."""
+"""Public calls for compaction: plan it; carry it out under the lock with journal and quarantine; or do it on a copy."""
 
 from __future__ import annotations
 
@@ -143,6 +143,9 @@ def compact_into(
     on_plan: Callable[[CompactionPlan], None] | None = None,
 ) -> CompactionResult:
     """Copy a log directory to `target`, which must be new or empty, and compact the copy as `compact` does.
+
+    Directories that cannot be read are not copied. Raises `UsageError` for several paths or a partition directory,
+    `RecoveryRefused` if the source is in use or contains special files, otherwise the errors of `compact`.
 
     * `request`: may be left out for the defaults
     * `paths`: one log directory

@@ -1,5 +1,5 @@
-"""Public calls: plan the recovery of a quorum, and carry it out under the locks, each directory as an execution of its
-own.
+"""Public calls: plan the recovery of a quorum, and carry it out under the locks, as a separate execution in each
+directory.
 """
 
 from __future__ import annotations
@@ -169,7 +169,11 @@ class _QuorumJob(Job[DirectoryChange, DirectoryRun]):
 
 
 def _make_controller(made: QuorumPlan) -> str:
-    """Write the new controller's directory; `meta.properties` last, because no controller starts without it."""
+    """Write the new controller's log directory from the donor's metadata; return its path.
+
+    `meta.properties` is written last, because no controller starts without it. Raises `UsageError` if the directory is
+    not new or empty. If writing fails, the files written so far are removed.
+    """
     into, identity = made.wanted.into, made.identity
     if into is None or identity is None:
         raise AssertionError(made.wanted)

@@ -51,7 +51,9 @@ class RebuiltEvents(Struct):
 
 
 def metadata_partition(topic_id: str, partition: int, count: int) -> int:
-    """Partition, of `count` partitions of the topic, that has the events of a partition."""
+    """Number of the partition of `__remote_log_metadata`, which has `count` partitions, that has the events of a
+    partition.
+    """
     raw = decode_uuid(topic_id)
     most, least = int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")
     found = 1
@@ -118,7 +120,11 @@ def rebuild_remote_metadata(
 def _fields(
     both: BothTiers, listed: ListedSegment, broker_id: int, now: int, findings: list[Finding]
 ) -> dict[str, Any] | None:
-    """Fields of a segment's first event; None, with a finding, if they cannot be determined."""
+    """Determine the fields of a segment's first event from its objects; None, with a warning in `findings`, if they
+    cannot be determined.
+
+    `now` is the event's time in ms.
+    """
     tier = both.tier
     gone = [*listed.lacking, *(kind.value for kind in _NEEDED if kind not in listed.objects)]
     epochs = epochs_of(tier, listed)
@@ -168,8 +174,10 @@ def _own(epochs: tuple[LeaderEpoch, ...], base: int, end: int) -> list[LeaderEpo
 
 
 def _newest(tier: RemoteTier, listed: ListedSegment) -> int:
-    """Largest timestamp of a segment in ms: the last entry of its time index, else read from its log; -1 if there is
+    """Largest timestamp of a segment in ms: from the last entry of its time index, else from its log; -1 if there is
     none.
+
+    Raises `StorageError` if an object cannot be read.
     """
     item = listed.objects[FileKind.TIME_INDEX]
     index = tier.open(item)
