@@ -201,8 +201,11 @@ class _Sticky:
 
 
 class _EarlySticky:
-    """Assignment for equal subscriptions by clients of 2.4 to 2.8, which keep partitions in the order in which they are
-    listed.
+    """Sticky assignment for equal subscriptions by clients of 2.4 to 2.8, which keep partitions in the order in which
+    they are listed.
+
+    `given` has the partitions of each member so far; `least` is the number of partitions that every member gets at
+    least.
     """
 
     def __init__(self, counts: Mapping[str, int], members: Sequence[GroupMember]) -> None:
@@ -293,8 +296,8 @@ def assign(
     `assignor` is its name in the protocol: `range`, `roundrobin`, `sticky` or `cooperative-sticky`. `counts` are the
     numbers of partitions by topic; topics without subscribers are ignored. With `early` the sticky assignors compute as
     clients up to 2.8 did. Returns None if the assignor is unknown, if there are no members, if a member id occurs
-    twice, or if the result cannot be derived (the sticky assignor throws an exception, or `early` with different
-    subscriptions). A member without partitions has an empty set.
+    twice, or if the result cannot be derived: the sticky assignor would throw an exception, the group is too large for
+    it, or `early` is set and subscriptions differ. A member without partitions has an empty set.
     """
     if not members or len({member.member_id for member in members}) != len(members):
         return None

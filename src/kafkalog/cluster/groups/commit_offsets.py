@@ -1,8 +1,4 @@
-"""Offsets of a consumer group written into `__consumer_offsets`, as the coordinator writes them, without a broker.
-
-Decided by `GroupCoordinatorRecordHelpers.newOffsetCommitRecord` and `newOffsetCommitTombstoneRecord` and, for the
-partition, by `GroupMetadataManager.partitionFor`.
-"""
+"""Write offsets of a consumer group into `__consumer_offsets`, as the coordinator writes them, without a broker."""
 
 from __future__ import annotations
 
@@ -187,12 +183,11 @@ def _commit(
 
 
 def _count(directories: BrokerDirectories, known: KnownTopic | None, given: int | None, group: str | None) -> int:
-    """Number of partitions of `__consumer_offsets`: from the cluster's metadata, else `given`, else from the
-    directories or 50.
+    """Number of partitions of `__consumer_offsets`: from the cluster's metadata, else `given`, else 50.
 
-    Raises `UsageError` if `given` contradicts the metadata or the partitions in the directories. `group` is the group
-    that will be written: `UsageError` is raised if it, or other groups, are placed as for another number; None skips
-    this check. The check is also skipped if the metadata tells the number.
+    Raises `UsageError` if `given` differs from the metadata, or if a partition in the directories has a higher number.
+    `group` is the group that will be written: without metadata `UsageError` is also raised if it, or other groups, are
+    placed as for another number of partitions; None skips this check.
     """
     if known is not None and known.partitions:
         if given is not None and given != len(known.partitions):

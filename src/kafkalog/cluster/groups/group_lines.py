@@ -1,4 +1,4 @@
-"""Groups and committed offsets as objects under the names of Kafka's admin client: one line of JSON, one row."""
+"""Convert groups and committed offsets to JSON objects, one per line, with the field names of Kafka's admin client."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ def member_line(member: Member) -> MemberJson:
 
 
 def names_by_member(assignment: Assignment | None) -> Names:
-    """The names of what each member has."""
+    """Sorted `topic-number` names of the partitions of each member, sorted by member; None for None."""
     return None if assignment is None else {member: names_of(found) for member, found in sorted(assignment.items())}
 
 

@@ -1,9 +1,5 @@
-"""Type of each group, record by record, as a coordinator replays a partition of `__consumer_offsets`.
-
-Since Kafka 4.0 a record or tombstone of a consumer, share or streams group that meets a group of another type ends the
-loading of the whole partition (`GroupMetadataManager.replay`, `IllegalStateException`; read in 4.1.1 and 4.3.0).  A
-group that consists of commits only is replaced by a consumer or streams group instead, and a classic group's own record
-replaces any group.
+"""Track the type of each group, record by record, as a coordinator does when it loads a partition of
+`__consumer_offsets`.
 """
 
 from __future__ import annotations

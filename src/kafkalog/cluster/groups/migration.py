@@ -100,7 +100,7 @@ def zookeeper_script(offsets: Iterable[CommittedOffset], tree: Tree | None, chro
 
     With `tree`, the present nodes, only missing nodes are created and different ones set. Without it both commands are
     written for each offset; creating an existing node fails without harm. Paths begin with `chroot`. Raises
-    `UsageError` for a name that has quotes of both kinds.
+    `UsageError` for a group or topic that cannot be the name of a ZooKeeper node or be quoted.
     """
     nodes = tree.nodes if tree is not None else {}
     made: set[str] = set()

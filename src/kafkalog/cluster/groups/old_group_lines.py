@@ -124,7 +124,9 @@ def as_group(group: OldGroup) -> Group:
 
 
 def as_derived(group: OldGroup) -> bool | None:
-    """Whether the owners are what one of the two assignors gives; None where nobody is registered or owns anything."""
+    """Whether the owners are those that an assignor computes; None if no consumer is registered or owns a partition, or
+    if the topics of some consumer are unknown.
+    """
     if not group.consumers or not group.owners or not group.resolved:
         return None
     return bool(group.assignor)

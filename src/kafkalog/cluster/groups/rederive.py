@@ -1,8 +1,4 @@
-"""Compare a group's stored assignment with what its assignor computes from the stored subscriptions.
-
-A group's record does not have the numbers of partitions of topics: the larger of what is assigned and what is otherwise
-known is used.  So a group whose topic has grown since may differ although nothing is wrong.
-"""
+"""Compare a group's stored assignment with the one that its assignor computes from the stored subscriptions."""
 
 from __future__ import annotations
 

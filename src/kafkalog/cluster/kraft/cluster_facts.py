@@ -84,7 +84,8 @@ def live_partitions(
 ) -> Sequence[Partition]:
     """List the partitions that a broker would serve: live ones with a valid name, without the cluster's metadata.
 
-    `replica` and `select` restrict the result as in `Inventory.readable`.
+    `replica` and `select` restrict the result as in `Inventory.readable`. Raises `UsageError` if several directories
+    have one partition and `replica` chooses none.
     """
     return [
         each

@@ -64,7 +64,7 @@ def with_live_replica(partition: PartitionImage, rules: ElectionRules) -> Partit
 
 
 class _Change:
-    """A change that is being computed; the attributes are the partition's future values."""
+    """Computation of one change; the attributes become the partition's future values."""
 
     def __init__(
         self,
@@ -175,8 +175,7 @@ class _Change:
         return NO_LEADER, False
 
     def _lead(self, leader: int, *, unclean: bool) -> tuple[int, ...] | None:
-        """Set the leader and what follows from it; return the new ISR, only the leader, after an unclean election, else
-        None.
+        """Set the leader; return the new ISR (only the leader) after an unclean election, else None.
 
         An eligible leader replica that is elected leaves `self.elr` and becomes the only ISR member. An unclean
         election sets `self.recovery` if the metadata version supports it.

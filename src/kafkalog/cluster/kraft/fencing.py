@@ -53,8 +53,8 @@ def _hash(broker: BrokerImage, level: int) -> int:
 def fencing_order(brokers: Iterable[BrokerImage], level: int) -> tuple[frozenset[int], ...]:
     """Predict the order in which a controller fences brokers whose sessions end together: sets of ids, in order.
 
-    The order within a set is unknown. Brokers that are already fenced are left out; empty if none is unfenced. `level`
-    is the controllers' release as `software_level` returns it.
+    The order within a set is unknown; for some releases all brokers are one set. Brokers that are already fenced are
+    left out; empty if none is unfenced. `level` is the controllers' release as `software_level` returns it.
     """
     registered = list(brokers)
     unfenced: Sequence[BrokerImage] = [image for image in registered if not image.fenced]

@@ -1,7 +1,5 @@
-"""Compare several nodes' copies of a metadata log: which one is longest, which voters are missing, what may be lost.
-
-An election is won by the copy with the higher last epoch, then the longer log (`ReplicatedLog.endOffset` in a vote).
-Committed records are on a majority of the voters; the files of fewer do not show how many there were.
+"""Compare several nodes' copies of a metadata log: find the longest copy, the missing voters, and records that may be
+lost.
 """
 
 from __future__ import annotations
@@ -141,9 +139,9 @@ class Quorum(Struct, kw_only=True):
     def lagging(self) -> tuple[QuorumSurvivor, ...]:
         """Copies of the voters, if each of them lacks metadata that another node's copy has; else an empty tuple.
 
-        No-op records do not count. Nodes that do not vote get their records from a voter, so the voters' copies are
-        older than the disks were. Empty as well if voters are missing, because the records may come from one of them
-        and be uncommitted, unless a snapshot has them.
+        Nodes that do not vote get their records from a voter, so such voters' copies have lost records since. No-op
+        records do not count. Empty as well if voters are missing, because the records may come from one of them and be
+        uncommitted, unless a snapshot has them.
         """
         voters = tuple(survivor for survivor in self.survivors if survivor.log.is_voter)
         is_shown = all(known_voter.is_given for known_voter in self.in_force) or (

@@ -1,9 +1,4 @@
-"""One node's copy of the metadata log: where it ends, who votes, what the node has voted.
-
-A voter set is in force as soon as it is in the log, committed or not.  The last one in the log is used, else the one in
-the newest snapshot (`KRaftControlRecordStateMachine`).  With static voters the only trace in the files is
-`quorum-state`, which decides nothing.  No file says how far the log was committed.
-"""
+"""Read one node's copy of the metadata log: its end, the voters, and the node's own vote."""
 
 from __future__ import annotations
 
@@ -68,7 +63,7 @@ class Term(Struct, frozen=True):
 
 @dataclass(slots=True)
 class QuorumLog:
-    """Contents of one node's files."""
+    """Contents of one node's metadata log, snapshots, `quorum-state` and `meta.properties`."""
 
     root: str
     """the log directory"""

@@ -1,9 +1,5 @@
-"""Snapshots in a metadata directory, judged as a start judges them: by their names, and against the log beside them.
-
-A start deletes those that end before the log begins, and believes the one with the latest epoch, then the largest end
-(`OffsetAndEpoch`), whatever is in it: where that goes further than the log, the log is deleted and begins again at the
-snapshot's end (`KafkaRaftLog.recoverSnapshots`, `truncateToLatestSnapshot`).  A node only gets there with a snapshot
-that its leader gave it, so that some names cannot be true.
+"""Read the snapshots in a metadata directory and judge them as a start does: by their names, and by the log beside
+them.
 """
 
 from __future__ import annotations

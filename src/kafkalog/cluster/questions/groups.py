@@ -1,4 +1,4 @@
-"""Groups with their members and what each is assigned, and what a rebalance would give."""
+"""Groups with their members and assignments, and the assignment that a rebalance would give."""
 
 from __future__ import annotations
 
@@ -97,10 +97,11 @@ def groups(
     replica: PathLike | None = None,
     offsets_partitions: int | None = None,
 ) -> ClusterGroups:
-    """Return groups with their members, from `__consumer_offsets`, `__share_group_state` and ZooKeeper. Reads only.
+    """Return groups with their members, from `__consumer_offsets`, `__share_group_state` and ZooKeeper, sorted by id.
+    Reads only; damage becomes findings.
 
-    Raises `UsageError` if the paths hold no such data, `UnknownName` for a group, member, topic or partition that does
-    not exist, `StorageError` for I/O.
+    Raises `UsageError` if the paths hold no groups, or an option does not apply to them; `UnknownName` for a group,
+    member, topic or partition that does not exist; `StorageError` for I/O.
 
     * `paths`: log directories, and ZooKeeper's dataDir and dataLogDir
     * `groups`: names or patterns of groups; empty for all

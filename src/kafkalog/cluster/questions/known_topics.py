@@ -90,7 +90,7 @@ def _as_of(until: Until, topics: Mapping[str, KnownTopic]) -> Mapping[str, Known
 
 
 def _names_by_id(at_hand: Iterable[Partition], topics: Mapping[str, KnownTopic]) -> dict[str, str]:
-    """Topic id -> name, from `partition.metadata` of what is at hand and from the cluster's metadata."""
+    """Topic names by topic id, from `partition.metadata` of the partitions at hand and from the cluster's metadata."""
     names = {each.metadata.topic_id: each.topic for each in at_hand if each.metadata is not None and each.topic}
     return names | {topic.topic_id: name for name, topic in topics.items() if topic.topic_id is not None}
 
@@ -105,10 +105,11 @@ def groups_at_hand(
     """Read the groups in `__consumer_offsets` as of `until`; return them, and a function that says why other groups may
     exist.
 
-    The function gets a group id (None for any) and returns None if no other group exists. Both are empty without
-    partitions. `topics` are those of the metadata; `offsets_partitions` is the number of partitions of
-    `__consumer_offsets` if the metadata does not tell it. Findings are appended to `findings`, also for a group in a
-    wrong partition. Raises `UsageError` if both numbers are known and differ.
+    The function gets a group id (None for any) and returns a reason, or None if no such group can exist. Without
+    partitions at hand there are no groups, and it always returns None. `topics` are those of the metadata;
+    `offsets_partitions` is the number of partitions of `__consumer_offsets` if the metadata does not tell it. Findings
+    are appended to `findings`, also for a group in a wrong partition. Raises `UsageError` if both numbers are known and
+    differ.
     """
     places = GroupPlaces.of(topics)
     if None not in (places.partitions, offsets_partitions) and places.partitions != offsets_partitions:

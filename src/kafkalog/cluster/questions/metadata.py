@@ -67,8 +67,8 @@ def metadata(
     against: Sequence[PathLike] = (),
     replica: PathLike | None = None,
 ) -> ClusterMetadata:
-    """Return what a KRaft cluster knew, from the newest complete snapshot of `__cluster_metadata` and the log after it.
-    Reads only.
+    """Return the state of a KRaft cluster's metadata, from the newest complete snapshot of `__cluster_metadata` and the
+    log after it. Reads only; damage becomes findings.
 
     Raises `UsageError` if the paths do not hold exactly one metadata log or the moment is not in it, `UnknownName` for
     a topic or partition that does not exist, `StorageError` for I/O.

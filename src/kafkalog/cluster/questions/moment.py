@@ -1,4 +1,4 @@
-"""A past moment of a cluster, as callers name it."""
+"""A past moment of a cluster, given as a time, an offset or a ZooKeeper transaction."""
 
 from __future__ import annotations
 

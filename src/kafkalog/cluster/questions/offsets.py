@@ -1,5 +1,5 @@
-"""What consumer groups have committed, now or at a past moment, in Kafka and in ZooKeeper; and what share groups have
-of each partition.
+"""Offsets that consumer groups have committed, now or at a past moment, in Kafka and in ZooKeeper; and the state of
+share groups.
 """
 
 from __future__ import annotations
@@ -114,10 +114,12 @@ def offsets(
     log_ends: bool = True,
 ) -> Offsets:
     """Return the last committed offset of every group and partition, from `__consumer_offsets` and from ZooKeeper, and
-    the state of share groups. Reads only.
+    the state of share groups. Reads only; damage becomes findings.
 
-    A commit in a transaction counts from the transaction's COMMIT marker on. Raises `UsageError` if the paths hold no
-    such data, `UnknownName` for a group, topic or partition that does not exist, `StorageError` for I/O.
+    All are sorted by group, topic and partition; an offset that is stored in both is returned twice. A commit in a
+    transaction counts from the transaction's COMMIT marker on. Raises `UsageError` if the paths hold no groups, or an
+    option does not apply to them; `UnknownName` for a group, topic or partition that does not exist; `StorageError` for
+    I/O.
 
     * `paths`: log directories, and ZooKeeper's dataDir and dataLogDir
     * `groups`: names or patterns of groups; empty for all
@@ -272,11 +274,12 @@ def refuse_without_logs(logs: Sequence[PathLike], options: Mapping[Ask, object])
 def offset_history(
     *paths: PathLike, groups: Sequence[str] = (), select: Selection = ALL, replica: PathLike | None = None
 ) -> OffsetHistory:
-    """Return every commit that `__consumer_offsets` still has, and every removal of an offset, in the order in which
-    they took effect. Reads only.
+    """Return every commit that `__consumer_offsets` still has, and every removal of an offset. Reads only; damage
+    becomes findings.
 
-    Raises `UsageError` if the paths hold no partition of `__consumer_offsets`, `UnknownName` for a group, topic or
-    partition that does not exist, `StorageError` for I/O.
+    They are sorted by group, topic and partition, then in the order in which they took effect. Raises `UsageError` if
+    the paths hold no partition of `__consumer_offsets`, or are ZooKeeper's; `UnknownName` for a group, topic or
+    partition without a change; `StorageError` for I/O.
 
     * `paths`: log directories
     * `groups`: names or patterns of groups; empty for all

@@ -1,12 +1,4 @@
-"""Which value of a setting counts, and where it comes from: the precedence of Kafka's configurations.
-
-For a topic: its own, then the broker's (dynamic, the cluster's dynamic default, the file it was started with) under any
-of the names that a broker has for it (`KafkaConfigSchema.resolveEffectiveTopicConfig`, `ServerTopicConfigSynonyms`).
-For a broker: the same without the topic (`DynamicBrokerConfig`).  Kafka's own defaults, which differ between releases,
-come last, if the caller gives them.
-
-Resources are named as in a KRaft image: `topic:orders`, `broker:1`, and `broker:` for the cluster's default.
-"""
+"""Determine the effective value of a setting and its source, by the precedence of Kafka's configurations."""
 
 from __future__ import annotations
 

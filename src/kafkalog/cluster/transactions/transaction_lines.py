@@ -1,4 +1,4 @@
-"""Producers and transactional ids as objects under the names of Kafka's admin client: one line of JSON, one row."""
+"""Convert producers and transactional ids to JSON objects, one a line, with the field names of Kafka's admin client."""
 
 from __future__ import annotations
 

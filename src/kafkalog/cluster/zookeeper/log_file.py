@@ -29,7 +29,7 @@ _CHUNK = 1 << 20
 
 
 class LogFileReader:
-    """Iterates over the transactions of one file; afterwards `findings` has the damage.  Raises `StorageError` only."""
+    """Iterator over one file's transactions; afterwards `findings` has the damage. Raises `StorageError` only."""
 
     def __init__(self, path: str, first_zxid: int | None = None) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""Find the last transaction at a given time."""
+"""Find the last ZooKeeper transaction at a given time."""
 
 from __future__ import annotations
 

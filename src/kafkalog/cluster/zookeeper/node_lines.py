@@ -1,4 +1,4 @@
-"""Znodes as objects under ZooKeeper's names: one line of JSON, one row."""
+"""Convert ZooKeeper nodes to JSON objects, one per line, with ZooKeeper's field names."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class OldOffset(Struct, frozen=True, kw_only=True):
 
 
 class OldGroup(Struct, frozen=True, kw_only=True):
-    """A group below one chroot."""
+    """Consumer group that is stored in ZooKeeper, below one chroot."""
 
     group: str
     chroot: str

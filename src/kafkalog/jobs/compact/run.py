@@ -82,7 +82,8 @@ def _asked(request: Compaction | PathLike, paths: Sequence[PathLike]) -> tuple[C
 def plan_compaction(
     request: Compaction | PathLike, *paths: PathLike, jobs: int = 1, on_progress: OnProgress | None = None
 ) -> list[CompactionPlan]:
-    """Return what `compact` would do; reads only. Arguments and errors are those of `compact`.
+    """Plan the compaction that `compact` would perform; return one plan per log directory. Reads only. Arguments and
+    errors are those of `compact`.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories

@@ -53,8 +53,10 @@ def merge_replicas(
     """Merge directories of one topic-partition into `<target>/<topic>-<partition>`, which must not exist. The copies
     are only read.
 
-    Raises `UsageError` if they are not copies of one partition, `RecoveryRefused` if they belong to different topics
-    with that name, or if a broker would not load the result.
+    The result names the new directory and the copies that ranges of offsets came from. If the log start offset is not
+    the base offset of a segment, it is added to the checkpoint in `target`. Raises `UsageError` if they are not copies
+    of one partition or the new directory exists, `RecoveryRefused` if they belong to different topics with that name,
+    or if a broker would not load the result, `StorageError` for I/O.
 
     * `copies`: directories of one topic-partition
     * `target`: the log directory in which the merged partition is made

@@ -1,8 +1,5 @@
-"""Predict what brokers delete at their first start after a long time, because it has become too old or too large.
-
-Retention runs half a minute after a start (`LogManager`), over data from the time when the cluster was lost. Offsets of
-groups without members (`OffsetExpirationConditionImpl`) and transactional ids follow. Deletions are counted if a
-broker's directory is available; otherwise only the settings in the cluster's metadata are named.
+"""Predict the data that brokers delete at their first start after a long time, because it has become too old or too
+large.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reasons against recovering a quorum, each one sentence, before anything is changed."""
+"""Refuse the recovery of a quorum, for one reason each, before anything is changed."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _new_directory_id() -> str:
 
 
 def plan_quorum(wanted: QuorumRecovery) -> QuorumPlan:
-    """Return what `recover_quorum` would do; reads only. Errors are those of `recover_quorum`.
+    """Plan what `recover_quorum` would do; reads only. Errors are those of `recover_quorum`.
 
     The plan's surveys keep files open; `close()` closes them.
 

@@ -72,17 +72,19 @@ def rebuild_remote_metadata(
     at: int | None = None,
     on_segment: Callable[[ListedSegment], None] | None = None,
 ) -> RebuiltEvents:
-    """Write `__remote_log_metadata-*` to a new directory, from the tier's listing. Raises `StorageError`.
+    """Write new `__remote_log_metadata-*` partitions with events for every segment in the tier; return the number of
+    events by partition.
 
-    Reads of each segment its epochs, the ends of its indexes, and its log from the last index entry on. A segment that
-    lacks an object, or whose log cannot be read there, gets no events, and a finding.
+    Of each segment its epochs, the ends of its indexes, and its log from the last index entry on are read. A segment
+    that lacks an object, or whose log cannot be read there, gets no events, and a finding. Raises `UsageError` if
+    `target` is not new or empty, `StorageError` for I/O.
 
     * `tier`: see `open_tier`
     * `target`: a directory that does not exist yet, or is empty
     * `partitions`: how many the topic has; a broker looks for the events in one of them
-    * `topic_id`: of `__remote_log_metadata`, according to the cluster's metadata
-    * `broker_id`: which broker the events are to name
-    * `at`: their time, ms since 1970
+    * `topic_id`: id of `__remote_log_metadata`, according to the cluster's metadata
+    * `broker_id`: the broker that the events name as their writer
+    * `at`: time of the events, ms since 1970; None: now
     * `on_segment`: called with each segment that is about to be read
     """
     now = time.time_ns() // 1_000_000 if at is None else at

@@ -30,7 +30,9 @@ __all__ = ["KRaftMemory", "kraft_memory"]
 
 @dataclass(slots=True)
 class KRaftMemory(Memory):
-    """Metadata of a KRaft cluster; each image is one that the next controller may have."""
+    """Metadata of a KRaft cluster, from which leaders are predicted; each image is one that the next controller may
+    have.
+    """
 
     source: str
     images: list[MetadataImage]

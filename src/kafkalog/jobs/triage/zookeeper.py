@@ -30,7 +30,7 @@ _BEFORE_2_4 = (
 
 @dataclass(slots=True)
 class ZooKeeperMemory(Memory):
-    """Metadata of a cluster in ZooKeeper's tree."""
+    """Metadata of a cluster in ZooKeeper's tree, from which leaders are predicted."""
 
     source: str
     states: Known

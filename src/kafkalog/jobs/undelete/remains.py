@@ -164,7 +164,8 @@ def each_place(
     """Yield (survey, None) for the log directory, then for each finished or superseded execution (survey of its
     quarantined files, execution id).
 
-    `quarantine` is the directory of executions if it is not the usual one. The surveys are closed by `stack`. Raises
+    An execution is one run of kafkalog that changed the directory. `quarantine` is the directory of executions if it is
+    not the usual one. The surveys are closed by `stack`. Raises `UsageError` if `path` is not a log directory,
     `StorageError` for a quarantine that cannot be read, unless `on_unreadable` is given, which is then called with its
     path and the error.
     """
@@ -248,8 +249,7 @@ def status_in(found: Survey, path: str) -> os.stat_result:
 
 
 def files_by_directory(found: Survey) -> dict[str, list[str]]:
-    """Names of the files in each top-level directory of the survey, by directory; files in subdirectories are omitted.
-    """
+    """Names of the files in each top-level directory of the survey, by directory; deeper files are skipped."""
     files: dict[str, list[str]] = {}
     for path in found.files:
         directory, _, name = path.partition("/")

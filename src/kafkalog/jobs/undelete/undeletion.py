@@ -95,7 +95,7 @@ def _roots(paths: Sequence[PathLike]) -> list[str]:
 
 
 class _Planning:
-    """Planner for log directories; `files` closes the surveys."""
+    """Planner for several log directories; the exit stack `files` closes the surveys of the plans."""
 
     def __init__(self, files: ExitStack, roots: Sequence[str], wanted: Undelete) -> None:
         self._files = files
