@@ -149,13 +149,16 @@ def commit_offsets(
 def _commit(
     path: Paths, group: str, offsets: Committed, given: int | None, timestamp: int | None, *, look: bool
 ) -> int:
-    """Implement `commit_offsets`; return the partition of `__consumer_offsets` that was written.
+    """Implement `commit_offsets`; return the number of the partition of `__consumer_offsets` that was written.
 
-    `given` is the number of partitions that the caller asks for, None if he does not; `timestamp` is in ms, None for
-    now. With `look` all groups in the directories are read, and `UsageError` is raised if they are placed as for
-    another number of partitions. Locks the directories, creates the partition if it is missing, appends one batch and
-    flushes it. Raises `UsageError` for an empty group id, an invalid offset, a wrong number of partitions, directories
-    in use, or a partition whose replicas are on other brokers; `FormatError` if the cluster's metadata is damaged.
+    `path` is a log directory, or all of a broker. `offsets` map (topic, partition) to the offset; None deletes the
+    group's offset. `given` is the number of partitions that the caller asks for, None if he does not; `timestamp` is in
+    ms, None for now. With `look` all groups in the directories are read, and `UsageError` is raised if they are placed
+    as for another number of partitions.
+
+    Locks the directories, creates the partition if it is missing, appends one batch and flushes it. Raises `UsageError`
+    for an empty group id, an invalid offset, a wrong number of partitions, directories in use, or a partition whose
+    replicas are on other brokers; `FormatError` if the cluster's metadata is damaged.
     """
     if not group:
         raise UsageError("a group needs a name")

@@ -96,11 +96,10 @@ def control_records(batch: RecordBatch, limits: Limits) -> Iterator[tuple[int, K
 
 
 def read_snapshots(partition: Partition, limits: Limits, findings: list[Finding]) -> tuple[MetadataSnapshot, ...]:
-    """Read the snapshots that a start keeps, sorted by epoch and end offset, as a start does.
+    """Read the snapshots that a start keeps; return them sorted by epoch and end offset, as a start compares them.
 
-    Files with unusual names are skipped. Snapshots that end before the log's start offset are skipped too, because a
-    start deletes them. A finding is appended to `findings` for each of these, and for each damaged snapshot, which is
-    in the result.
+    A snapshot that ends before the log's start offset is skipped, with a finding, because a start deletes it. A damaged
+    snapshot is returned, with a finding. Files whose name Kafka would not write are skipped without one.
     """
     metadata_snapshots = []
     for path in partition.kraft_snapshots:

@@ -40,8 +40,8 @@ def _consumer_payloads(field: Field, value: Any) -> Any:
 def coordinator_json(record: CoordinatorRecord) -> dict[str, Any]:
     """Convert a coordinator record to `{"key": …, "value": …}`.
 
-    Parts that were not decoded are base64 text; the value of a tombstone is null. Members of consumer groups are
-    decoded.
+    Parts that were not decoded are base64 text; the value of a tombstone is null. Embedded subscriptions and
+    assignments of consumer groups are decoded too.
     """
     key: object = _base64(record.raw_key)
     if record.key is not None:

@@ -52,7 +52,7 @@ class RebuiltEvents(Struct):
 
 def metadata_partition(topic_id: str, partition: int, count: int) -> int:
     """Number of the partition of `__remote_log_metadata`, which has `count` partitions, that has the events of a
-    partition.
+    partition (`RemoteLogMetadataTopicPartitioner`).
     """
     raw = decode_uuid(topic_id)
     most, least = int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")

@@ -145,7 +145,8 @@ def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None
     """Set `disks.refusal` if no release starts on the broker's directories, regardless of the content of its logs.
 
     Otherwise apply what a start does to `-future`, `-delete` and `-stray` directories: promoted logs are added to
-    `disks.logs`, losses to `disks.lost_by_start`. Findings are appended in both cases.
+    `disks.logs`, losses to `disks.lost_by_start`. Findings are appended to `findings` if the broker never starts or its
+    start loses logs.
     """
     roots = [consequence.path for consequence in disks.directories]
     start = node_start([*roots, *disks.beside], loads_others=False, now_ms=rules.at)

@@ -159,9 +159,10 @@ def judged(
     """Judge every possible leader of a partition: the end of each log after following it, and the records that are
     lost.
 
-    `leaders` None means that there were too many cases; then every broker in `up` may lead. `logs` are the copies by
-    broker id. `flaws_of` is called with the copies that reach furthest, only if there are several, and returns the
-    number of damaged places by broker id.
+    `leaders` None means that there were too many cases; then every broker in `up` may lead. Without a leader, or under
+    one without a log, every log keeps its end and nothing is lost. `logs` are the copies by broker id. `flaws_of` is
+    called with the copies that reach furthest, only if there are several, and returns the number of damaged places by
+    broker id.
     """
     assumed = leaders if leaders is not None else (up or frozenset({NO_LEADER}))
     furthest = _furthest(logs.values())

@@ -175,7 +175,8 @@ def _unread(path: str, why: str) -> Finding:
 def _refuse_live(shelf: Shelf, findings: list[Finding]) -> dict[int, str]:
     """Raise `RecoveryRefused` if a broker is running on one of the directories.
 
-    Returns by broker id the error of each directory whose lock could not be examined; adds a finding for each.
+    Returns, by broker id, the error text of each directory whose lock could not be examined; appends a finding for
+    each. Directories without a broker id only get the finding.
     """
     unexamined = {}
     for log_dir in shelf.log_dirs:

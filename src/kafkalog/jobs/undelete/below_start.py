@@ -81,7 +81,9 @@ def _why_not(start: int) -> str:
 
 
 def _starts(found: Survey) -> dict[str, int]:
-    """Log start offset in the checkpoint by live partition directory; empty if the file is missing or malformed."""
+    """Log start offset in the checkpoint by live partition directory, without the metadata log; empty if the file is
+    missing or malformed.
+    """
     if LOG_START_OFFSET_CHECKPOINT not in found.files:
         return {}
     try:
