@@ -31,7 +31,11 @@ class OldConsumer(Struct, frozen=True):
 
 
 def threads_of(consumers: Iterable[OldConsumer]) -> dict[str, list[str]]:
-    """Topic -> its threads in sorted order.  Raises `LimitExceeded` if a group has more than a million threads."""
+    """Names of the threads that consume each topic, `CONSUMER_ID-NUMBER`, sorted as Java sorts strings.
+
+    Topics without threads are omitted. Raises `LimitExceeded` if the group has more than a million threads over all
+    topics.
+    """
     found: dict[str, list[str]] = {}
     left = _MOST_THREADS
     for consumer in consumers:
@@ -44,9 +48,12 @@ def threads_of(consumers: Iterable[OldConsumer]) -> dict[str, list[str]]:
 
 
 def old_range(partitions: Mapping[str, Sequence[int]], consumers: Sequence[OldConsumer]) -> Owners:
-    """Contiguous blocks of each topic's partitions; the first threads have one more if it does not divide evenly.
+    """Assign partitions by range: each thread gets a contiguous block of each topic; the first threads get one more if
+    the number does not divide evenly.
 
-    `partitions` are the partition numbers by topic; topics without consumers are skipped.
+    Returns the thread name of each (topic, partition). `partitions` are the partition numbers by topic in any order;
+    topics without consumers or partitions are skipped. Raises `LimitExceeded` if the group has more than a million
+    threads.
     """
     owners: Owners = {}
     for topic, threads in threads_of(consumers).items():
@@ -86,12 +93,14 @@ def old_round_robin(
     same_topics: bool = True,
     brackets: bool = True,
 ) -> Owners:
-    """All partitions of all topics, sorted by the hash of their names, assigned to all threads in turn.
+    """Assign all partitions of all topics, sorted by the hash of their names, to the sorted threads in turn.
 
-    The name is `[topic,partition]` up to 0.11 (`brackets`), `topic-partition` in 1.0 and 1.1.  Up to 0.9
-    (`same_topics`) every consumer must subscribe to the same topics with the same number of streams; `UsageError` names
-    the condition that fails.  From 0.10 on a thread that does not consume a topic is skipped.  Partitions with equal
-    hashes are sorted by topic and number here; Kafka has them in the order of its hash tables.
+    Returns the thread name of each (topic, partition); topics without threads are skipped. Partition names are hashed
+    as `[topic,partition]` with `brackets` (Kafka up to 0.11), else as `topic-partition` (1.0 and 1.1). With
+    `same_topics` (up to 0.9) raises `UsageError` unless all consumers subscribe to the same topics, each with one
+    number of streams for all of its topics. A thread that does not consume a topic is skipped for its partitions.
+    Partitions with equal hashes are sorted by topic and number here, in Kafka by the order of its hash tables. Raises
+    `LimitExceeded` above a million threads.
     """
     if same_topics:
         _refuse_different(consumers)

@@ -1,12 +1,4 @@
-"""Which value of a setting counts, and where it comes from: the precedence of Kafka's configurations.
-
-For a topic: its own, then the broker's (dynamic, the cluster's dynamic default, the file it was started with) under any
-of the names that a broker has for it (`KafkaConfigSchema.resolveEffectiveTopicConfig`, `ServerTopicConfigSynonyms`).
-For a broker: the same without the topic (`DynamicBrokerConfig`).  Kafka's own defaults, which differ between releases,
-come last, if the caller gives them.
-
-Resources are named as in a KRaft image: `topic:orders`, `broker:1`, and `broker:` for the cluster's default.
-"""
+"""Determine the effective value of a setting and its source, by the precedence of Kafka's configurations."""
 
 from __future__ import annotations
 
@@ -132,7 +124,12 @@ def effective_of_broker(
     static: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
 ) -> dict[str, Setting]:
-    """Effective settings of a broker by name: all that were set or have a default."""
+    """Effective settings of a broker by name, sorted: the value with the highest precedence of each setting that was
+    made or has a default.
+
+    `static` are the settings in the broker's properties file, `defaults` Kafka's defaults; without them only what
+    `resources` has.
+    """
     found: dict[str, Setting] = {}
     for source, values in (*_layers(resources, broker, static or {}), (ConfigSource.DEFAULT, defaults or {})):
         for name, value in values.items():
@@ -156,9 +153,11 @@ def effective_of_topic(
     static: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
 ) -> dict[str, Setting]:
-    """Effective settings of a topic by name: all that were set or have a default.
+    """Effective settings of a topic by name, sorted: its own, else the broker's synonyms, else `defaults`.
 
-    `broker` is the broker whose settings apply where the topic has none.
+    `broker` is the id of the broker whose settings apply if the topic has none; None uses only the cluster-wide ones.
+    `static` are the settings in that broker's properties file. Values of synonyms are converted to the topic setting's
+    unit.
     """
     own = resources.get(f"topic:{topic}", {})
     found = {name: Setting(name, value, ConfigSource.TOPIC, name) for name, value in own.items()}

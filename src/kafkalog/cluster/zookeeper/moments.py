@@ -1,4 +1,4 @@
-"""Find the last transaction at a given time."""
+"""Find the last ZooKeeper transaction at a given time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["zxid_at"]
 
 
 def zxid_at(directory: ZooKeeperDirectory, time: int) -> int:
-    """Return the last transaction that, by the leader's clock, was not after `time` (ms).
+    """Return the zxid of the last transaction that, by the leader's clock, was not after `time` (ms since 1970).
 
-    If the transactions after it are lost, return the first lost one, because it is unknown which of them came before
-    `time`.  Clocks may go back when the leader changes; then it is the last one before the first that is later.  Raises
-    `UsageError` if the logs hold no transaction of that time.
+    If the transactions after it are lost, the first lost one is returned, because it is unknown which of them came
+    before `time`. Clocks may go back when the leader changes; then it is the last one before the first that is later.
+    Raises `UsageError` if the logs begin after `time` or hold no transaction.
     """
     found: int | None = None
     for named, path in directory.logs:

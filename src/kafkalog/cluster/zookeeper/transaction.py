@@ -71,7 +71,11 @@ class Transaction(Struct, frozen=True, kw_only=True):
 
 
 def _body(kind: int, data: bytes, position: int) -> tuple[Operation, int]:
-    """Return the body at `position` and its end."""
+    """Parse the body of a transaction at `position`; return it and the position after it.
+
+    A body is tried as the old create layout if only that leaves no or a digest's number of bytes. Raises `FormatError`
+    for an unknown type or invalid bytes.
+    """
     try:
         known = TransactionType(kind)
     except ValueError:
@@ -87,7 +91,11 @@ def _body(kind: int, data: bytes, position: int) -> tuple[Operation, int]:
 
 
 def _close_session(data: bytes, position: int) -> tuple[Operation, int]:
-    """Return the end of a session; before 3.6 it has no body, later the paths removed with the session."""
+    """Parse the body of a closed session; return it and the position after it.
+
+    Before 3.6 there is no body, and `paths_to_delete` is empty; later it lists the nodes that are removed with the
+    session.
+    """
     left = len(data) - position
     if left:
         try:
@@ -101,7 +109,12 @@ def _close_session(data: bytes, position: int) -> tuple[Operation, int]:
 
 
 def parse_transaction(payload: bytes) -> Transaction:
-    """Parse a transaction from the bytes that its checksum covers; raises `FormatError`."""
+    """Parse a transaction from the bytes that its checksum covers; `digest` is None if it has none of the current
+    version.
+
+    A multi transaction has one operation per part. Raises `FormatError` for invalid or surplus bytes, or an unknown
+    type.
+    """
     header = decode(layout.TXN_HEADER, 0, payload)
     fields = header.fields
     operation, end = _body(fields["type"], payload, header.size)

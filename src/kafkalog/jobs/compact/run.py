@@ -1,4 +1,4 @@
-"""Public calls for compaction: plan it, carry it out under the lock with journal and quarantine, or on a copy."""
+"""Public calls for compaction: plan it; carry it out under the lock with journal and quarantine; or do it on a copy."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ def _asked(request: Compaction | PathLike, paths: Sequence[PathLike]) -> tuple[C
 def plan_compaction(
     request: Compaction | PathLike, *paths: PathLike, jobs: int = 1, on_progress: OnProgress | None = None
 ) -> list[CompactionPlan]:
-    """Return what `compact` would do; reads only. Arguments and errors are those of `compact`.
+    """Plan the compaction that `compact` would perform; return one plan per log directory. Reads only. Arguments and
+    errors are those of `compact`.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -143,6 +144,9 @@ def compact_into(
     on_plan: Callable[[CompactionPlan], None] | None = None,
 ) -> CompactionResult:
     """Copy a log directory to `target`, which must be new or empty, and compact the copy as `compact` does.
+
+    Directories that cannot be read are not copied. Raises `UsageError` for several paths or a partition directory,
+    `RecoveryRefused` if the source is in use or contains special files, otherwise the errors of `compact`.
 
     * `request`: may be left out for the defaults
     * `paths`: one log directory
