@@ -128,7 +128,9 @@ def _print_members(groups: Sequence[Group]) -> None:
 
 
 def _new_counts(texts: tuple[str, ...]) -> dict[str, int]:
-    """The numbers of partitions in `--partitions TOPIC=N`."""
+    """Return topic -> number of partitions from texts `TOPIC=N` of the option `--partitions`; of two texts for one
+    topic the last counts. Raises `UsageError` if a text is not of this form or N is not from 1 to `_MOST_PARTITIONS`.
+    """
     counts = {}
     for text in texts:
         topic, separator, number = text.rpartition("=")

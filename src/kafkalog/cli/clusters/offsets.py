@@ -186,7 +186,14 @@ def _share_line(share: ShareOffset) -> ShareLine:
 def _migrate(
     side: str, paths: Sequence[str], asked: Mapping[str, Any], into: str | None, count: int | None, *, as_json: bool
 ) -> int:
-    """Write ZooKeeper's offsets into a new log directory, or print a script that makes ZooKeeper hold Kafka's."""
+    """Migrate committed offsets to the place `side`; return the exit code, which the findings decide.
+
+    `kafka`: write the offsets of a ZooKeeper directory into the new log directory `into`, with `count` partitions of
+    `__consumer_offsets` (None: as the cluster's settings say), and print one row or JSON line per group. `zookeeper`:
+    print a script for zkCli.sh that stores the offsets of Kafka log directories; `into` and `as_json` are ignored.
+    `asked` has the other options, by name. Raises `UsageError` if the paths do not fit `side`, or for `kafka` if
+    `into` is None or not an empty directory; `StorageError` if a file cannot be read or written.
+    """
     logs, zookeeper = split_zookeeper(paths)
     refuse_without_logs(logs, {
         Ask.AT_OFFSET: asked["as_of"].offset, Ask.REPLICA: asked["replica"],

@@ -150,7 +150,10 @@ def _settings(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def _properties(paths: Sequence[str]) -> dict[int, dict[str, str]]:
-    """By the node that each file is of."""
+    """Return node id -> settings, from a broker's or controller's properties file each. Raises `UsageError` if a file
+    has no numeric `node.id` (or `broker.id`), if two files are of the same node, or if a file is not a properties
+    file; `StorageError` if a file cannot be read.
+    """
     found: dict[int, dict[str, str]] = {}
     for path in paths:
         settings = settings_in(path)

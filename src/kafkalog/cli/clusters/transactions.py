@@ -102,7 +102,10 @@ def _print(found: ClusterTransactions) -> None:
 
 
 def _print_commands(opened: Sequence[OpenTransaction], server: str | None) -> None:
-    """Write the command that ends each transaction that hangs, but for those that were committed."""
+    """Print the commands that abort each hanging transaction: one for brokers of 3.0 and later, one for older
+    brokers. Skips transactions that may not be aborted (not hanging, or committed by their coordinator). `server` is
+    the bootstrap server in the commands; None: a placeholder.
+    """
     with LineWriter() as writer:
         for open_transaction in opened:
             if not open_transaction.may_be_aborted:

@@ -26,7 +26,9 @@ __all__ = ["command"]
 
 
 def _print_typed(chosen: Sequence[tuple[str, Node]], *, show_secrets: bool) -> None:
-    """Brokers and configurations among the nodes."""
+    """Print a table of the broker registrations among the znodes, then one of their configurations, one row per
+    setting. An empty table is omitted; values of secret settings are hidden unless `show_secrets`.
+    """
     brokers = [each for path, node in chosen if (each := broker_registration(path, node.data)) is not None]
     if brokers:
         columns: list[str | Column] = [

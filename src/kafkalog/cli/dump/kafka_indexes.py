@@ -75,7 +75,11 @@ class KafkaIndexes:
         self._missing = _Told("The following indexed offsets are not found in the log.")
 
     def file(self, path: str) -> None:
-        """Print one index; raises `StorageError`."""
+        """Print one offset or time index as kafka-dump-log does. Reads the log (and offset index) beside it to
+        compare, unless only the sanity of the index is checked; disagreements are remembered for `tell`. An empty
+        offset index gets one line that says so. Raises `StorageError`, `ValueError` if the file's name is not that of
+        an index.
+        """
         parsed = parse_segment_file(os.path.basename(path))
         if parsed is None:
             raise ValueError("not the name of an index")

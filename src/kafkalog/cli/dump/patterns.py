@@ -40,7 +40,9 @@ class Pattern:
             raise UsageError(f"{text[:100]!r} is not a regular expression: {reason}") from None
 
     def found_in(self, data: bytes | None) -> bool:
-        """Whether the expression is found; never in null."""
+        """Whether the regular expression matches anywhere in `data`; False if `data` is None. Raises `UsageError` if
+        the search takes more than `SECONDS` of processor time.
+        """
         if data is None:
             return False
         try:
@@ -59,7 +61,10 @@ def _expired(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def searching() -> Iterator[None]:
-    """Around all searches: takes the signal of the timer, as far as this is the main thread, and gives it back."""
+    """Context manager that must be active while patterns are searched: installs the SIGVTALRM handler that ends slow
+    searches, and restores the previous one at the end. Raises `UsageError` outside of the main thread, where Python
+    allows no signal handlers.
+    """
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("regular expressions are looked for in the main thread only, where a timer can end them")
     before = signal.signal(signal.SIGVTALRM, _expired)

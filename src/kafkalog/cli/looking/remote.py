@@ -192,7 +192,10 @@ def _title(view: RemoteView) -> str:
 
 
 def _sentence(found: RemotePartition) -> str:
-    """Sentence about the start and the end of both tiers."""
+    """Return a sentence about a tiered partition: which offsets are in the remote tier and their size, the local
+    start of each directory, and the log start offset. Without events about it, says how many remote segments were
+    listed.
+    """
     size = sum(row.log_bytes or 0 for row in found.rows if not _is_gone(row))
     copied = "nothing is remote" if found.copied_to is None else (
         f"offsets {found.stretches[0].first} to {found.copied_to - 1} are remote, {size_text(size)}"

@@ -54,7 +54,10 @@ _GROUP_VALUED = {
 
 
 def refused_with_hints(*, flags: Mapping[str, str], valued: Mapping[str, str]) -> Callable[[Function], Function]:
-    """Declares options, hidden from the help, that are `UsageError` with a sentence: name of the option -> sentence."""
+    """Return a decorator that adds hidden options to a click command; using one raises `UsageError` with a sentence
+    that names the way to do it here. Both arguments map the option's name to that sentence: `flags` take no value,
+    `valued` take one.
+    """
 
     def declare(function: Function) -> Function:
         for number, (name, why) in enumerate({**flags, **valued}.items()):

@@ -14,7 +14,9 @@ class StrictCommand(click.Command):
     """A command that refuses an option given twice, of which the last would count without a word, and '' for a path."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse arguments like any command, after checking them."""
+        """Parse arguments like any click command. Raises `click.UsageError` before that if an option that takes one
+        value is used twice, or if a value is empty or blank. Checks nothing during shell completion.
+        """
         if not ctx.resilient_parsing:
             given, _, order = self.make_parser(ctx).parse_args(args=list(args))
             for param, count in Counter(order).items():

@@ -45,7 +45,9 @@ class Timestamp(_TimeType):
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The time in ms since 1970."""
+        """Return the time in ms since 1970. Fails with `click.BadParameter` if the text is no time, or does not fit
+        in 64 bits.
+        """
         text = str(value).strip()
         moment = self._moment(text, ctx)
         if moment is None:
@@ -99,7 +101,9 @@ class Age(_AgeType):
         self._unit = unit
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """How many of the unit."""
+        """Return the length as a number of this option's unit (days or hours): `36h` is 1.5 days. A float is returned
+        unchanged. Fails with `click.BadParameter` for another text.
+        """
         if isinstance(value, float):
             return value
         found = _AGE.fullmatch(str(value).strip())
@@ -121,7 +125,9 @@ AT = click.option(
 
 
 def time_range_options(function: Function) -> Function:
-    """`--start-time` (`--since`) and `--end-time` (`--until`), as `start_time` and `end_time`, in ms."""
+    """Add `--start-time` (`--since`, inclusive) and `--end-time` (`--until`, exclusive) to a click command, and
+    return it; the parameters `start_time` and `end_time` are ms since 1970, or None.
+    """
     for option in (
         click.option("--end-time", "--until", "end_time", metavar=TIME_METAVAR, type=Timestamp(),
                      help="Only records before this time (exclusive)."),

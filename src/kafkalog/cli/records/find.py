@@ -47,7 +47,9 @@ class _When(_WhenType):
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """Milliseconds, or the word."""
+        """Return a time in ms since 1970, or one of the words such as `latest` that `ListOffsetsRequest` writes as
+        negative numbers; those numbers become their words. Fails with `click.BadParameter` for another text.
+        """
         text = str(value).strip()
         if text in _SPECIAL.values():
             return text
@@ -125,7 +127,12 @@ class _Search:
         self.findings: list[Finding] = []
 
     def time(self, partition: Partition, when: int | str) -> TimeLine:
-        """The answer of `ListOffsets`; offset and timestamp are null where there is none."""
+        """Return the answer to a `ListOffsets` request for a time in ms or a word such as `latest`; offset and
+        timestamp are None if no record qualifies. A time finds the first record at or after it; `latest` is the last
+        stable offset with read_committed.
+
+        Damage and wrong index entries are added to `findings`. Raises `StorageError`.
+        """
         timestamp: OffsetAndTimestamp | None = None
         offset: int | None = None
         if when == "earliest":
@@ -150,7 +157,10 @@ class _Search:
         )
 
     def offset(self, partition: Partition, offset: int) -> OffsetLine:
-        """Offset at which a fetch from an offset begins; null beyond the end."""
+        """Return where a consumer that fetches from `offset` begins: segment, position and batch; these are None
+        beyond the log's end or if damage prevents the search. Damage and wrong index entries are added to `findings`.
+        Raises `StorageError`.
+        """
         self.findings += index_findings_of_offset(partition, offset)
         found, findings = locate(partition, offset)
         self.findings += findings

@@ -118,7 +118,9 @@ def rebuild_command(
 
 
 def _tell(result: RecoveryResult, acting: Acting[Plan], *, cluster_metadata: bool) -> None:
-    """Print what was rebuilt in a log directory, and what was left out."""
+    """Print the result of an index rebuild in one log directory: its JSON line or its plan, and where the old files
+    are kept. A remark on standard error says if `__cluster_metadata-0` was skipped.
+    """
     if not cluster_metadata and CLUSTER_METADATA_DIRECTORY in result.plan.survey.directories:
         remark(
             f"{CLUSTER_METADATA_DIRECTORY} was left out, which `index verify` examines: add --cluster-metadata to "

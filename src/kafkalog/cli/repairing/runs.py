@@ -28,7 +28,10 @@ _SHOWN_ORIGINALS = 20
 
 
 def _show(paths: Sequence[str], quarantine: str | None, as_json: bool) -> int:
-    """List the runs; 1 if one is cut short or cannot be read."""
+    """List the runs kept for each log directory, as a table or with `as_json` as JSON lines; return
+    `ExitCode.FINDINGS` if one is unfinished or unreadable, else `ExitCode.CLEAN`. `quarantine` is another directory
+    in which runs are kept. Raises `StorageError`, `UsageError`.
+    """
     worst = ExitCode.CLEAN
     for path in paths:
         root, run_infos = root_of_runs(path), runs(path, quarantine)
@@ -97,7 +100,9 @@ def _machine(run: RunInfo) -> str:
 
 
 def _print_loss(root: str, run: RunInfo) -> None:
-    """Print what is lost permanently when a run is purged."""
+    """Print what is lost permanently if a run is purged: its files and bytes on disk, and the first
+    `_SHOWN_ORIGINALS` originals. Deletes nothing.
+    """
     with LineWriter() as writer:
         writer.write(
             f"run {run.run_id} on {escape_controls(root)} ({run.state}): {run.files} files, {run.allocated_bytes} "

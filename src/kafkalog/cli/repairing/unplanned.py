@@ -32,7 +32,9 @@ class Unplanned(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Why, with the directory's name."""
+        """Return why there is no plan, as one sentence with the directory's name: the I/O error, the refusal, or that
+        another directory was refused first.
+        """
         if self.finding is not None:
             file = self.finding.file or self.root
             is_inside = file == self.root or file.startswith(os.path.join(self.root, ""))
@@ -43,7 +45,9 @@ class Unplanned(Struct, frozen=True):
         return why if self.root in why else f"{self.root}: {why}"
 
     def as_json(self) -> ResultJson:
-        """A result of nothing."""
+        """Return an empty result with the reason as `refusal`, and a finding with a relative path if the directory,
+        or a file in it, is missing or cannot be read.
+        """
         findings: list[Finding] = []
         if isinstance(self.error, StorageError):
             finding = self.finding or unreadable(self.error, self.root)

@@ -260,7 +260,9 @@ def group_line(loss: GroupLoss) -> GroupLine:
 
 
 def summary_line(found: Comparison) -> SummaryLine:
-    """Return the summary of a comparison."""
+    """Return the summary of a comparison of log directories: numbers of partitions and copies, the source of ISRs,
+    paths that were skipped or unreadable, and findings.
+    """
     return SummaryLine(
         paths=found.paths,
         clean=found.is_clean,

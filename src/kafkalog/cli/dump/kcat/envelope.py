@@ -27,8 +27,9 @@ def _header_key(key: str) -> str:
 
 
 def envelope(topic: str, partition: int, record: Record) -> str:
-    """JSON object of a record: topic, partition, offset, tstype and ts (unless there is no time), broker, headers, key,
-    payload.
+    """Return a record as the compact JSON object that kcat's `-J` prints: topic, partition, offset, tstype and ts
+    (both omitted without a timestamp), broker (always -1), headers (omitted if empty; a flat list of names and
+    values), key and payload. Bytes that are not UTF-8 also appear in a field with the suffix `_b64`.
     """
     found: dict[str, object] = {"topic": topic, "partition": partition, "offset": record.offset}
     kind = _TYPES.get(record.timestamp_type)
