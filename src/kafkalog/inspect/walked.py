@@ -41,7 +41,9 @@ class _PartitionWalk:
         self._before: BatchFacts | None = None
 
     def batch(self, facts: BatchFacts) -> None:
-        """Add one batch."""
+        """Add one batch to the totals, to the range of offsets and times (ms since 1970; negative times are ignored)
+        and to the timeline.
+        """
         self.batches += 1
         self.records += facts.records
         self.codecs[facts.codec] += 1
@@ -110,8 +112,11 @@ def walk_over(
     limits: Limits,
     on_bytes: Callable[[int], None],
 ) -> Examined:
-    """Walk over partitions, each given with its log directory. `findings` are those of `verify` by log file, `verified`
-    its reports by partition directory.
+    """Read all batches of the partitions, each given with its log directory, and return totals, facts per partition,
+    maps of segments and a timeline.
+
+    `findings` are those of `verify` by log file, `verified` its reports by partition directory. `on_bytes` is called
+    with the number of bytes read.
     """
     timeline, gallery = Timeline(), _Gallery()
     partition_facts: list[PartitionFacts] = []
@@ -176,7 +181,9 @@ def walk_over(
 
 
 def _topics(partitions: Sequence[PartitionFacts]) -> tuple[TopicFacts, ...]:
-    """Totals by topic, the largest first."""
+    """Return totals by topic, those with the most bytes first and then by name. Copies of a partition count once as
+    partitions, but with their own bytes and records.
+    """
     by_name: dict[str, list[PartitionFacts]] = {}
     for facts in partitions:
         by_name.setdefault(facts.topic, []).append(facts)
