@@ -20,7 +20,9 @@ _MOST_PATHS = 20
 
 
 def header_section(facts: ReportFacts, verdict: ReportVerdict) -> Markup:
-    """Make the verdict, the facts as a list, and the numbers of what was examined."""
+    """Return the top of the page as HTML: the verdict with its exit code, the summary, the table of losses, numbers
+    of what was examined, and facts such as paths and times.
+    """
     examined = facts.examined
     times = [partition for partition in examined.partitions if partition.first_timestamp is not None]
     first = min((time.first_timestamp for time in times if time.first_timestamp is not None), default=None)

@@ -67,7 +67,9 @@ def _what_to_type(planned: Planned, facts: ReportFacts) -> tuple[str, list[str]]
 
 
 def text_of_report(facts: ReportFacts) -> str:
-    """Whole report, with a newline at the end."""
+    """Return the whole report as text of at most `REPORT_WIDTH` columns with control characters escaped, ending in a
+    newline.
+    """
     screen = screen_of(facts)
     lines = screen.lines(REPORT_WIDTH)
     for line in (*_left_out(screen), *_details(facts)):
