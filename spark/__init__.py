@@ -36,7 +36,10 @@ def register(spark: "SparkSession") -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Import the jobs over many directories on demand, since every Python process of Spark imports this module."""
+    """Import and return `recover_many` or `verify_many`, which need PySpark, on first use, since every Python
+    process of Spark imports this module. Raises `AttributeError` for any other name, `UsageError` if PySpark is
+    missing.
+    """
     if name in ("recover_many", "verify_many"):
         from kafkalog.codec.common.extras import needed
 

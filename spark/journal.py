@@ -82,7 +82,10 @@ def name_aside(name: PartitionName, job: str, state: DirectoryState) -> str:
 
 
 def _read(work: str, name: str) -> dict[str, object] | None:
-    """Contents of a file after checking its checksum and directory; None if it does not exist."""
+    """Return the content of a JSON file in the work directory after checking its checksum, version and directory;
+    None if it does not exist. Raises `FormatError` if the content is invalid, `RecoveryRefused` if it is about
+    another directory, as in a copy.
+    """
     path = os.path.join(work, name)
     try:
         data = read_small(path, _LARGEST)
