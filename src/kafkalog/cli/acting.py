@@ -26,7 +26,7 @@ Declined = RecoveryRefused | StorageError | UsageError
 
 
 class Acting(Generic[Plan]):
-    """One run of a command that changes directories; it remembers the plans that were made."""
+    """One execution of a command that changes log directories; collects the plans that were made."""
 
     def __init__(
         self,

@@ -40,7 +40,9 @@ def interruptible(paths: Sequence[str], quarantine: str | None) -> Iterator[None
 
 
 class Happened:
-    """Changes of log directories since this object was created, from the documents of their runs."""
+    """Changes of log directories since this object was created, found from the journals and manifests of runs
+    (executions of a recovery).
+    """
 
     def __init__(self, paths: Sequence[str], quarantine: str | None) -> None:
         self._quarantine = quarantine

@@ -1,4 +1,4 @@
-"""`kafkalog metadata --effective`: which settings count, and where each comes from."""
+"""`kafkalog metadata --effective`: the effective settings of topics and brokers, and the source of each."""
 
 from __future__ import annotations
 

@@ -252,11 +252,14 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> int:
-    """Show what a KRaft cluster knew: topics, brokers, configurations, features, quotas, credentials, access control.
+    """Show what a KRaft cluster knew: topics, brokers, configurations, features, quotas, credentials, access
+    control.
 
     Reads the newest complete snapshot of `__cluster_metadata` and the log after it.  With --topic, --partition or
     --exclude shows only these partitions and the configurations of their topics.  With --effective,
     --server-properties gives the settings that the broker was started with.
+
+    Exit code 0 if all is well, 1 if something was found, 4 if something could not be read.
     """
     if not given["effective"]:
         properties_only_for(ctx, "--effective")

@@ -1,4 +1,4 @@
-"""`kafkalog offsets --history`: how the offsets of groups came to be what they are."""
+"""`kafkalog offsets --history`: every change of the committed offsets of groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of consumers that met in ZooKeeper, as tables."""
+"""Print groups of old consumers, which kept members and partition owners in ZooKeeper, as tables."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""`kafkalog offsets --format reset-csv`: what `kafka-consumer-groups --reset-offsets --from-file` reads.
-
-Without a header: topic, partition and offset where that command is run for one group, and before them the group where
-it is run for several (`ConsumerGroupCommand.ConsumerGroupService.parseResetPlan`, `CsvUtils`).
-"""
+"""`kafkalog offsets --format reset-csv`: lines that `kafka-consumer-groups --reset-offsets --from-file` reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of share groups, as `groups` and `offsets` print it."""
+"""Print the state of share groups, for `groups` and `offsets`."""
 
 from __future__ import annotations
 

@@ -143,6 +143,8 @@ def command(
     producers of the chosen partitions, and transactional ids with such a partition in their transaction.
 
     With --json, prints a line for every producer of every partition, then one for every transactional id.
+
+    Exit code 0 if all is well, 1 if something was found, 4 if something could not be read.
     """
     found = transactions(*paths, select=chosen, transactional_ids=names, replica=replica)
     if as_json:

@@ -85,7 +85,10 @@ def command(
 ) -> int:
     """Show the tree of a ZooKeeper server, from its dataDir (and dataLogDir).
 
-    JSON lines hold every node's bytes, secrets included: protect them like the directory itself, or use --hide-secrets.
+    JSON lines hold every node's bytes, secrets included: protect them like the directory itself, or use
+    --hide-secrets.
+
+    Exit code 0 if all is well, 1 if something was found, 4 if something could not be read.
     """
     if hide_secrets and not as_json:
         raise UsageError("--hide-secrets needs --json; a table hides them anyway")

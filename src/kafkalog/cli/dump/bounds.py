@@ -1,6 +1,5 @@
-"""Where reading a partition begins and ends: offsets, or kcat's `-o` and `-G`, which each partition has its own for.
-
-Decided by kcat's `kcat.c` (`argparse`, `consume_cb`) and, for `s@`, by `ListOffsets`.
+"""Offsets at which reading a partition begins and ends: from offset options, or kcat's `-o` and `-G`, separately for
+each partition.
 """
 
 from __future__ import annotations

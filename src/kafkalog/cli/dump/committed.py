@@ -1,4 +1,4 @@
-"""`-G`: where a group has committed, from the `__consumer_offsets` that is at hand."""
+"""`-G`: the committed offsets of a group, from the partitions of `__consumer_offsets` among the paths."""
 
 from __future__ import annotations
 

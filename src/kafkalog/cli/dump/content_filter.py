@@ -14,7 +14,9 @@ __all__ = ["ContentFilter"]
 
 
 class ContentFilter(Struct, frozen=True):
-    """All conditions must hold; a condition that is None or empty always does.  Times are ms, the end exclusive."""
+    """Filter on records: all conditions must hold, and one that is None or empty always holds. Times are ms since
+    1970, the end exclusive.
+    """
 
     start_time: int | None = None
     end_time: int | None = None

@@ -1,4 +1,4 @@
-"""The forms that `dump` has, and which options mean something in each: any other is refused by name."""
+"""Output forms of `dump`, and the options that have an effect in each; any other option is refused by name."""
 
 from __future__ import annotations
 

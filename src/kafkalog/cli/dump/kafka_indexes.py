@@ -1,8 +1,4 @@
-"""Indexes as kafka-dump-log prints them: each entry, and whether the log says the same.
-
-Decided by `DumpLogSegments.dumpIndex` and `dumpTimeIndex` of 4.1, `OffsetIndex.sanityCheck` and
-`TimeIndex.sanityCheck`.  Where that tool throws, the reason is a finding.
-"""
+"""Print indexes as kafka-dump-log does: each entry, compared with the log."""
 
 from __future__ import annotations
 
@@ -61,7 +57,7 @@ class _Told:
 
 
 class KafkaIndexes:
-    """Prints indexes; `tell` says at the end what does not agree with the logs."""
+    """Prints indexes; `tell` prints at the end which entries disagree with the logs."""
 
     def __init__(self, writer: LineWriter, *, sanity_only: bool, verify_only: bool, largest_message: int) -> None:
         self._writer = writer

@@ -1,8 +1,4 @@
-"""Logs as kafka-dump-log prints them: each batch of a file, whether it is valid or not, and records beneath it.
-
-Decided by `DumpLogSegments.dumpLog` of 4.1.  A file is walked by the sizes that it declares, as Kafka's tool does; what
-ends the walk early is said, where that tool throws.
-"""
+"""Print logs as kafka-dump-log does: each batch of a file, whether it is valid or not, and its records if requested."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Regular expressions over data, each search within a budget of the processor's time.
-
-Python's matcher takes exponential time for some expressions, and it looks for signals while it matches: a timer ends
-what takes too long.  A second matcher would know other expressions than the first, or be one more dependency.
-"""
+"""Regular expressions over data, with a limit of processor time for each search."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ class _TookTooLongError(Exception):
 
 
 class Pattern:
-    """An expression that is looked for anywhere in some bytes; `UsageError` if it is none, or takes too long."""
+    """A regular expression to search for in bytes; raises `UsageError` if it is invalid or a search takes too long."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -1,4 +1,4 @@
-"""The walk over what is shown: records or batches, within their bounds, as far as the filters let them."""
+"""Walk over the records or batches to show, within their bounds and through the filters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["Walk", "json_lines", "text_lines"]
 
 
 class Walk(Struct):
-    """One run: what is wanted, how far it is, and what was found."""
+    """One execution of `dump` over all partitions: filters, limit, progress, number of printed records and findings."""
 
     wanted: ContentFilter
     filter: RecordFilter

@@ -1,4 +1,4 @@
-"""`--redact`: keys, values and values of headers as their size and a salted hash, so that equal ones are seen to be."""
+"""`--redact`: show keys, values and header values as their size and a salted hash, which is equal for equal data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form in which partitions are shown, chosen once; each loads what it needs."""
+"""Choose the output form of partitions once, and import only the modules that it needs."""
 
 from __future__ import annotations
 

@@ -341,9 +341,10 @@ def command(
 ) -> int:
     """List topics, partitions and segments, with their health: offsets, times, bytes, codecs.
 
-    Reads every batch and checks its checksum; the insides of batches are for `kafkalog verify`.  Also lists deleted,
-    future and stray directories.  If only some partitions are chosen, log directories that hold none of them are left
-    out.  Exit code 0 if all is well, 1 if something was found, 4 if something could not be read; the rest is listed.
+    Reads every batch and checks its checksum; `kafkalog verify` also checks the contents of batches.  Also lists
+    deleted, future and stray directories.  If only some partitions are chosen, log directories that hold none of
+    them are left out.  Exit code 0 if all is well, 1 if something was found, 4 if something could not be read; the
+    rest is listed.
     """
     if as_json and with_segments:
         raise UsageError("--segments is a table; --json has the segments of every partition anyway")

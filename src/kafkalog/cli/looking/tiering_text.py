@@ -1,4 +1,6 @@
-"""Tiered logs, for people: how many there are, from where that is known, and where nothing tells all of it."""
+"""Sentences about tiered logs: their number, the source of that knowledge, and where the remote tier may be
+incomplete.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Options of Kafka's own tools that a command has under another name or not at all: each is refused with the way."""
+"""Options of Kafka's own tools that a command does not have under that name: each is refused with a sentence that
+names the replacement.
+"""
 
 from __future__ import annotations
 

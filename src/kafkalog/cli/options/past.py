@@ -23,13 +23,13 @@ else:
 
 
 class Zxid(_NumberType):
-    """A transaction id: decimal, or hexadecimal after 0x."""
+    """A ZooKeeper transaction id (zxid): decimal, or hexadecimal after 0x."""
 
     name = "zxid"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the ZooKeeper transaction id. Fails with `click.BadParameter` if the text is no number, or out of
-        range.
+        """Return the ZooKeeper transaction id. Fails with `click.BadParameter` if the text is not a number or is out
+        of range.
         """
         text = str(value).strip()
         number = _number(text)

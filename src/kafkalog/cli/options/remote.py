@@ -1,4 +1,4 @@
-"""`--remote`, and what says how it is read: the other tier of tiered logs."""
+"""`--remote` and the options that say how to read it: the remote tier of tiered logs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Remote(Struct, frozen=True):
-    """The remote tier that a command line names, if it does, and how it is read."""
+    """The remote tier that the options name, if any, and how to read it."""
 
     uri: str | None
     layout: str | None
@@ -43,9 +43,9 @@ class Remote(Struct, frozen=True):
         return open_tier(self.uri, layout=self.layout, storage=_values(self.storage), keys=key_files(self.private_keys))
 
     def beside(self, paths: Sequence[str]) -> tuple[str, ...]:
-        """Return the paths to open: `paths` themselves without `--remote`, otherwise paths that combine each local
-        directory with the remote tier, or stand for the remote tier alone if `paths` is empty. Raises `UsageError`,
-        `StorageError`.
+        """Return the paths to open: `paths` themselves without `--remote`, otherwise paths at which each log
+        directory or partition is combined with its remote part; a single one for the whole tier if no local
+        partition is in it or `paths` is empty. Raises `UsageError`, `StorageError`.
         """
         tier = self.tier()
         if tier is None:

@@ -35,18 +35,18 @@ else:
 
 
 class Timestamp(_TimeType):
-    """Milliseconds since 1970, an ISO 8601 date and time (UTC unless it says otherwise), or `-2h`, counted from now.
+    """Milliseconds since 1970, an ISO 8601 date and time (UTC unless it names a zone), or a span from now such as
+    `-2h`.
 
-    A time alone is one of today; "today" is that of its zone, UTC where it names none.
-    Four digits are a year, as ISO 8601 has it, and not the second or so after 1970 that they would be as milliseconds.
-    Now is what `--at` says, where it is given, or else the clock.
+    A time without a date is one of today, in its zone or else in UTC. Four digits are a year, as in ISO 8601, not
+    milliseconds. Now is `--at` if that option is used, else the clock.
     """
 
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the time in ms since 1970. Fails with `click.BadParameter` if the text is no time, or does not fit
-        in 64 bits.
+        """Return the time in ms since 1970. Fails with `click.BadParameter` if the text is not a time, or does not
+        fit in 64 bits.
         """
         text = str(value).strip()
         moment = self._moment(text, ctx)
@@ -93,7 +93,9 @@ def _today(text: str, now_ms: int) -> datetime:
 
 
 class Age(_AgeType):
-    """A length of time in days, or in another unit: a number of them, or with its own unit like `36h`."""
+    """A length of time in the unit of the option (days or another): a number of units, or with its own unit like
+    `36h`.
+    """
 
     name = "age"
 

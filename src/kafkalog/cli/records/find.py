@@ -42,7 +42,9 @@ else:
 
 
 class _When(_WhenType):
-    """A time, or one of the words, which are numbers too, as in `ListOffsetsRequest`."""
+    """A time, or a word such as `latest`; `ListOffsetsRequest` writes the words as negative numbers, which are
+    accepted too.
+    """
 
     name = "time"
 
@@ -120,7 +122,7 @@ Line = TimeLine | OffsetLine
 
 
 class _Search:
-    """Looks into one partition after the other."""
+    """Searches in one partition after another, and collects findings."""
 
     def __init__(self, isolation_level: str) -> None:
         self._committed = isolation_level == READ_COMMITTED
@@ -279,7 +281,9 @@ def command(
     """Find the offset of a time, as a broker's ListOffsets does, or the place of an offset.
 
     The answers come from the log.  The indexes that a broker would use are compared with it; errors in them are
-    reported on standard error, and the exit code is then 1.
+    reported on standard error.
+
+    Exit code 0 if all is well, 1 if something was found, such as a wrong index, 4 if something could not be read.
     """
     if not times and not offsets:
         raise UsageError("nothing to find: give --time or --offset")

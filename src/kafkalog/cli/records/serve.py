@@ -126,7 +126,10 @@ def command(
 ) -> int:
     """Let Kafka's own clients read log directories, as if a broker had them open.
 
-    Everything that would write is refused, and nothing in the directories is changed.  Ends with SIGINT or SIGTERM.
+    Every request that would write is refused, and nothing in the directories is changed.  Ends with SIGINT or
+    SIGTERM.
+
+    Exit code 0 after either signal, 3 if clients could connect without protection (see --insecure).
     """
     from kafkalog.cli.records.serve_access import Certificates, check_access, check_addresses, users_of
     from kafkalog.server.broker import Server, ServerOptions

@@ -1,4 +1,4 @@
-"""Access to `kafkalog serve`: addresses, TLS and users; a server that everybody could read is refused."""
+"""Access to `kafkalog serve`: addresses, TLS and users; a server without protection beyond loopback is refused."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ _SHOWN_GAPS = 20
 
 
 def print_partition(result: MergeResult) -> None:
-    """Print the table of a merge's ranges with their sources, how many more there are, and sentences about what is
-    missing or wrong; without a target also that nothing was written.
+    """Print a table of the ranges of a merged partition with their sources, how many more there are, and sentences
+    about what is missing or wrong; without a target also that nothing was written.
     """
     print_table(
         "would be merged" if result.target is None else f"merged into {escape_controls(result.target)}",

@@ -186,10 +186,11 @@ def command(
 ) -> int:
     """List what recoveries have kept: when, by which machine, how much it is, and whether undo is possible.
 
-    A purged run can no longer be undone, and the originals that it kept are lost.  Interrupted runs are never purged:
-    complete or undo them.
+    A purged run can no longer be undone, and the originals that it kept are lost.  Interrupted runs are never
+    purged: complete or undo them.
 
-    Exit code 1 if a run was interrupted or cannot be read, 2 if something was purged, 3 if it refused.
+    Exit code 0 if all is well, 1 if a run was interrupted or cannot be read, 2 if something was purged, 3 if it
+    refused.
     """
     paths = tuple(log_directories(paths))
     if run_ids or days is not None:

@@ -1,4 +1,4 @@
-"""`kafkalog undelete`: what was deleted and is still there, shown or put back."""
+"""`kafkalog undelete`: list or restore deleted data that is still on disk."""
 
 from __future__ import annotations
 

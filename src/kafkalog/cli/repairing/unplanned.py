@@ -1,4 +1,4 @@
-"""A log directory for which no plan could be made: what is said of it, so that the others get theirs."""
+"""A log directory for which no plan could be made, and the reason, so that the others still get their plans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Unplanned"]
 
 
 class Unplanned(Struct, frozen=True):
-    """A directory, and why nothing is known of it: the operating system did not give it out, or it was declined."""
+    """A directory without a plan, and the reason: it could not be read, or it or another one was refused."""
 
     root: str
     error: StorageError | RecoveryRefused | UsageError | None

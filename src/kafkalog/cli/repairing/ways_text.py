@@ -1,4 +1,6 @@
-"""The possible ways, for people: one table to compare them, one recommendation, and the command that follows it."""
+"""Text about the possible ways to recover: a table to compare them, a recommendation, and the command that follows
+it.
+"""
 
 from __future__ import annotations
 

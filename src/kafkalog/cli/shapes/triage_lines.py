@@ -176,7 +176,9 @@ def _log_line(log: ReplicaLog, found: PartitionTriage) -> LogLine:
 
 
 def summary_line(found: Triage, refusal: str | None = None) -> SummaryLine:
-    """Return the summary line. `refusal` is the reason why triage was refused; None if it was not."""
+    """Return the summary line of a triage. `refusal` is the reason why triage was refused (other fields are then
+    mostly empty); None if it was not.
+    """
     return SummaryLine(
         cluster_id=found.cluster_id,
         metadata=found.source if refusal is None else None,

@@ -1,4 +1,4 @@
-"""kcat's `-J`: the envelope of `fmt_msg_output_json`, with a `_b64` sibling for what is not UTF-8."""
+"""kcat's `-J`: a record as the JSON of `fmt_msg_output_json`, with a `_b64` field beside data that is not UTF-8."""
 
 from __future__ import annotations
 

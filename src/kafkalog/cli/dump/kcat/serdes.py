@@ -1,8 +1,4 @@
-"""kcat's `-s`: keys and values as numbers and text, by a string of letters as Python's `struct` has them.
-
-Decided by kcat's `format.c` (`pack_check`, `unpack`); `<` counts for 16-bit integers too, which kcat forgets, and `c`
-behind the end is an error, where kcat reads what is not its own.
-"""
+"""kcat's `-s`: convert keys and values to text by a string of letters, as in Python's `struct`."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ __all__ = ["KcatSink", "kcat_format_of"]
 
 @dataclass
 class KcatSink:
-    """kcat's words: bytes as they are, but for a terminal."""
+    """Writes records in kcat's format: bytes unchanged, except on a terminal, where they are made printable."""
 
     writer: LineWriter
     format: KcatFormat
