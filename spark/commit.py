@@ -1,8 +1,4 @@
-"""Commits what tasks wrote: offsets in the order of the tasks, all partitions or none.
-
-Logs are written with `kafkalog.log.Log`, so segments, indexes, epochs and checkpoints are as from a broker. A journal
-records beforehand what will be done. A failed commit is rolled back at once, a killed one by the next commit.
-"""
+"""Commit the batches that tasks staged: offsets in the order of the tasks, all partitions or none."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def check_named(bound: Bound, partitions: Sequence[Partition]) -> None:
 
 
 class Range:
-    """The requested offsets of a partition."""
+    """The requested offsets of a partition: `start` is inclusive, `end` exclusive."""
 
     def __init__(self, partition: Partition, options: ReadOptions) -> None:
         self._partition = partition

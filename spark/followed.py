@@ -83,8 +83,9 @@ class FollowedLogs:
         those named in options must exist. Sleeps first if the last look was a short time ago; looks again if a file
         vanishes meanwhile.
 
-        Open transactions that end committed data are logged as a warning; `patient` waits before that, as a live
-        writer may still end them. Raises `UsageError`, `StorageError`.
+        Open transactions that end committed data are logged as a warning, once each; with `patient` not while the
+        log was modified within the last 60 seconds, as a live writer may still end them. Raises `UsageError`,
+        `StorageError`.
         """
         time.sleep(max(0.0, self._next_look - time.monotonic()))
         started = time.monotonic()

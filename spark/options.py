@@ -183,7 +183,7 @@ def _boolean(given: Mapping[str, str], name: str, default: bool) -> bool:
 
 def positive(given: Mapping[str, str], name: str) -> int | None:
     """Return the number in an option, None if it is not set. Names in `given` are in lower case. Raises `UsageError`
-    if it is no number from 1 to 18 digits, or 0.
+    if it is not a number of 1 to 18 digits, or is 0.
     """
     text = given.get(name.lower())
     if text is None:

@@ -118,8 +118,8 @@ def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
 
 
 def _wanted(segment: SegmentFacts, first: int, reached: int, facts: PartitionFacts) -> list[Span]:
-    """Return the spans from number `first` through the last one that starts below the end, and further until the end is
-    reached.
+    """Return the spans to read: from number `first` through the last one that starts below `facts.end_offset`, and
+    further until offset `reached`, which each span raises, is at the end.
 
     No span in between is left out because of its headers. If they are wrong, the reader reports it.
     """
@@ -184,12 +184,12 @@ def _aborted(
 
 
 def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
-    """Divide a piece into ranges of at most `most` offsets, each with its number of offsets. A batch shared by two
-    ranges is read for both.
+    """Divide a piece of a log into ranges of at most `most` offsets; yield (piece, number of its offsets), in order.
+    A batch shared by two ranges is read for both.
 
-    Only offsets claimed by batches are counted, and per batch no more than it may have records. So gaps from compaction
-    and damaged headers add nothing. A cut is only made where everything before claims lower offsets and everything
-    after it higher ones.
+    Only offsets claimed by batches are counted, and per batch no more than it may have records. So gaps from
+    compaction and damaged headers add nothing. A cut is only made where everything before claims lower offsets and
+    everything after it higher ones, so a range may be larger than `most`.
     """
     piece, spans = cut
     whole = piece.slice
@@ -226,8 +226,8 @@ def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
 
 
 def _claimed(spans: Sequence[Span], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """For each span, the first offset between `start` and `end` not claimed by an earlier one, and the number of such
-    offsets.
+    """Yield for each span (first offset between `start` and `end`, exclusive, that no earlier span claims; number of
+    such offsets, limited to the records that its bytes can hold). The number is 0 if there are none.
     """
     for span in spans:
         first, behind = max(start, span.first_offset), min(end, span.next_offset)

@@ -85,7 +85,9 @@ class StagingFile:
         self._file.append(batch.data)
 
     def _created(self) -> fs.AppendFile:
-        """Create the file. Raises `UsageError` if the job is over, since a late attempt must not leave anything."""
+        """Create the file. Raises `UsageError` if the job's directory is gone because the job is over, since a late
+        attempt must not leave anything; `StorageError` for other errors.
+        """
         try:
             return fs.AppendFile(self.path, create=True)
         except StorageError as error:

@@ -79,8 +79,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Any = None, limit: ReadLimit | None = None) -> dict[str, dict[str, int]]:  # noqa: N802
         """Return the offsets at which the next batch ends (exclusive), within `limit`; equal to `start` if there is
-        nothing new, or less than minOffsetsPerTrigger. The first batch of a query that begins at the latest offset
-        is empty, so that Spark stores its start.
+        nothing new, or less than minOffsetsPerTrigger before the maximum delay has passed. The first batch of a
+        query that begins at the latest offset is empty, so that Spark stores its start.
 
         Lists the directories again. Data from `start` on that no longer exists raises `StorageError`, or is a
         warning with failOnDataLoss=false.

@@ -44,8 +44,8 @@ def from_json(value: Any) -> dict[TopicPartition, int]:
 
 def shared_out(limit: int, sizes: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Divide `limit` among partitions in proportion to their sizes (numbers of offsets or bytes); return partition
-    -> share, at most its size. All of it is returned if the sum is within `limit`. A partition with data never gets
-    0, so the shares may exceed `limit` slightly.
+    -> share, at most its size. If the sizes add up to at most `limit`, they are returned unchanged. A partition with
+    data never gets 0, so the shares may exceed `limit` slightly.
     """
     total = sum(sizes.values())
     if total <= limit:

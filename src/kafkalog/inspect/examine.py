@@ -197,7 +197,9 @@ def _runs(root: str) -> tuple[RunInfo, ...]:
 def _compared(
     paths: Sequence[str], inventory: Inventory, asked: Asked, watch: Watch, size: int
 ) -> tuple[Comparison | None, KafkaLogError | None]:
-    """Return the comparison of the copies, or the error that ended it; both None if no partition is in two places."""
+    """Return the comparison of the copies and None, or None and the error that ended it (`StorageError` or
+    `UsageError`). Both are None if no partition is in two places, and nothing is read then.
+    """
     if not inventory.duplicates():
         return None, None
     try:
@@ -248,7 +250,9 @@ _ABOUT_LOSSES = (FindingCode.BATCHES_OUTSIDE, FindingCode.LOG_END_BELOW_LOG_STAR
 
 
 def _kept(path: str, made: Plan) -> Planned:
-    """Return the parts of a plan that are shown; the plan itself holds all of a directory's files and is dropped."""
+    """Return the parts of a plan that the report shows; the plan itself holds all of a directory's files and can
+    then be freed.
+    """
     return Planned(
         path,
         made.root,

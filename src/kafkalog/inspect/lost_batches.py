@@ -70,7 +70,9 @@ def is_of_batch(finding: Finding) -> bool:
 
 
 def lost_batch_at(path: str, position: int) -> LostBatch:
-    """Return the facts about a damaged place of a segment; an empty `LostBatch` if the file cannot be read."""
+    """Return facts about a damaged place of a segment, at `position` in bytes: time and end of the batch before it,
+    and what its own header still tells. Returns an empty `LostBatch` if the file cannot be read.
+    """
     try:
         with FileSource(path) as source:
             before = _header_before(source, path, position)

@@ -94,7 +94,7 @@ def inspect_remote(
 
 
 class _Looking:
-    """Everything that was read, by topic, topic id and partition."""
+    """Everything that was read: local logs, events and listing, by topic, topic id and partition."""
 
     def __init__(
         self,

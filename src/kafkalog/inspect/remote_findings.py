@@ -212,8 +212,8 @@ def _behind(found: RemotePartition) -> Iterator[Finding]:
 
 
 def _past_retention(found: RemotePartition, part: LocalPart, now: int) -> Iterator[Finding]:
-    """Yield one finding of severity INFO if local segments exceed local retention although they are in the remote
-    tier: a broker deletes them (`UnifiedLog.deleteRetentionMsBreachedSegments` and its counterpart for sizes).
+    """Yield one finding of severity INFO if local retention has passed for local segments that are in the remote
+    tier too: a broker deletes them (`UnifiedLog.deleteRetentionMsBreachedSegments` and its counterpart for sizes).
     Yields nothing if tiering or copying is disabled or the settings are unknown. `now` is in ms since 1970.
     """
     settings = found.settings

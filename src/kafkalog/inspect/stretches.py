@@ -168,7 +168,7 @@ def _at_most(stretches: list[Stretch], count: int) -> list[Stretch]:
 
 
 class _Drawing:
-    """Stretches of one segment during the walk."""
+    """Builder of the map of one segment during the walk."""
 
     def __init__(self, segment: Segment, known: Sequence[Finding], is_behind: bool) -> None:
         self.segment = segment

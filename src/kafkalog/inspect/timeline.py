@@ -45,7 +45,7 @@ class Series(Struct, frozen=True):
 
 
 class Timeline(Struct):
-    """Collector of batches."""
+    """Collector of batches by time and topic."""
 
     width: int = _WIDTHS[0]
     """width of a bucket in ms"""

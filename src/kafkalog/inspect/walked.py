@@ -66,7 +66,7 @@ class _PartitionWalk:
 
 
 class _Gallery:
-    """Maps that are drawn, the worst first; the others are only counted."""
+    """Segment maps to draw, the worst first; others are only counted."""
 
     def __init__(self) -> None:
         self._by_rank: dict[int, list[tuple[PartitionFacts, SegmentMap]]] = {}
@@ -75,8 +75,8 @@ class _Gallery:
         self.segments = self.not_sound = 0
 
     def add(self, partition: PartitionFacts, maps: Sequence[SegmentMap], not_sound: int) -> None:
-        """Add the maps of one partition that may be drawn; `not_sound` is the number of all its segments that are not
-        sound.
+        """Add the maps of one partition that may be drawn, up to the limits; `not_sound` is the number of all its
+        segments that are not sound.
         """
         self.not_sound += not_sound
         self.segments += partition.segments
@@ -91,8 +91,9 @@ class _Gallery:
                 self._clean.append((partition, segment_map))
 
     def drawn(self) -> tuple[tuple[PartitionFacts, SegmentMap], ...]:
-        """Return the worst damaged segments, up to the limit, sound ones kept beside them, and further sound ones while
-        there is room. Partitions with drawn damage come first, then by path and base offset.
+        """Return (partition, map) pairs of the worst damaged segments (at most `MOST_DAMAGED`), sound ones kept
+        beside them, and further sound ones while there is room. Partitions with drawn damage come first, then by
+        path and base offset.
         """
         worst_first = [each for rank in sorted(self._by_rank, reverse=True) for each in self._by_rank[rank]]
         damaged = worst_first[:MOST_DAMAGED]

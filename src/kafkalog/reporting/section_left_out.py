@@ -1,4 +1,4 @@
-"""Section about what this page does not say."""
+"""Section about the limits of the page."""
 
 from __future__ import annotations
 

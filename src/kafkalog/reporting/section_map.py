@@ -82,7 +82,7 @@ def _left_out(facts: ReportFacts) -> Markup | None:
 
 
 def _defs() -> Markup:
-    """SVG definitions of the pattern and color for each kind."""
+    """Return an SVG element that draws nothing and defines the pattern and color for each kind of stretch."""
     patterns = [
         element(
             "pattern",

@@ -16,7 +16,9 @@ _HEIGHT = 100
 
 
 def timeline_section(facts: ReportFacts) -> Section | None:
-    """Make the section; None if no batch has a timestamp."""
+    """Return the section with bars of appended bytes (or records) over time by topic; None if no batch has a
+    timestamp.
+    """
     series = facts.examined.series
     if series is None:
         return None

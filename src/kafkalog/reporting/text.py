@@ -27,8 +27,8 @@ _LEFT_OUT = 50
 
 
 def screen_of(facts: ReportFacts) -> FirstScreen:
-    """Return the first screen for everything examined: a title with the verdict, the outlook of each plan, and why
-    there is no plan for the others.
+    """Return the first screen for everything examined: a title with the verdict, the outlook of each plan, and the
+    reason for each directory without a plan.
     """
     verdict = verdict_of(facts)
     problems = [f"{each.path}: {why_no_plan(each)}" for each in facts.planned if each.problem is not None]

@@ -109,7 +109,9 @@ def _are(count: int) -> str:
 
 
 def _start(facts: ReportFacts) -> str:
-    """Text about permanent losses, and about the outcome of a broker's start; empty if neither matters."""
+    """Return text about permanent losses and the outcome of Kafka's own start (refused, or dropping readable
+    records); empty if nothing is lost and the start is fine or unknown.
+    """
     for_good = total_for_good(facts)
     outside = " from the logs (batches_outside: they may be elsewhere)" if has_batches_outside(facts) else ""
     gone = f"{records_text(for_good)} cannot be had back{outside}"

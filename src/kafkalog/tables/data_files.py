@@ -201,7 +201,9 @@ def _days(timestamps: pa.Array) -> pa.Array:
 
 
 def made_directories(root: str, *names: str) -> str:
-    """Create a directory below `root`, with its missing parents, and return its path."""
+    """Return the path of `root` with `names` appended, and create the directories on it that are missing below
+    `root`, which must exist. Raises `StorageError`.
+    """
     path = root
     for name in names:
         path = os.path.join(path, name)

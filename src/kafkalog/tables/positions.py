@@ -59,7 +59,7 @@ class Span(Struct, frozen=True, kw_only=True):
 
 def require_same_topic(recorded: str | None, partition: Partition, *, is_new: bool) -> None:
     """Raise `RecoveryRefused` if the partition has another topic id than `recorded`: that of the table, or with
-    `is_new` that of the table's first partition. Accepts a missing id on either side.
+    `is_new` that of the table's first partition. If either id is unknown, nothing is raised.
     """
     found = None if partition.metadata is None else partition.metadata.topic_id
     if recorded and found and recorded != found:

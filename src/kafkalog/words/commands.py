@@ -1,4 +1,4 @@
-"""Command lines that carry out a way, as a user would type them."""
+"""Command lines that carry out a way to recover, as a user would type them."""
 
 from __future__ import annotations
 

@@ -196,8 +196,9 @@ def _deleted_logs(outlook: Outlook, lost: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
-    """Sentence about the partitions that no client reaches after a start, or after the plan; empty if unknown. With
-    `are_alone` other directories of the broker are missing, and nothing is said about them.
+    """Return a sentence about the partitions that no client reaches after a start, or after the plan, or that there
+    are none; empty if unknown. With `are_alone` other directories of the broker are missing, so it is never said
+    that there are none.
     """
     nodes = dict.fromkeys(outlook.forecast.node for outlook in outlooks
                           if outlook.forecast is not None and outlook.forecast.node is not None)  # fmt: skip
