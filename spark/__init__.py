@@ -17,9 +17,9 @@ __all__ = ["recover_many", "register", "verify_many"]
 
 
 def register(spark: "SparkSession") -> None:
-    """Register the format `kafkalog` in a session. Needed if kafkalog was shipped as a file and not installed.
-
-    Does nothing if PySpark 4.0 has found it already, which raises an error where later versions replace it.
+    """Register the format `kafkalog` in a Spark session; needed if kafkalog was shipped as a file and not installed.
+    Does nothing if PySpark 4.0 has found it already; later versions replace it. Raises `UsageError` if packages for
+    Spark are missing.
     """
     from kafkalog.codec.common.extras import needed
 

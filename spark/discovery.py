@@ -116,8 +116,8 @@ def selected(partitions: Sequence[Partition], options: ReadOptions, *, all_there
 
 
 def check_named(bound: Bound, partitions: Sequence[Partition]) -> None:
-    """Raise `UsageError` unless a bound by partition names exactly the partitions to read. Accepts a bound that is
-    the same for all.
+    """Raise `UsageError` unless a bound by partition names exactly the partitions to read; also if one of these is a
+    single segment file, which has no name. Accepts a bound that is the same for all.
     """
     if bound.named is None:
         return

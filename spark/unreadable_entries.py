@@ -41,7 +41,7 @@ def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
 
 
 def is_wanted(key: TopicPartition, options: ReadOptions) -> bool:
-    """Return whether the options select a partition."""
+    """Whether the options assign, subscribe or subscribePattern select a partition; True without these options."""
     if options.assign is not None:
         return key in options.assign
     if options.subscribe is not None:

@@ -107,8 +107,8 @@ class LogStreamArrowWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commit a batch of the stream, after all its tasks have written; a batch that is committed already is not
-        written again. Then removes the query's staged files, and old ones of other jobs; errors of that are only
-        warnings. Errors of the commit are those of `spark.commit.commit`.
+        written again. Then removes the query's staged files, and old ones of other jobs; a `StorageError` of that is
+        only a warning. Errors of the commit are those of `spark.commit.commit`.
         """
         staged = _staged(messages)
         commit(self._prepared.options, staged, overwrite=False, batch=batchId)

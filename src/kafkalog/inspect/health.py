@@ -310,8 +310,9 @@ def _reached(read: PartitionHealth) -> int | None:
 def _as_rows(
     log_dir: LogDir, findings: Sequence[Finding], select: Selection
 ) -> tuple[list[Finding], tuple[PartitionHealth, ...]]:
-    """Split off findings about partition directories that cannot be listed: return the other findings, and a health
-    without segments for each such directory that is selected.
+    """Split off findings about partition directories of this log directory that cannot be listed: return the other
+    findings, and a health without segments for each such directory that is selected. Such findings about partitions
+    that are not selected are dropped.
     """
     rest, rows = [], []
     for finding in findings:

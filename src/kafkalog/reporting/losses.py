@@ -248,7 +248,9 @@ def _time_of(lost: LostRange, root: str, facts: ReportFacts) -> str:
 
 
 def _unread_in(partition: PartitionFacts, facts: ReportFacts) -> list[Unread]:
-    """Unreadable offset ranges of a partition: those in findings of `verify`, then those of the walk."""
+    """Return the unreadable offset ranges of a partition: those in findings of `verify`, then those of the walk over
+    its batches; a range may be in both.
+    """
     ranges = [
         finding.unread
         for finding in facts.findings

@@ -41,8 +41,9 @@ def join(content: Content) -> Markup:
 
 
 def element(name: str, /, *content: Content, **attributes: str | int | bool | None) -> Markup:
-    """Make `<name attributes>content</name>`, or only the start tag of a void element. In attribute names trailing `_`
-    are dropped (`class_`) and others become `-`; True is an attribute without a value, False and None omit it.
+    """Return `<name attributes>content</name>`, or only the start tag of a void element; content and values are
+    escaped. In attribute names trailing `_` are dropped (`class_`) and others become `-`; True is an attribute
+    without a value, False and None omit it.
     """
     words = [name]
     for key, value in attributes.items():

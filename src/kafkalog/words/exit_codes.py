@@ -71,8 +71,8 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def exit_code_of_findings(findings: Iterable[Finding]) -> ExitCode:
-    """Exit code for findings: I/O error if something could not be read, else findings if there is a warning or an
-    error, else clean.
+    """Return the exit code for findings: I/O error if a warning or error says that something could not be read, else
+    findings if there is any warning or error, else clean.
     """
     from kafkalog.codec.common.findings import FindingCode, Severity
 

@@ -51,8 +51,8 @@ class Begin(Struct, frozen=True):
     stop_time: int | None = None
 
     def of(self, partition: Partition, options: Options, committed: Committed, findings: list[Finding]) -> Bounds:
-        """Return the offset bounds to read in a partition. They end at `--end-offset` or where a deletion of records
-        reaches, if that is lower, and at `stop_time` in ms (exclusive).
+        """Return the offset bounds to read in a partition. They end at `--end-offset` (exclusive) or, for a view of
+        records below the log start offset, where that view ends; and at `stop_time` in ms (exclusive).
 
         Negative positions count from the partition's end, but not below its log start. A time after all records
         starts at the end, and so does `stored` without a commit in `committed` (topic and partition -> offset).

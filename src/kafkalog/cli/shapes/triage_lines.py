@@ -134,7 +134,9 @@ Line = PartitionLine | SummaryLine
 
 
 def partition_line(found: PartitionTriage) -> PartitionLine:
-    """Return the line of one partition. Keys of JSON objects are strings, so broker ids become text."""
+    """Return the `--json` line of one partition. Keys of JSON objects are strings, so broker ids in `outcomes` and
+    `loses` become text.
+    """
     known = found.known
     return PartitionLine(
         topic=found.topic,
