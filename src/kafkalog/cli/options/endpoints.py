@@ -47,7 +47,9 @@ class VoterList(_VotersType):
     name = "ID@HOST:PORT,..."
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Endpoint, ...]:
-        """The voters."""
+        """Return the voters of `ID@HOST:PORT,…` in their order, each an endpoint with its node id. Fails with
+        `click.BadParameter` if one is not of this form.
+        """
         found = []
         for each in str(value).split(","):
             match = _VOTER.match(each.strip())
