@@ -64,8 +64,8 @@ def commits_of(found: Comparison, limits: Limits = DEFAULT_LIMITS) -> tuple[list
 
 
 def group_losses(found: Comparison, commits: Iterable[CommittedOffset]) -> list[GroupLoss]:
-    """Return what each group lost, in the order of the commits; groups without loss, and partitions that were not
-    compared, are omitted.
+    """Return the losses of each commit, possibly several, in the order of `commits`. Commits without loss, and those to
+    partitions that were not compared or have no best copy, give none.
     """
     compared = {(each.topic, each.partition): each for each in found.partitions}
     losses = []

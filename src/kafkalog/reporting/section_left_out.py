@@ -10,7 +10,9 @@ __all__ = ["left_out_section"]
 
 
 def left_out_section(facts: ReportFacts) -> Section:
-    """Return the section about the limits of the page: what checksums prove, and what could not be examined."""
+    """Return the collapsed section "How to read this": what the page and checksums can prove, whether records were
+    decoded, and one line for each thing that could not be examined.
+    """
     lines = [
         "Everything was read and nothing was changed. What a running broker writes meanwhile may look torn.",
         "Checksums prove that bytes are as they were written; they do not prove who wrote them.",

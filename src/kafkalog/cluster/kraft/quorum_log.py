@@ -363,10 +363,8 @@ def _read_log(found: QuorumLog, partition: Partition, limits: Limits) -> None:
 
 
 def _drop_log(found: QuorumLog, newest: MetadataSnapshot) -> None:
-    """Replace the state of a log that ends before the newest snapshot by the snapshot's, because a start deletes such a
-    log.
-
-    Changes only `found`, no files. A finding is added if the log had batches.
+    """Let `found` begin and end at the snapshot `newest`, as after a start, which deletes a log that ends before it
+    (the caller has checked that). If the log had batches, also set `drops_log` and add a finding. No file is changed.
     """
     if len(found.batches):
         epoch, end = found.log_end

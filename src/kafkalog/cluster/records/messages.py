@@ -77,8 +77,8 @@ def encode(message: Message, version: int, fields: Mapping[str, Any]) -> bytes:
 
 
 def choose(messages: Sequence[Message], version: int, data: bytes, *, position: int = 0) -> tuple[Decoded, bool]:
-    """Decode with the layout that fits, of several layouts with the same version; return it, and whether another one
-    fits as well.
+    """Try all layouts in `messages` that have this version; return the best decoding, and whether two or more layouts
+    consume all bytes, so that the choice is ambiguous.
 
     The result is the first layout in `messages`, which are newest first, that consumes all bytes; if there is none, the
     first that can be decoded at all. Raises the `FormatError` of the newest layout if none can be decoded, or

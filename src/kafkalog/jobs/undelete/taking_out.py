@@ -59,9 +59,9 @@ class TakenOut(Struct, frozen=True):
 def undelete_into(request: Undelete, *paths: PathLike, target: PathLike) -> TakenOut:
     """Write deleted data of a topic into `target`, which must be new or empty; `paths` are only read.
 
-    A partition that cannot be read is left out and named in the result's `unreadable`. Raises `UsageError` for an
-    impossible target, `RecoveryRefused` if there is nothing, or nothing sound, `StorageError` if none of it can be
-    read.
+    Return what was put back, lost and left. Partitions that cannot be read are named in `unreadable`. Raises
+    `UsageError` if `target` cannot be used, `RecoveryRefused` if nothing usable is found, `StorageError` if nothing can
+    be read.
 
     * `request`: which topic, and as what it is written
     * `paths`: log directories or their parents

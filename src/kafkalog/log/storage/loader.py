@@ -387,8 +387,8 @@ class LogLoader:
 
     def close(self, loaded: LoadedLog) -> None:
         """Close the log as the broker does at shutdown: flush segments after the recovery point, take a producer
-        snapshot, write the last time index entries and trim indexes. Raises the disk's error if a file cannot be
-        written.
+        snapshot, write the last time index entries and trim indexes. Raises the error of the virtual or real disk if a
+        file cannot be written.
         """
         if loaded.log_end_offset > loaded.recovery_point:
             for segment in self._segments.between(loaded.recovery_point, loaded.log_end_offset):
