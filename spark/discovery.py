@@ -169,9 +169,9 @@ class Range:
         return self._there(bound, int(offset or 0), first)
 
     def end(self) -> int:
-        """Return the offset after the last requested one; `NO_END` for the latest, which is the default, or if no
-        record is at or after the requested timestamp. Raises `UsageError` for an offset outside the log, unless
-        failOnDataLoss=false.
+        """Return the exclusive end: `NO_END` for the latest, which is the default, or if no record is at or after the
+        requested timestamp. An offset outside the log raises `UsageError`; with failOnDataLoss=false the result is
+        never less than the offset asked for.
         """
         bound = self._options.end
         timestamp = bound.timestamp_of(self._key)

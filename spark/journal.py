@@ -179,8 +179,8 @@ def _planned(value: dict[str, object], job: str) -> Planned:
 
 
 def load_journal(work: str) -> Journal | None:
-    """Return the journal of an unfinished commit into the log directory of the work directory `work`; None if there
-    is none.
+    """Return the journal of a commit into the log directory of the work directory `work`, None if there is none. If its
+    `done` is True, the commit was complete and only the removal of the journal was missing.
 
     Raises `FormatError` if the file was not written by a commit of this version, `RecoveryRefused` if it is about
     another directory, `StorageError` if it cannot be read.

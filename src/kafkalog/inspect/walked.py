@@ -75,8 +75,9 @@ class _Gallery:
         self.segments = self.not_sound = 0
 
     def add(self, partition: PartitionFacts, maps: Sequence[SegmentMap], not_sound: int) -> None:
-        """Add the maps of one partition that may be drawn, up to the limits; `not_sound` is the number of all its
-        segments that are not sound.
+        """Count a partition's segments, of which `not_sound` are not sound, and keep those of `maps` that the limits
+        allow. The limits count for each rank of damage, and for sound segments apart in partitions with and without
+        damage.
         """
         self.not_sound += not_sound
         self.segments += partition.segments

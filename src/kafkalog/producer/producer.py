@@ -487,9 +487,9 @@ class Producer:
 
     @contextmanager
     def _still(self) -> Iterator[None]:
-        """Context in which no other thread writes batches; waits until the current writer has finished. Raises
-        `UsageError` if the producer is closed or belongs to the parent of this forked process, and in a callback, whose
-        batch is unfinished.
+        """Context in which no other thread writes batches; entering waits for the current writer. Raises `UsageError`
+        if the producer is closed, if this is a forked child, or if a callback calls it, because its batch is still
+        being written.
         """
         self._process.require()
         with self._writing:

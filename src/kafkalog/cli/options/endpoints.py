@@ -47,8 +47,8 @@ class VoterList(_VotersType):
     name = "ID@HOST:PORT,..."
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Endpoint, ...]:
-        """Return the voters of `ID@HOST:PORT,…` in their order, each an endpoint with its node id. Fails with
-        `click.BadParameter` if one is not of this form.
+        """Parse the text `ID@HOST:PORT,…` to endpoints with their node ids, in order; blanks around a voter are
+        ignored. Fails with `click.BadParameter` if a voter is not of this form.
         """
         found = []
         for each in str(value).split(","):

@@ -333,7 +333,8 @@ def group_state(group: Group) -> dict[str, Any]:
     """Convert a group to a dict with the keys of `GroupFields`, except its members and the comparison with the derived
     assignment.
 
-    Unknown epochs and partitions (-1) become None; `pending_offsets` is a number.
+    A leader epoch, log partition or expected partition of -1 (unknown) becomes None; other epochs are as in `group`.
+    `pending_offsets` is their number.
     """
     return {
         "group": group.group_id,

@@ -226,9 +226,9 @@ def open_transactions(
     """List the open transactions of all partitions, and a warning for each that hangs because its coordinator no longer
     has it.
 
-    `others` returns producers of partitions that are not among `producers`; it is called at most once, if a transaction
-    hangs. `now_ms` is the time up to which ages count (ms since 1970), None for the clock's. `hanging` of a transaction
-    is None if the coordinator's log was not read completely.
+    `others` returns the producers of further partitions, which may show how a hanging transaction was decided; it is
+    called at most once, only if one hangs. `now_ms` is the time up to which ages count (ms since 1970), None for the
+    clock's. `hanging` of a transaction is None if the coordinator's log was not read completely.
     """
     producers = list(producers)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms

@@ -24,8 +24,9 @@ __all__ = ["MissingOffsets", "first_offset_of", "was_emptied"]
 
 
 def first_offset_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> int:
-    """Return the offset of a batch's first record. A compressed v0 or v1 entry is decompressed for it; if that fails,
-    the entry's own offset is returned, which is its last.
+    """Return the first offset of a batch: the base offset of a v2 batch, which may be below its first record after
+    compaction. A compressed v0 or v1 entry is decompressed for it; if that fails, the entry's own offset is returned,
+    which is its last.
     """
     header = batch.header
     if isinstance(header, BatchHeader):

@@ -37,8 +37,8 @@ _NEVER = 1 << 64
 
 
 def _entries_before(segment: Segment, timestamp: int) -> list[TimeEntry]:
-    """Return the last few time index entries with a timestamp below `timestamp` (ms), oldest first. Reading stops at
-    the first entry that does not increase. Empty if the index is missing or not a regular file.
+    """Return up to `_TRIES` time index entries, the last ones below `timestamp` (ms), oldest first. An entry that does
+    not increase ends the reading. Empty if there is none, or if the index is missing or not a regular file.
     """
     path = segment.files.get(FileKind.TIME_INDEX)
     last: deque[TimeEntry] = deque(maxlen=_TRIES)
