@@ -47,8 +47,10 @@ class KnownTopic(Struct, frozen=True):
 
 
 def known_from_image(image: MetadataImage) -> dict[str, KnownTopic]:
-    """Convert the topics of a KRaft metadata image; return them by name, with replicas, ISR, leader and epochs of each
-    partition.
+    """Convert the topics of a KRaft metadata image to `KnownTopic`; return them by name.
+
+    Each has its topic id and, by partition number, the replicas, ISR, eligible leader replicas (ELR), leader, leader
+    epoch and directory ids.
     """
     return {
         name: KnownTopic(

@@ -314,9 +314,10 @@ def read_groups(
 
 
 def _owned_twice(group: Group, path: str) -> list[Finding]:
-    """List a warning for each partition of a group that two members own at once, with `path` as its file.
+    """List a warning for each member that owns a partition which an earlier member of the group owns too.
 
-    Empty for share groups, whose members share partitions.
+    `path` is the file of the findings. The order is that of the members, then of the partitions. Empty for share
+    groups, whose members share partitions.
     """
     if group.type == SHARE:
         return []

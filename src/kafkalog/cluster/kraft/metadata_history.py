@@ -35,8 +35,10 @@ class PartitionChange(Struct, frozen=True):
 
     @property
     def cause(self) -> str:
-        """Describe the cause of the change in a few words, as far as the states before and after show it: `created`,
-        `ISR shrinks` and so on.
+        """Describe the cause of the change in a few words, as far as the states before and after show it.
+
+        For example `created`, `topic removed`, `ISR shrinks`, `reassignment begins`, or the kind of an election;
+        `partition epoch only` if nothing else differs.
         """
         before, after = self.before, self.after
         if before is None:
