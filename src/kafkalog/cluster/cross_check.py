@@ -164,8 +164,9 @@ def _node(log_dir: LogDir) -> int | None:
 def _in_sync(log_dirs: Sequence[LogDir], known: Mapping[str, KnownTopic]) -> Iterable[Finding]:
     """Yield findings about in-sync or eligible replicas that are missing or end below a recorded high watermark.
 
-    A replica's log is compared with the largest high watermark of its partition in any of `log_dirs`. Only brokers
-    whose node id one of the directories tells are examined. Ordered by topic, partition and broker.
+    `known` are the topics of the metadata by name. A replica is missing if no directory of its broker in `log_dirs` has
+    a live one. Its log end is compared with the largest high watermark of its partition in any of `log_dirs`. Only
+    brokers whose node id one of the directories tells are examined. Ordered by topic, partition and broker.
     """
     watermarks: dict[tuple[str, int], tuple[int, int | None]] = {}
     for log_dir in log_dirs:

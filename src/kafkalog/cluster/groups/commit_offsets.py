@@ -152,10 +152,10 @@ def _commit(
 ) -> int:
     """Implement `commit_offsets`; return the number of the partition of `__consumer_offsets` that was written.
 
-    `path` is a log directory, or all of a broker. `offsets` map (topic, partition) to the offset; None deletes the
-    group's offset. `given` is the number of partitions that the caller asks for, None if he does not; `timestamp` is in
-    ms, None for now. With `look` all groups in the directories are read, and `UsageError` is raised if they are placed
-    as for another number of partitions.
+    `path` is a log directory, or all of a broker. `offsets` map (topic, partition) to the offset, a number or
+    `OffsetAndMetadata`; None deletes the group's offset. `given` is the number of partitions that the caller asks for,
+    None if he does not; `timestamp` is in ms, None for now. With `look` all groups in the directories are read, and
+    `UsageError` is raised if they are placed as for another number of partitions.
 
     Locks the directories, creates the partition if it is missing, appends one batch and flushes it. Raises `UsageError`
     for an empty group id, an invalid offset, a wrong number of partitions, directories in use, or a partition whose
@@ -239,9 +239,10 @@ class GroupOffsets:
     def load(self) -> dict[tuple[str, int], int]:
         """Read the group's committed offsets from disk; return them by (topic, partition).
 
-        Empty if the group committed nothing. Raises `UsageError` if a directory is missing, or if the directories are
-        not of one broker. Raises `FormatError` if the partition of `__consumer_offsets` that the group belongs to was
-        not read completely: otherwise consumers would restart too early without notice.
+        Empty if the group committed nothing; commits of open transactions do not count. Raises `UsageError` if a
+        directory is missing, or if the directories are not of one broker. Raises `FormatError` if the partition of
+        `__consumer_offsets` that the group belongs to was not read completely: otherwise consumers would restart too
+        early without notice.
         """
         directories = BrokerDirectories(directories_of_one_broker(self.path, may_make=False))
         here = _here(directories)

@@ -88,7 +88,7 @@ def partition_changes(
 
     `topic` and `partition` restrict them; None means all. If the log does not begin at offset 0, the oldest snapshot at
     or above its start is the initial state, which is not yielded, and reading continues at the snapshot's end. Findings
-    about damage are appended to `findings` while reading.
+    about damage are appended to `findings` while reading. Raises `StorageError` if files cannot be read.
     """
     image = MetadataImage()
     start = log.partition.log_start_offset

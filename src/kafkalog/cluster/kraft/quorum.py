@@ -140,9 +140,9 @@ class Quorum(Struct, kw_only=True):
         """Copies of the voters, if each of them lacks metadata that the best copy has; else an empty tuple.
 
         The best copy is then that of a node that does not vote. Such a node gets its records from a voter, so the
-        voters have lost records. No-op records do not count. Also empty if a voter in force is missing: the records may
-        come from that voter and be uncommitted. An exception are records below the end of a snapshot, which are
-        committed.
+        voters have lost records. No-op records do not count. Also empty if a voter in force is missing, because the
+        records may come from that voter and be uncommitted, unless a snapshot reaches beyond every voter's end:
+        snapshots hold only committed records.
         """
         voters = tuple(survivor for survivor in self.survivors if survivor.log.is_voter)
         is_shown = all(known_voter.is_given for known_voter in self.in_force) or (

@@ -84,7 +84,7 @@ def metadata_before(
     """Find the first place at which a metadata log with topics or ACLs starts over; None if there is none.
 
     `candidates` are (offset, epoch) pairs as `FirstBatches.found` has them, `snapshots` the valid snapshots of the log.
-    The metadata before each candidate is read from disk.
+    The metadata before each candidate is read from disk. Raises `StorageError` for I/O.
     """
     whole = {snapshot.file for snapshot in snapshots}
     for offset, epoch in candidates:

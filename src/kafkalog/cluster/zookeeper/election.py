@@ -34,7 +34,8 @@ def without_broker(
 ) -> tuple[PartitionState, bool]:
     """Return the state of a partition after the loss of `broker`, and whether the new leader may lack records.
 
-    `live` are the brokers that remain, without `broker`. If nobody can lead, the leader is -1. `unclean` allows unclean
+    `live` are the brokers that remain, without `broker`. If nobody can lead, the leader is -1, provided that `broker`
+    was in the ISR. The state is unchanged if `broker` neither leads nor is in the ISR. `unclean` allows unclean
     elections. `keeps_last`: the last replica stays in the ISR even if unclean elections are allowed (1.1 and later).
     Epochs are unchanged, because their increase depends on whether the controller was lost too.
     """

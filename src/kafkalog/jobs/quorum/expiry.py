@@ -190,10 +190,10 @@ class _Rules:
         return self.topics[topic]
 
     def of_topic(self, topic: str) -> Iterator[_Value]:
-        """Yield the settings by which a topic's records are deleted, with Kafka's default where none is set; nothing
-        for internal topics.
+        """Yield the settings by which a topic's records are deleted, with Kafka's default if one is not set.
 
-        Unlimited retention is omitted.
+        These are retention by time and size if the topic deletes, and the retention of tombstones if it compacts.
+        Unlimited retention is omitted. Yields nothing for internal topics.
         """
         if topic in _NOT_BY_AGE:
             return

@@ -97,8 +97,9 @@ def _goes_on(partition: Partition, remote_end: int, reached: int) -> bool:
 def with_beginnings(made: Plan, found: Sequence[Beginning]) -> Plan:
     """Return a copy of the plan with the actions that make these logs begin after their remote part.
 
-    They replace all planned actions in the logs' directories; checkpoints of log starts and recovery points get
-    entries. The plan itself is returned if `found` is empty.
+    The actions replace all planned actions in the logs' directories, and the logs leave the plan's `partitions` and are
+    named in `begins`. Missing log starts are added to their checkpoint; the recovery points of the logs are set to the
+    beginning. The plan itself is returned if `found` is empty.
     """
     if not found:
         return made

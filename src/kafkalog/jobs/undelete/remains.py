@@ -201,11 +201,12 @@ def remains_in(
     partitions: Sequence[int] = (),
     on_unreadable: OnUnreadable | None = None,
 ) -> list[Remains]:
-    """List the deleted data in one surveyed place, sorted by directory; `run_id` is the execution's id for a
-    quarantine, else None.
+    """List the deleted data in one surveyed place, sorted by directory; directories without a deleted log file are
+    omitted.
 
-    `topic` (None) and `partitions` (empty) select partitions; by default all. Raises `StorageError` for a directory
-    that cannot be read, unless `on_unreadable` is given, which is then called with its path and the error.
+    `run_id` is the execution's id if the place is a quarantine, else None. `topic` (None: all) and `partitions` (empty:
+    all) select partitions. Raises `StorageError` for a directory that cannot be read, unless `on_unreadable` is given,
+    which is then called with its path and the error.
     """
     files = files_by_directory(found)
     tree = found.tree()
