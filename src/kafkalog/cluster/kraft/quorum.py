@@ -214,7 +214,7 @@ class Quorum(Struct, kw_only=True):
         """Clause for `loss` ("; what 4, 5 had committed ...") if the missing former voters could have committed alone;
         else "".
 
-        They could if they are a majority of the former voters and the voters in force together.
+        Former voters could have done so if they are a majority of the former voters and the voters in force together.
         """
         in_force = {known_voter.node for known_voter in self.in_force}
         former = sorted({known_voter.node for known_voter in self.missing if not known_voter.is_in_force} - in_force)

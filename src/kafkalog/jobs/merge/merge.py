@@ -54,9 +54,9 @@ def merge_replicas(
     are only read.
 
     The result names the new directory and the copies that ranges of offsets came from. If the log start offset is not
-    the base offset of a segment, it is added to the checkpoint in `target`. Raises `UsageError` if they are not copies
-    of one partition or the new directory exists, `RecoveryRefused` if they belong to different topics with that name,
-    or if a broker would not load the result, `StorageError` for I/O.
+    the base offset of a segment, it is added to the checkpoint in `target`. Raises `UsageError` if the directories are
+    not copies of one partition or the new directory exists, `RecoveryRefused` if they belong to different topics with
+    that name, or if a broker would not load the result, `StorageError` for I/O.
 
     * `copies`: directories of one topic-partition
     * `target`: the log directory in which the merged partition is made

@@ -142,8 +142,8 @@ def expiry_of(
 ) -> list[Expiry]:
     """List everything that brokers would delete at `now_ms` (ms since 1970).
 
-    `roots` are brokers' log directories with their node ids (None if unknown); they are read. `static` are the settings
-    in the properties files. Without `roots` the settings that delete anything are listed instead.
+    `roots` are pairs of a broker's log directory, which is read, and its node id (None if unknown). `static` are the
+    settings in the properties files. If `roots` is empty, the settings that delete anything are listed instead.
     """
     expiries: list[Expiry] = []
     for root, node in roots:

@@ -42,9 +42,9 @@ def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: To
     """List the logs of a log directory that must be made to begin after their remote part, sorted by topic and
     partition.
 
-    They are logs without local files, and logs that are damaged or shorter than before and end below their remote part.
-    Logs of `__remote_log_metadata`, and directories that cannot be read, are skipped. Raises `StorageError` if the tier
-    cannot be read, `RecoveryRefused` if no event names a log's segments, because a broker would not find them.
+    Listed are logs without local files, and logs that are damaged or shorter than before and end below their remote
+    part. Logs of `__remote_log_metadata`, and directories that cannot be read, are skipped. Raises `StorageError` if
+    the tier cannot be read, `RecoveryRefused` if no event names a log's segments, because a broker would not find them.
     """
     both = BothTiers(survey.root, tier, facts.tiering.remote)
     log_dir = open_log_dir(survey.root, tolerant=True)

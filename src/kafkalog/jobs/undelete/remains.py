@@ -260,10 +260,10 @@ def files_by_directory(found: Survey) -> dict[str, list[str]]:
 
 
 def _logs(names: Sequence[str], is_kept: bool, is_whole: bool) -> list[tuple[int, str]]:
-    """Base offset and name of each log file that counts as deleted, sorted.
+    """List base offset and name of each log file that counts as deleted, sorted by base offset.
 
-    In a quarantine (`is_kept`) these are all, in a renamed directory (`is_whole`) those without a suffix, in a live one
-    those with the suffix `.deleted`.
+    In a quarantine (`is_kept`) every log file counts, with or without the suffix `.deleted`. In a renamed directory
+    (`is_whole`) files without a suffix count, in a live directory those with `.deleted`.
     """
     logs = []
     for name in names:
