@@ -78,11 +78,13 @@ class CoordinatorLogs(Struct, frozen=True, kw_only=True):
         return next(filter(None, map(self.why_partial, sorted({*self.read, *self.lost}))), None)
 
     def why_unknown(self, name: str | None, count: int | None = None) -> str | None:
-        """Reason why an object that was not found may still exist; None if it certainly does not exist.
+        """Return the reason why an object that was not found may still exist, as text; None if it certainly does not
+        exist.
 
-        `name` is its key: a group, or a transactional id; None means any name, which needs all partitions. Only the
-        partition that the name's hash selects matters if the number of partitions is known. `count` is that number if
-        the cluster's metadata does not tell it; then the reason may also come from any other partition.
+        `name` is its key: a group or a transactional id. None means any name, for which all known partitions must have
+        been read. A name concerns only the partition that its hash selects, if the metadata tells the number of
+        partitions. `count` is that number if the metadata does not tell it; then any other known partition may give the
+        reason too. If neither number is known, all known partitions are examined.
         """
         known = self.count or count
         if name is None or known is None:
@@ -157,8 +159,9 @@ def _watermark(partition: Partition) -> int | None:
 def _why(partition: Partition, findings: Iterable[Finding]) -> str | None:
     """Describe the first finding about a partition's files that may hide records; None if there is none.
 
-    These are errors, and warnings about missing segments or unknown record versions. Damage at the end of the log is
-    ignored if a high watermark is recorded, because another finding is made if the log ends below it.
+    Errors may hide records, and so may warnings about missing segments, unknown record versions, records that were
+    removed since, and a log that ends below its high watermark. Damage at the end of the log is ignored if a high
+    watermark is recorded, because another finding is made if the log ends below it.
     """
     own = [each for each in findings if each.file is not None
            and (each.file == partition.path or each.file.startswith(os.path.join(partition.path, "")))]  # fmt: skip

@@ -47,8 +47,10 @@ class KnownTopic(Struct, frozen=True):
 
 
 def known_from_image(image: MetadataImage) -> dict[str, KnownTopic]:
-    """Convert the topics of a KRaft metadata image; return them by name, with replicas, ISR, leader and epochs of each
-    partition.
+    """Convert the topics of a KRaft metadata image to `KnownTopic`; return them by name.
+
+    Each has its topic id and, by partition number, the replicas, ISR, eligible leader replicas (ELR), leader, leader
+    epoch and directory ids.
     """
     return {
         name: KnownTopic(
@@ -162,8 +164,9 @@ def _node(log_dir: LogDir) -> int | None:
 def _in_sync(log_dirs: Sequence[LogDir], known: Mapping[str, KnownTopic]) -> Iterable[Finding]:
     """Yield findings about in-sync or eligible replicas that are missing or end below a recorded high watermark.
 
-    A replica's log is compared with the largest high watermark of its partition in any of `log_dirs`. Only brokers
-    whose node id one of the directories tells are examined. Ordered by topic, partition and broker.
+    `known` are the topics of the metadata by name. A replica is missing if no directory of its broker in `log_dirs` has
+    a live one. Its log end is compared with the largest high watermark of its partition in any of `log_dirs`. Only
+    brokers whose node id one of the directories tells are examined. Ordered by topic, partition and broker.
     """
     watermarks: dict[tuple[str, int], tuple[int, int | None]] = {}
     for log_dir in log_dirs:

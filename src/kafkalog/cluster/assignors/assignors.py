@@ -294,10 +294,12 @@ def assign(
     """Compute the assignment of a classic group; return the set of partitions of each member id.
 
     `assignor` is its name in the protocol: `range`, `roundrobin`, `sticky` or `cooperative-sticky`. `counts` are the
-    numbers of partitions by topic; topics without subscribers are ignored. With `early` the sticky assignors compute as
-    clients up to 2.8 did. Returns None if the assignor is unknown, if there are no members, if a member id occurs
-    twice, or if the result cannot be derived: the sticky assignor would throw an exception, the group is too large for
-    it, or `early` is set and subscriptions differ. A member without partitions has an empty set.
+    numbers of partitions by topic; topics without subscribers or partitions are ignored. With `early` the two sticky
+    assignors compute as clients up to 2.8 did; the others ignore it. A member without partitions has an empty set.
+
+    Returns None if the assignor is unknown, if there are no members, or if a member id occurs twice. Also returns None
+    for a sticky assignor if Kafka's would throw an exception, if the group is too large to compute, or if `early` is
+    set and the members subscribe to different topics.
     """
     if not members or len({member.member_id for member in members}) != len(members):
         return None

@@ -31,10 +31,11 @@ class OldConsumer(Struct, frozen=True):
 
 
 def threads_of(consumers: Iterable[OldConsumer]) -> dict[str, list[str]]:
-    """Names of the threads that consume each topic, `CONSUMER_ID-NUMBER`, sorted as Java sorts strings.
+    """Return the names of the threads that consume each topic, by topic.
 
-    Topics without threads are omitted. Raises `LimitExceeded` if the group has more than a million threads over all
-    topics.
+    A name is `CONSUMER_ID-NUMBER`, with one number from 0 on per stream of the consumer. The names of a topic are
+    sorted as Java sorts strings. Topics without threads are omitted. Raises `LimitExceeded` if the group has more than
+    a million threads over all topics.
     """
     found: dict[str, list[str]] = {}
     left = _MOST_THREADS
@@ -48,12 +49,12 @@ def threads_of(consumers: Iterable[OldConsumer]) -> dict[str, list[str]]:
 
 
 def old_range(partitions: Mapping[str, Sequence[int]], consumers: Sequence[OldConsumer]) -> Owners:
-    """Assign partitions by range: each thread gets a contiguous block of each topic; the first threads get one more if
-    the number does not divide evenly.
+    """Assign partitions by range: each thread of a topic gets a contiguous block of its partitions.
 
-    Returns the thread name of each (topic, partition). `partitions` are the partition numbers by topic in any order;
-    topics without consumers or partitions are skipped. Raises `LimitExceeded` if the group has more than a million
-    threads.
+    Blocks go to the threads in the order of their names. The first threads get one partition more if the number does
+    not divide evenly. Returns the thread name of each (topic, partition). `partitions` are the partition numbers by
+    topic in any order; topics without consumers or partitions are skipped. Raises `LimitExceeded` if the group has more
+    than a million threads.
     """
     owners: Owners = {}
     for topic, threads in threads_of(consumers).items():
@@ -95,12 +96,14 @@ def old_round_robin(
 ) -> Owners:
     """Assign all partitions of all topics, sorted by the hash of their names, to the sorted threads in turn.
 
-    Returns the thread name of each (topic, partition); topics without threads are skipped. Partition names are hashed
-    as `[topic,partition]` with `brackets` (Kafka up to 0.11), else as `topic-partition` (1.0 and 1.1). With
-    `same_topics` (up to 0.9) raises `UsageError` unless all consumers subscribe to the same topics, each with one
-    number of streams for all of its topics. A thread that does not consume a topic is skipped for its partitions.
-    Partitions with equal hashes are sorted by topic and number here, in Kafka by the order of its hash tables. Raises
-    `LimitExceeded` above a million threads.
+    A thread that does not consume a topic is skipped for its partitions. Returns the thread name of each (topic,
+    partition); topics without threads are omitted. Names are hashed as `[topic,partition]` with `brackets` (Kafka up to
+    0.11), else as `topic-partition` (1.0 and 1.1). Partitions with equal hashes are sorted by topic and number here;
+    Kafka uses the order of its hash tables.
+
+    With `same_topics` (Kafka up to 0.9) raises `UsageError` if two consumers subscribe to different topics, or if a
+    consumer has different numbers of streams for its topics; consumers without streams are ignored. Raises
+    `LimitExceeded` if the group has more than a million threads.
     """
     if same_topics:
         _refuse_different(consumers)

@@ -231,7 +231,8 @@ class GeneralSticky:
         partitions.
 
         Only a member with at least two partitions fewer than the present holder is chosen; None if neither has so few.
-        Raises `LookupError` if the limit of steps is exceeded.
+        Adds to `self.steps`. Raises `LookupError` if the limit of steps is exceeded, or if the previous owner is no
+        longer in `self.given`.
         """
         has = len(self.given[self.holder[place]])
         for target in (self.before.get(place), self._next_taker(place[0])):

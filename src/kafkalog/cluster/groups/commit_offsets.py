@@ -68,11 +68,12 @@ Committed = Mapping[tuple[str, int], int | OffsetAndMetadata | None]
 
 
 def _known(directories: BrokerDirectories) -> tuple[KnownTopic | None, int | None]:
-    """Find `__consumer_offsets` in the cluster's metadata; return the facts about the topic and the node id of the
-    directory.
+    """Find `__consumer_offsets` in the cluster's metadata; return the facts about the topic, and the node id of the log
+    directory that has the metadata.
 
-    The topic is None if no directory holds `__cluster_metadata-0`, or if the metadata does not know it; the id is None
-    if `meta.properties` is missing or invalid. Raises `FormatError` if the metadata log has an error.
+    Returns (None, None) if no directory has `__cluster_metadata-0`. The topic is None if the metadata does not know it.
+    The node id is None if `meta.properties` is missing or invalid. Raises `FormatError` if the metadata log has an
+    error.
     """
     places = (os.path.join(root, CLUSTER_METADATA_DIRECTORY) for root in directories.roots)
     path = next(filter(os.path.isdir, places), None)
@@ -151,10 +152,10 @@ def _commit(
 ) -> int:
     """Implement `commit_offsets`; return the number of the partition of `__consumer_offsets` that was written.
 
-    `path` is a log directory, or all of a broker. `offsets` map (topic, partition) to the offset; None deletes the
-    group's offset. `given` is the number of partitions that the caller asks for, None if he does not; `timestamp` is in
-    ms, None for now. With `look` all groups in the directories are read, and `UsageError` is raised if they are placed
-    as for another number of partitions.
+    `path` is a log directory, or all of a broker. `offsets` map (topic, partition) to the offset, a number or
+    `OffsetAndMetadata`; None deletes the group's offset. `given` is the number of partitions that the caller asks for,
+    None if he does not; `timestamp` is in ms, None for now. With `look` all groups in the directories are read, and
+    `UsageError` is raised if they are placed as for another number of partitions.
 
     Locks the directories, creates the partition if it is missing, appends one batch and flushes it. Raises `UsageError`
     for an empty group id, an invalid offset, a wrong number of partitions, directories in use, or a partition whose
@@ -188,9 +189,10 @@ def _commit(
 def _count(directories: BrokerDirectories, known: KnownTopic | None, given: int | None, group: str | None) -> int:
     """Number of partitions of `__consumer_offsets`: from the cluster's metadata, else `given`, else 50.
 
-    Raises `UsageError` if `given` differs from the metadata, or if a partition in the directories has a higher number.
-    `group` is the group that will be written: without metadata `UsageError` is also raised if it, or other groups, are
-    placed as for another number of partitions; None skips this check.
+    Raises `UsageError` if `given` differs from the metadata. Without metadata, raises it if `given` is below 1, or if a
+    partition number in the directories is not below the result. `group` is the group that will be written: without
+    metadata `UsageError` is also raised if it, or other groups, are placed as for another number of partitions; None
+    skips this check.
     """
     if known is not None and known.partitions:
         if given is not None and given != len(known.partitions):
@@ -237,9 +239,10 @@ class GroupOffsets:
     def load(self) -> dict[tuple[str, int], int]:
         """Read the group's committed offsets from disk; return them by (topic, partition).
 
-        Empty if the group committed nothing. Raises `UsageError` if a directory is missing, or if the directories are
-        not of one broker. Raises `FormatError` if the partition of `__consumer_offsets` that the group belongs to was
-        not read completely: otherwise consumers would restart too early without notice.
+        Empty if the group committed nothing; commits of open transactions do not count. Raises `UsageError` if a
+        directory is missing, or if the directories are not of one broker. Raises `FormatError` if the partition of
+        `__consumer_offsets` that the group belongs to was not read completely: otherwise consumers would restart too
+        early without notice.
         """
         directories = BrokerDirectories(directories_of_one_broker(self.path, may_make=False))
         here = _here(directories)

@@ -214,9 +214,9 @@ class GroupLine(GroupFields, frozen=True, kw_only=True, rename="camel"):
 def offset_line(commit: CommittedOffset, *, pending: bool = False) -> OffsetFields:
     """Convert one committed offset to its JSON object.
 
-    Unknown numbers, which are -1 in `commit`, become null. `source` says where the commit is stored; `zxid` and
-    `chroot` are set if that is ZooKeeper. With `pending` the object has `pending: true` (the offset waits for the end
-    of its transaction); otherwise it has no such key.
+    Leader epoch, expiry timestamp, log partition, log offset and producer id become null if they are -1 (unknown).
+    `source` says where the commit is stored; `zxid` and `chroot` are set if that is ZooKeeper. With `pending` the
+    object has `pending: true` (the offset waits for the end of its transaction); otherwise it has no such key.
     """
     return OffsetFields(
         group=commit.key.group,

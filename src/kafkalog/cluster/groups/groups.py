@@ -268,12 +268,13 @@ def read_groups(
 ) -> Groups:
     """Read all groups in `__consumer_offsets` with members and offsets, as of the end of the log or as of `until`.
 
-    Returns the groups sorted by id, then by partition, with findings about damage. `topic_names` are names by topic id;
-    None takes them from the partitions' `partition.metadata`. `offsets_topic_num_partitions` is the number of
-    partitions of `__consumer_offsets`; None guesses it with `partition_count`. `leaders` are the brokers that lead
-    those partitions, by number: they become the groups' coordinators. `share_state_partitions` is the number of
-    partitions of `__share_group_state`, if known. Share-group state is not read if `until` is an offset. Raises
-    `StorageError` if files cannot be read; damage only makes findings.
+    Returns the groups sorted by id, then by partition of `__consumer_offsets`, with findings about damage.
+    `topic_names` are names by topic id; None takes them from the partitions' `partition.metadata`.
+    `offsets_topic_num_partitions` is the number of partitions of `__consumer_offsets`; None guesses it with
+    `partition_count`. `leaders` are the brokers that lead those partitions, by number: they become the groups'
+    coordinators. `share_state_partitions` is the number of partitions of `__share_group_state`, if known. Share-group
+    state is not read if `until` is an offset. Raises `StorageError` if files cannot be read; damage only makes
+    findings.
     """
     partitions = tuple(partitions)
     if topic_names is None:
@@ -314,9 +315,10 @@ def read_groups(
 
 
 def _owned_twice(group: Group, path: str) -> list[Finding]:
-    """List a warning for each partition of a group that two members own at once, with `path` as its file.
+    """List a warning for each member that owns a partition which an earlier member of the group owns too.
 
-    Empty for share groups, whose members share partitions.
+    `path` is the file of the findings. The order is that of the members, then of the partitions. Empty for share
+    groups, whose members share partitions.
     """
     if group.type == SHARE:
         return []

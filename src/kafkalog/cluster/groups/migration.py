@@ -56,9 +56,11 @@ def offsets_partitions(tree: Tree, chroot: str, given: int | None) -> int | None
 def into_kafka(offsets: Iterable[CommittedOffset], into: PathLike, partitions: int | None) -> list[Migrated]:
     """Write committed offsets into a new or empty log directory; return one `Migrated` per group, sorted by group id.
 
-    `partitions` is the number of partitions of `__consumer_offsets`, None means 50. Commits get the current time,
-    because brokers expire offsets by commit time. Nothing is created if there are no offsets. Raises `UsageError`
-    before anything is written if `into` is not empty or an offset is negative.
+    `Migrated` has the group id, the partition of `__consumer_offsets`, and the number of offsets written. `partitions`
+    is the number of partitions of `__consumer_offsets`, None means 50. Of several offsets for one partition of a group
+    the last counts. Commits get the current time, because brokers expire offsets by commit time. Nothing is created if
+    there are no offsets. Raises `UsageError` before anything is written if `into` is not empty or an offset is
+    negative.
     """
     by_group: dict[str, dict[tuple[str, int], int]] = {}
     for offset in offsets:

@@ -161,11 +161,13 @@ def _members(group: OldGroup, members: Iterable[Member]) -> Iterator[OldMemberLi
 
 
 def old_group_line(group: OldGroup, without: str | None = None, joining: str | None = None) -> OldGroupLine:
-    """Convert a group in ZooKeeper to a JSON object with the keys of `group_line`, and two more.
+    """Convert a group in ZooKeeper to a JSON object with the keys of `group_line`, and `chroot` and
+    `round_robin_refused`.
 
-    Computed assignments map each thread to its partitions. `without` names a consumer that leaves, `joining` one that
-    joins; the keys of these what-ifs are left out if the argument is None. `round_robin_refused` lists why round robin
-    is impossible, null if no consumer is registered.
+    Computed assignments map each thread to its partitions; null if they cannot be computed. `derived_assignment` is
+    null unless it differs from the stored one. `without` names a consumer that leaves, `joining` one that joins; the
+    keys of these what-ifs are left out if the argument is None. `round_robin_refused` is the reason why Kafka up to 0.9
+    refuses round robin, null if it does not or if no consumer is registered.
     """
     shown, same = as_group(group), as_derived(group)
     return OldGroupLine(

@@ -64,11 +64,13 @@ def assignment_of(
 ) -> Assignment | None:
     """Compute the assignment of a group with its own assignor; return the set of partitions by member id.
 
-    None if it cannot be derived: not a classic consumer group, an unreadable or unknown subscription, or an assignor
-    that is not supported. `counts` are the numbers of partitions by topic. `without` leaves out a member; `joining`
-    adds one that subscribes to all of the group's topics; `matching` are topics that all members also subscribe to;
-    `rebalance` simulates a rebalance without any of these. In all four cases the members own what is assigned to them
-    now. With `early` the sticky assignor computes as clients up to 2.8 did.
+    `counts` are the numbers of partitions by topic; members' assigned partitions count too. `without` leaves out a
+    member; `joining` adds one that subscribes to all of the group's topics; `matching` are topics that all members also
+    subscribe to; `rebalance` simulates a rebalance without any of these. In all four cases the members own what is
+    assigned to them now. With `early` the sticky assignor computes as clients up to 2.8 did.
+
+    Returns None if the assignment cannot be derived: the group is not a classic consumer group, a subscription is
+    unreadable or unknown, the sticky assignor is that of a client up to 2.3, or `assign` returns None.
     """
     members = [_member(member) for member in group.members if member.member_id != without]
     known = [member for member in members if member is not None]
@@ -116,9 +118,10 @@ def _counts(group: Group, counts: Mapping[str, int]) -> dict[str, int]:
 def verdict(group: Group, counts: Mapping[str, int]) -> Verdict:
     """Compare a group's stored assignment with the one that its assignor computes from the stored subscriptions.
 
-    The result says whether both are equal (None if the assignment cannot be derived), the derived assignment, and the
-    contradictions of the stored one. For the sticky assignors the assignment of clients up to 2.8 counts as well.
-    Contradictions are searched only in classic consumer groups.
+    The result says whether both are equal, and has the derived assignment, and a sentence for each contradiction of the
+    stored one. The first two are None if the assignment cannot be derived. They are also None if it differs, the
+    assignor is sticky, subscriptions differ, and clients may be older than the algorithm. For the sticky assignors an
+    assignment as by clients up to 2.8 is accepted as well. Contradictions are searched only in classic consumer groups.
     """
     derived = assignment_of(group, counts)
     stored = {member.member_id: member.assignment or frozenset() for member in group.members}

@@ -49,9 +49,9 @@ def cluster_facts(inventory: Inventory, *, as_of: int | None = None, limits: Lim
     """Read cluster id, node id and the cluster's metadata from log directories, at the end of the log or at `as_of` (ms
     since 1970).
 
-    The node id is the smallest in the `meta.properties` files, or a default if none has one. Configs, quotas, SCRAM
-    users and topics are empty without a metadata partition. If the metadata cannot be read, or begins after `as_of`,
-    they are empty and `problem` says why.
+    The node id is the smallest in the `meta.properties` files, or 1 if none has one. Configs, quotas, SCRAM users and
+    topics are empty without a metadata partition. If the metadata cannot be read, or begins after `as_of`, they are
+    empty and `problem` says why.
     """
     metas = [log_dir.meta_properties for log_dir in inventory.log_dirs if log_dir.meta_properties is not None]
     cluster_id = next((meta.cluster_id for meta in metas if meta.cluster_id), None)

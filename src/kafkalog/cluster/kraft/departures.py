@@ -114,7 +114,7 @@ def kraft_departures(
     Changes are in the order of `brokers`, then of topic and partition. `unclean` allows unclean elections for all
     topics; settings of topics and of the cluster may allow them too. `controller` is the active controller, whose own
     settings override the cluster's, and `static` are the settings in its properties file. The image is not changed.
-    Raises `UsageError` for a broker that is not registered.
+    Raises `UnknownName` for a broker that is not registered, `UsageError` for one that is listed twice.
     """
     refuse_unregistered(brokers, image.brokers)
     alive = dict(image.brokers)

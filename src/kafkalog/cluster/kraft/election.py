@@ -135,11 +135,11 @@ class _Change:
         self.isr, self.replicas, self.adding, self.removing = isr, replicas, (), ()
 
     def _fill_elr(self) -> None:
-        """Set `self.elr`, the eligible leader replicas: if the ISR is below the minimum, replicas that leave it are
-        added; else it becomes empty.
+        """Set `self.elr`, the eligible leader replicas: replicas outside the ISR that have all committed records.
 
-        They have all committed records. A replica that is in the ISR, or was restarted uncleanly, is left out. Ordered
-        as Java's `HashSet` iterates. Nothing changes if ELR is disabled.
+        If the ISR is below the minimum, the replicas that leave the ISR are added; else `self.elr` becomes empty. A
+        replica that is in the ISR, or was restarted uncleanly, is left out. Ordered as Java's `HashSet` iterates.
+        Nothing changes if ELR is disabled.
         """
         if not self.rules.elr:
             return

@@ -26,10 +26,10 @@ _RECORD_SINCE = 30
 
 
 def software_level(image: MetadataImage) -> int:
-    """Highest `metadata.version` level that all registered controllers support, or all brokers if no controller is
-    registered.
+    """Highest `metadata.version` level that all registered controllers support, or all brokers if no controller states
+    one.
 
-    It is a lower bound of their release. If nobody tells it, the level that is in force, or 1.
+    The level is a lower bound of their release. If no broker states one either, the level in force is returned, else 1.
     """
     of_controllers = [
         each["max_supported_version"]

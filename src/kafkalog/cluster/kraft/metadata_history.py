@@ -35,8 +35,10 @@ class PartitionChange(Struct, frozen=True):
 
     @property
     def cause(self) -> str:
-        """Describe the cause of the change in a few words, as far as the states before and after show it: `created`,
-        `ISR shrinks` and so on.
+        """Describe the cause of the change in a few words, as far as the states before and after show it.
+
+        For example `created`, `topic removed`, `ISR shrinks`, `reassignment begins`, or the kind of an election;
+        `partition epoch only` if nothing else differs.
         """
         before, after = self.before, self.after
         if before is None:
@@ -86,7 +88,7 @@ def partition_changes(
 
     `topic` and `partition` restrict them; None means all. If the log does not begin at offset 0, the oldest snapshot at
     or above its start is the initial state, which is not yielded, and reading continues at the snapshot's end. Findings
-    about damage are appended to `findings` while reading.
+    about damage are appended to `findings` while reading. Raises `StorageError` if files cannot be read.
     """
     image = MetadataImage()
     start = log.partition.log_start_offset

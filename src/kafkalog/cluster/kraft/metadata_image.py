@@ -124,10 +124,11 @@ class MetadataImage:
         return self._transaction is not None
 
     def apply(self, record: FramedRecord) -> None:
-        """Apply a record to the image; one that cannot be parsed changes nothing.
+        """Apply a record to the image; a record that cannot be parsed changes nothing.
 
-        Records inside a metadata transaction are held back until it ends, and dropped if it is aborted. A transaction
-        inside another is added to `problems`.
+        Records inside a metadata transaction are held back until it ends, and dropped if it is aborted. If a
+        transaction begins inside another, a sentence is added to `problems`, and the records held back so far are
+        dropped.
         """
         name = record.name
         if name == "BeginTransactionRecord":

@@ -137,7 +137,7 @@ class MetadataLog:
 
         Without `use_snapshot` the log alone is read, which is complete only if nothing was ever deleted from it.
         Reading stops at damage. Damage, missing offsets, incomplete snapshots and contradictions become findings of the
-        result.
+        result. Raises `StorageError` if files cannot be read.
         """
         findings: list[Finding] = []
         chosen = self._newest_snapshot(until, findings) if use_snapshot else None

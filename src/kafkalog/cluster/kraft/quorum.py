@@ -137,11 +137,12 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def lagging(self) -> tuple[QuorumSurvivor, ...]:
-        """Copies of the voters, if each of them lacks metadata that another node's copy has; else an empty tuple.
+        """Copies of the voters, if each of them lacks metadata that the best copy has; else an empty tuple.
 
-        Nodes that do not vote get their records from a voter, so such voters' copies have lost records since. No-op
-        records do not count. Empty as well if voters are missing, because the records may come from one of them and be
-        uncommitted, unless a snapshot has them.
+        The best copy is then that of a node that does not vote. Such a node gets its records from a voter, so the
+        voters have lost records. No-op records do not count. Also empty if a voter in force is missing, because the
+        records may come from that voter and be uncommitted, unless a snapshot reaches beyond every voter's end:
+        snapshots hold only committed records.
         """
         voters = tuple(survivor for survivor in self.survivors if survivor.log.is_voter)
         is_shown = all(known_voter.is_given for known_voter in self.in_force) or (
@@ -213,7 +214,7 @@ class Quorum(Struct, kw_only=True):
         """Clause for `loss` ("; what 4, 5 had committed ...") if the missing former voters could have committed alone;
         else "".
 
-        They could if they are a majority of the former voters and the voters in force together.
+        Former voters could have done so if they are a majority of the former voters and the voters in force together.
         """
         in_force = {known_voter.node for known_voter in self.in_force}
         former = sorted({known_voter.node for known_voter in self.missing if not known_voter.is_in_force} - in_force)
@@ -261,11 +262,12 @@ def best_first(logs: Iterable[QuorumLog]) -> list[QuorumLog]:
 
 
 def common_end(one: QuorumLog, other: QuorumLog) -> int | None:
-    """Offset before which two copies have the same batches; None if their logs do not overlap or touch.
+    """Offset before which two copies have the same batches; None if this cannot be determined.
 
-    Followers copy batches unchanged, so equal base offset, epoch and checksum mean equal bytes. If one log has no
-    batches, the result is its end offset if the other log reaches that position. Batches are only compared where both
-    logs have them.
+    Followers copy batches unchanged, so equal base offset, epoch and checksum mean equal bytes. Batches are only
+    compared where both logs have them. None if the logs neither overlap nor touch, or if the first batch of the log
+    that begins later does not begin at a batch of the other. If one log has no batches, the result is its end offset if
+    the other log reaches that position, else None.
     """
     first, second = (one, other) if one.start <= other.start else (other, one)
     a, b = first.batches, second.batches

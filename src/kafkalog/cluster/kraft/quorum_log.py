@@ -210,11 +210,10 @@ class QuorumLog:
 
 
 def root_of_metadata(path: PathLike) -> tuple[str, str]:
-    """Resolve a path to (log directory, its `__cluster_metadata-0`); the path may be either of them. Both are real
-    paths.
+    """Resolve a path to (log directory, its `__cluster_metadata-0`), both real paths; the path may be either of them.
 
-    Raises `UsageError` if the path is empty, does not exist or is not a directory, or if the metadata directory is
-    missing, is a symbolic link or is not a directory.
+    Raises `UsageError` if the path is empty, has a NUL character, does not exist or is not a directory, or if the
+    metadata directory is missing, is a symbolic link or is not a directory.
     """
     given = os.fspath(path)
     if not given:
@@ -326,7 +325,8 @@ def _read_log(found: QuorumLog, partition: Partition, limits: Limits) -> None:
     """Read the log on top of the newest snapshot that fits it; changes `found` in place.
 
     Whether a snapshot fits is only known after reading, so the log is read again without the snapshots that do not fit.
-    Those become findings. If the log ends before the newest fitting snapshot, it is dropped as at a start.
+    Snapshots that do not fit become findings. If the log has no gap and ends before the newest fitting snapshot, its
+    batches are dropped from `found`, as a start deletes them. Raises `UsageError` if the records are not metadata.
     """
     before = list(found.findings)
     while True:

@@ -96,10 +96,11 @@ def control_records(batch: RecordBatch, limits: Limits) -> Iterator[tuple[int, K
 
 
 def read_snapshots(partition: Partition, limits: Limits, findings: list[Finding]) -> tuple[MetadataSnapshot, ...]:
-    """Read the snapshots that a start keeps; return them sorted by epoch and end offset, as a start compares them.
+    """Read the snapshots that a start keeps; return them sorted by epoch, then end offset.
 
-    A snapshot that ends before the log's start offset is skipped, with a finding, because a start deletes it. A damaged
-    snapshot is returned, with a finding. Files whose name Kafka would not write are skipped without one.
+    A snapshot that ends before the log's start offset is skipped, because a start deletes it; a damaged one is
+    returned. For both a finding is appended to `findings`. Files whose name Kafka would not write are skipped without
+    one.
     """
     metadata_snapshots = []
     for path in partition.kraft_snapshots:
@@ -150,10 +151,11 @@ def _read(path: str, end: int, epoch: int, limits: Limits) -> MetadataSnapshot:
 
 
 def why_impossible(snapshot: MetadataSnapshot, log: LogEnd) -> str | None:
-    """Reason why the snapshot cannot belong to this log; None if nothing contradicts it.
+    """Return the reason why the snapshot cannot belong to this log, as text; None if nothing contradicts it.
 
-    Its epoch is compared with the epoch of its batches, with `quorum-state`, and with the epoch that the log has at its
-    last offset.
+    Its epoch is compared with the epoch of its own batches, with the epoch in `quorum-state`, and with the epoch that
+    the log has at the snapshot's last offset. A snapshot that ends beyond the log is judged by the log's end. If the
+    log does not have the last offset, that comparison is omitted.
     """
     if snapshot.written_in is not None and snapshot.written_in != snapshot.epoch:
         return f"its name says epoch {snapshot.epoch}, and it was written in epoch {snapshot.written_in}"

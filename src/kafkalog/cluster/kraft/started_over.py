@@ -51,10 +51,12 @@ class FirstBatches:
         self._has_records = False
 
     def note(self, batch: RecordBatch, *, is_change_of_leader: bool, limits: Limits) -> None:
-        """Pass the next batch of the log; adds to `found` if it has bootstrap records right after a change of leader.
+        """Pass the next batch of the log; if it has bootstrap records right after a change of leader, append to
+        `self.found`.
 
-        `is_change_of_leader` tells whether the batch has a `LeaderChange` record. Bootstrap records in an empty log are
-        not added. Batches before format 2 are ignored.
+        The entry is (offset, epoch) of the batch with the change of leader. `is_change_of_leader` tells whether this
+        batch has a `LeaderChange` record. Bootstrap records in an empty log are not added. Batches before format 2 are
+        ignored.
         """
         header = batch.header
         if not isinstance(header, BatchHeader):
@@ -82,7 +84,7 @@ def metadata_before(
     """Find the first place at which a metadata log with topics or ACLs starts over; None if there is none.
 
     `candidates` are (offset, epoch) pairs as `FirstBatches.found` has them, `snapshots` the valid snapshots of the log.
-    The metadata before each candidate is read from disk.
+    The metadata before each candidate is read from disk. Raises `StorageError` for I/O.
     """
     whole = {snapshot.file for snapshot in snapshots}
     for offset, epoch in candidates:

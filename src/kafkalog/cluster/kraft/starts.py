@@ -70,8 +70,8 @@ def possible_leaders(partition: PartitionImage, topic: TopicRules, starts: Start
     """Return every broker that may lead the partition in the end, `NO_LEADER` if possibly none; None if there are too
     many cases to simulate.
 
-    All orders of registrations and fencings of the racing brokers are simulated; brokers of `starts.order` follow one
-    by one.
+    `starts` describes the starting brokers. Its racing brokers start before the old sessions have ended: all orders in
+    which they register and old sessions are fenced are simulated. The brokers of `starts.order` follow one by one.
     """
     walk = _Walk(partition, topic, starts)
     first = frozenset({_State(partition=_without_epochs(partition), sessions=walk.sessions)})

@@ -76,10 +76,10 @@ def _known_from_log(partition: Partition, until: Until, findings: list[Finding])
 
 
 def _as_of(until: Until, topics: Mapping[str, KnownTopic]) -> Mapping[str, KnownTopic]:
-    """Remove the leaders (set them to -1) if the moment is only an offset of `__consumer_offsets`, because nothing
-    tells who led at that time.
+    """Return the topics with the leader of every partition set to -1 if the moment is only an offset of
+    `__consumer_offsets`.
 
-    Otherwise the topics are returned unchanged.
+    Such an offset does not show who led at that time. Otherwise the topics are returned unchanged.
     """
     if until.offset is None or until.timestamp is not None:
         return topics

@@ -67,7 +67,7 @@ class LogEnds:
         """Read the log end offset of a partition; None if it is not at hand or cannot be read.
 
         Of several directories the one that `replica` chooses is read. If none is chosen, or reading fails, a finding is
-        added.
+        added. None without a finding if files of the directory were left out as unreadable when it was opened.
         """
         partitions = self._at_hand.get(key, [])
         name = partitions[0].name if partitions else None

@@ -104,7 +104,8 @@ def state_at(log: MetadataLog, as_of: Moment, findings: list[Finding]) -> Metada
 def _only(state: MetadataState, select: Selection) -> MetadataState:
     """Copy the state with only the selected partitions; topics without one, and their configs, are left out.
 
-    Everything else is kept. Raises `UnknownName` for a selected topic or partition that does not exist.
+    Everything else is kept. Without a selection the state itself is returned. Raises `UnknownName` for a selected topic
+    or partition that does not exist.
     """
     select.check(partition_names(known_from_image(state.image)))
     if select == ALL:

@@ -183,10 +183,12 @@ def stored_offsets(
     replica: PathLike | None,
     offsets_partitions: int | None,
 ) -> StoredOffsets:
-    """Read the offsets in log directories and in ZooKeeper for `offsets`, whose parameters and errors are the same.
+    """Read the offsets in log directories and in ZooKeeper for `offsets`, whose parameters are the same.
 
     `old` are the consumers that were read from ZooKeeper, None without a ZooKeeper directory. Commits are sorted by
-    group, topic and partition; those in ZooKeeper are in the order of its groups.
+    group, topic and partition; those in ZooKeeper are in the order of its groups. Damage becomes findings of the
+    result. Raises `UsageError` if `logs` hold no groups, `UnknownName` for a group, topic or partition that does not
+    exist, `StorageError` for I/O.
     """
     findings = [*old.findings] if old is not None else []
     at_hand = groups_in(logs, replica, findings)

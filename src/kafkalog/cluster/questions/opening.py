@@ -50,8 +50,9 @@ def partitions_with(
 ) -> tuple[Partition, ...]:
     """Open all partitions at `paths`; at least one must be of `topic` (or of `or_topic`).
 
-    `replica` chooses among several directories of one partition. Findings are appended to `findings`. Raises
-    `UsageError` if no such partition is there, `StorageError` if the reason may be a directory that cannot be read.
+    `replica` chooses among several directories of one partition. Findings about unreadable directories are appended to
+    `findings`. Raises `UsageError` if no such partition is there, or if one of them is in several directories and
+    `replica` chooses none; `StorageError` if the reason may be a directory that cannot be read.
     """
     topics = [topic] if or_topic is None else [topic, or_topic]
     partitions = partitions_at(paths, replica, findings, Selection.of(topics))
@@ -76,8 +77,8 @@ def metadata_log(paths: Sequence[PathLike], replica: PathLike | None, findings: 
 
 
 def split_zookeeper(paths: Iterable[PathLike]) -> tuple[tuple[PathLike, ...], ZooKeeperDirectory | None]:
-    """Separate ZooKeeper's dataDir and dataLogDir from the other paths; return the others in order, and the opened
-    ZooKeeper directory or None.
+    """Separate ZooKeeper's dataDir and dataLogDir from the other paths; return the other paths in order, and the opened
+    ZooKeeper directory, None if there is none.
     """
     kafka: list[PathLike] = []
     zookeeper: list[PathLike] = []

@@ -135,8 +135,8 @@ def encode_remote_log_metadata(name: str, fields: Mapping[str, Any]) -> bytes:
 def decode_control(kind: int, value: bytes | None) -> FramedRecord:
     """Decode the value of a KRaft control record; `kind` is the type in its key.
 
-    Never raises for bad data: for an unknown type, or if neither the version in the first field nor version 0 can be
-    decoded, the record has only raw bytes and a finding.
+    Never raises for bad data: if the type is unknown, the value is missing or too short, or neither the version in its
+    first field nor version 0 can be decoded, the record has only raw bytes and a finding.
     """
     layout = kraft_control.VALUES.get(kind)
     if layout is None:

@@ -48,9 +48,10 @@ def decode(message: Message, version: int, data: bytes, *, position: int = 0) ->
 
 
 def read(message: Message, version: int, stream: Input) -> dict[str, Any]:
-    """Read the fields of one message at the position of `stream`, which is then after the message.
+    """Read the fields of one message at the position of `stream`, which is moved to the end of the message.
 
-    Raises `FormatError` for invalid bytes, with position and field name if they are known.
+    Resets the limit of array elements of the stream. Raises `FormatError` for invalid bytes or an exceeded limit, with
+    position and field name if they are known.
     """
     stream.elements_left = ELEMENTS
     try:

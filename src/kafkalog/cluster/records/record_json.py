@@ -57,10 +57,10 @@ def coordinator_json(record: CoordinatorRecord) -> dict[str, Any]:
 
 
 def framed_json(record: FramedRecord, *, show_secrets: bool = False) -> dict[str, Any]:
-    """Convert a metadata record to `{"type": …, "version": …, "data": …}`; `raw` (base64) instead of `data` if it was
-    not decoded.
+    """Convert a metadata record to `{"type": …, "version": …, "data": …}`; `raw` (base64) instead of `data` if the
+    record was not decoded.
 
-    Without `show_secrets` secret fields and secret config values are hidden.
+    Without `show_secrets` secret fields and secret config values are hidden in `data`; `raw` is never changed.
     """
     if record.decoded is None:
         return {"type": record.type, "version": record.version, "raw": _base64(record.raw)}

@@ -124,11 +124,11 @@ def effective_of_broker(
     static: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
 ) -> dict[str, Setting]:
-    """Effective settings of a broker by name, sorted: the value with the highest precedence of each setting that was
-    made or has a default.
+    """Effective settings of a broker by name, sorted: of each setting the value with the highest precedence.
 
-    `static` are the settings in the broker's properties file, `defaults` Kafka's defaults; without them only what
-    `resources` has.
+    The order of precedence: dynamic settings of the broker, dynamic settings of all brokers, `static`, `defaults`.
+    `resources` has the dynamic settings by resource (`broker:1`; `broker:` for all). `static` are the settings in the
+    broker's properties file, `defaults` Kafka's defaults; None counts as empty. Settings without any value are omitted.
     """
     found: dict[str, Setting] = {}
     for source, values in (*_layers(resources, broker, static or {}), (ConfigSource.DEFAULT, defaults or {})):
@@ -153,11 +153,13 @@ def effective_of_topic(
     static: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
 ) -> dict[str, Setting]:
-    """Effective settings of a topic by name, sorted: its own, else the broker's synonyms, else `defaults`.
+    """Effective settings of a topic by name, sorted: the topic's own, else those of the broker, else `defaults`.
 
-    `broker` is the id of the broker whose settings apply if the topic has none; None uses only the cluster-wide ones.
-    `static` are the settings in that broker's properties file. Values of synonyms are converted to the topic setting's
-    unit.
+    A broker has a topic's setting under other names, its synonyms (`log.retention.hours` for `retention.ms`); their
+    values are converted to the topic setting's unit. `resources` has the dynamic settings by resource (`topic:T`,
+    `broker:1`). `broker` is the id of the broker whose settings apply if the topic has none; None uses only the
+    cluster-wide ones and `static`. `static` are the settings in that broker's properties file. Settings without any
+    value are omitted.
     """
     own = resources.get(f"topic:{topic}", {})
     found = {name: Setting(name, value, ConfigSource.TOPIC, name) for name, value in own.items()}

@@ -34,8 +34,10 @@ class Departure(Struct, Generic[StateT], frozen=True):
 
 
 def departure_result(before: int, after: int, *, unclean: bool) -> str:
-    """Outcome of a departure, from the leaders before and after: `offline` without a leader, `unclean`, `kept` if the
-    leader is the same, else `clean`.
+    """Name the outcome of a departure, from the leaders before and after.
+
+    `offline` if there is no leader after it; else `unclean` if the flag is set (the new leader may lack records); else
+    `kept` if the leader is the same; else `clean`.
     """
     if after == NO_LEADER:
         return "offline"

@@ -87,7 +87,8 @@ def _by_markers(producer: PartitionProducer, elsewhere: Mapping[TopicPartition, 
     """Decide by markers of the same transaction in other partitions; None if there are none. A commit outweighs an
     abort.
 
-    Only markers after the producer's last one here count.
+    Only markers after the producer's last one here count, with an epoch that fits the transaction and a time at which
+    the transaction had begun.
     """
     since = -1 if producer.last_marker is None else producer.last_marker.timestamp
     found: dict[Decided, TopicPartition] = {}
@@ -118,7 +119,11 @@ def _had_begun(producer: PartitionProducer, timestamp: int) -> bool:
 def markers_of(
     producer_id: int, places: Iterable[tuple[TopicPartition, Iterable[PartitionProducer]]]
 ) -> dict[TopicPartition, LastMarker]:
-    """Last transaction marker of a producer in each partition; partitions without one are omitted."""
+    """Last transaction marker of a producer in each partition; partitions without one are omitted.
+
+    `places` are pairs of a topic-partition and its producers. If a topic-partition occurs several times, the last
+    marker found is returned.
+    """
     return {
         place: producer.last_marker
         for place, producers in places

@@ -137,7 +137,8 @@ class _Snapshots:
         """Read the newest readable snapshot at an offset from `low` to `high`, both inclusive; return its entries by
         producer id.
 
-        None if there is none. A damaged snapshot is never tried again and becomes a finding of this object.
+        None if there is none. A damaged snapshot is never tried again, and a warning is appended to `self.findings`.
+        Raises `StorageError` for I/O.
         """
         while (place := bisect_right(self._offsets, high) - 1) >= 0 and self._offsets[place] >= low:
             path = self._paths[self._offsets[place]]
@@ -157,7 +158,7 @@ def _read(partition: Partition, limits: Limits) -> PartitionProducers:
 
     After damage or a gap the state is taken from the next snapshot, as at a start; batches below the snapshot that a
     start loads are not used. The last stable offset is the first offset of the earliest open transaction, else the log
-    end offset. Damage becomes findings.
+    end offset; it is never below the log start offset. Damage becomes findings of the result.
     """
     tracker, snapshots = _Tracker(limits), _Snapshots(partition, limits)
     end, latest = partition.log_start_offset, -1

@@ -93,8 +93,8 @@ def producer_lines(
 ) -> Iterator[ProducerLine]:
     """Yield one JSON object per producer of every partition, with its open transaction and the commands that abort it.
 
-    Fields about a transaction are None if none is open; the commands are None unless it may be aborted.
-    `bootstrap_server` is put into the commands.
+    `opened` are the open transactions of these partitions. Fields about a transaction are None if none is open; the
+    commands are None unless it may be aborted. `bootstrap_server` is put into the commands, None leaves a placeholder.
     """
     by_place = {(each.topic, each.partition, each.producer.producer_id): each for each in opened}
     for place in places:

@@ -202,7 +202,8 @@ class OpenTransaction(Struct, frozen=True, kw_only=True):
         """Describe a hanging transaction: where it is open, whether it was committed or aborted, and which marker is
         missing.
 
-        Without a decision it says that the coordinator does not know the transaction.
+        Without a decision the text says that the coordinator has no such transaction. After a commit it warns not to
+        abort the transaction.
         """
         producer = self.producer
         text = f"producer {producer.producer_id} holds a transaction open from offset {producer.transaction_start} on"
@@ -223,12 +224,13 @@ def open_transactions(
     others: Callable[[], Sequence[PartitionProducers]] = lambda: (),
     now_ms: int | None = None,
 ) -> tuple[list[OpenTransaction], list[Finding]]:
-    """List the open transactions of all partitions, and a warning for each that hangs because its coordinator no longer
-    has it.
+    """Return the open transactions of all partitions, and a warning for each that hangs.
 
-    `others` returns the producers of further partitions, which may show how a hanging transaction was decided; it is
-    called at most once, only if one hangs. `now_ms` is the time up to which ages count (ms since 1970), None for the
-    clock's. `hanging` of a transaction is None if the coordinator's log was not read completely.
+    A transaction hangs if its coordinator no longer has it. `hanging` of a transaction is None if this is unknown: the
+    coordinator's log was not read completely, or its high watermark is not recorded. `others` returns the producers of
+    further partitions, which may show how a hanging transaction was decided; it is called at most once, only if one
+    hangs. `now_ms` is the time up to which ages count (ms since 1970), None for the clock's. An age is None if the
+    producer's last timestamp is unknown.
     """
     producers = list(producers)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms

@@ -152,7 +152,7 @@ class DecidedPartition:
     @cached_property
     def waiting(self) -> Waiting | None:
         """Count the records from the first open transaction up to the end, which committed readers cannot read yet;
-        None if there are none.
+        None if no transaction is open below the end.
 
         Records of aborted transactions are not counted. Records of open transactions are counted for each producer, all
         others together. Counting stops at damage.

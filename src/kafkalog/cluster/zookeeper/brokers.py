@@ -114,7 +114,8 @@ def _whole(value: object) -> int | None:
 
 
 def broker_registration(path: str, data: bytes | None) -> BrokerRegistration | None:
-    """Parse the broker registration at `path`; None if that is not a broker's node or its data cannot be parsed.
+    """Parse the broker registration at `path`; None if that is not a broker's node, its data cannot be parsed, or it
+    has no integer version or port.
 
     Endpoints that cannot be parsed are omitted. A registration without a list of endpoints gets one with PLAINTEXT;
     other missing fields are None.

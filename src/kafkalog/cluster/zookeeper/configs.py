@@ -17,11 +17,11 @@ _KINDS = {"topics": "topic", "brokers": "broker", "clients": "client", "users": 
 
 
 def zookeeper_configs(tree: Tree, chroot: str = "") -> dict[str, dict[str, str]]:
-    """Read all configurations of the cluster at `chroot`: resource (`topic:T` and the like) -> setting -> value, both
+    """Read all configurations of the cluster at `chroot`: values by setting, by resource (`topic:T` and the like), both
     sorted.
 
-    Entities without settings, nodes that cannot be parsed, and values that are not text are omitted. Secrets are
-    included.
+    The default entity has an empty name (`broker:`). Entities without settings, nodes that cannot be parsed, and values
+    that are not text are omitted. Secrets are included.
     """
     found: dict[str, dict[str, str]] = {}
     for directory, kind in _KINDS.items():

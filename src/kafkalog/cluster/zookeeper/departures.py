@@ -55,10 +55,10 @@ def _controller(tree: Tree, chroot: str) -> int | None:
 def unclean_allowed(
     tree: Tree, chroot: str, topics: set[str], controller: int | None, static: Mapping[str, str]
 ) -> dict[str, bool]:
-    """Whether unclean elections are allowed, for each of `topics`: by the topic's setting, else the controller's, else
-    the release's default.
+    """Return for each of `topics` whether unclean elections are allowed.
 
-    `controller` is the broker id of the controller, None if unknown; `static` are the settings in its properties file.
+    The topic's setting decides, else the controller's, else the default of the cluster's release. `controller` is the
+    broker id of the controller, None if unknown; `static` are the settings in its properties file.
     """
     resources = zookeeper_configs(tree, chroot)
     by_default = _unclean_by_default(tree, chroot)
@@ -82,7 +82,7 @@ def zookeeper_departures(
 
     Changes are in the order of `brokers`, then of topic and partition. `unclean` allows unclean elections for all
     topics; otherwise settings decide, including `static`, the settings in the controller's properties file. The tree is
-    not changed. Raises `UsageError` for a broker that is not live.
+    not changed. Raises `UnknownName` for a broker that is not live, `UsageError` for one that is listed twice.
     """
     live = _live(tree, chroot)
     refuse_unregistered(brokers, live)

@@ -32,11 +32,12 @@ def without_broker(
     unclean: bool,
     keeps_last: bool = True,
 ) -> tuple[PartitionState, bool]:
-    """State of a partition after the loss of `broker`, and whether the new leader may lack records.
+    """Return the state of a partition after the loss of `broker`, and whether the new leader may lack records.
 
-    `live` are the brokers that remain, without `broker`. If nobody can lead, the leader is -1. `unclean` allows unclean
-    elections. `keeps_last`: the last replica stays in the ISR even if they are allowed (1.1 and later). Epochs are
-    unchanged, because their increase depends on whether the controller was lost too.
+    `live` are the brokers that remain, without `broker`. If nobody can lead, the leader is -1, provided that `broker`
+    was in the ISR. The state is unchanged if `broker` neither leads nor is in the ISR. `unclean` allows unclean
+    elections. `keeps_last`: the last replica stays in the ISR even if unclean elections are allowed (1.1 and later).
+    Epochs are unchanged, because their increase depends on whether the controller was lost too.
     """
     after, lossy = state, False
     if state.leader == broker:

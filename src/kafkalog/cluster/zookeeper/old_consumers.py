@@ -62,11 +62,11 @@ class OldGroup(Struct, frozen=True, kw_only=True):
     """whether the topics of every consumer are known"""
 
     def assigned(self, assignor: str, consumers: Iterable[OldConsumer] | None = None) -> Owners | None:
-        """Compute the owners of the group's partitions with an assignor for these consumers (by default the group's).
+        """Compute the owners of the group's partitions with an assignor for these consumers (None: the group's own).
 
         Returns the thread by (topic, partition). None if the topics of some consumer are unknown or the group has too
-        many threads. Round robin is computed without the conditions of 0.9; if the group meets them, the result is the
-        same.
+        many threads. Any `assignor` but `range` is round robin, which is computed without the conditions of Kafka up to
+        0.9; if the group meets them, the result is the same.
         """
         if not self.resolved:
             return None
@@ -106,8 +106,8 @@ class OldGroup(Struct, frozen=True, kw_only=True):
     def conditions(self) -> str | None:
         """Describe the condition of round robin up to 0.9 that the group does not meet; None if it meets both.
 
-        They are equal topics in all consumers, and one number of streams for all topics of a consumer. A group with too
-        many threads is described too.
+        The conditions are equal topics in all consumers, and one number of streams for all topics of a consumer. A
+        group with too many threads is described too.
         """
         try:
             old_round_robin({}, self.streams)
@@ -118,6 +118,9 @@ class OldGroup(Struct, frozen=True, kw_only=True):
     def violations(self) -> list[str]:
         """List a sentence for each partition whose owner is not registered or does not subscribe to its topic, which no
         assignor does.
+
+        Unregistered owners come first; both kinds are sorted by partition. Empty if the topics of some consumer are
+        unknown.
         """
         known = {stream.consumer_id: stream.streams for stream in self.streams}
         found = self.unregistered_owners()

@@ -19,8 +19,8 @@ def removal_order(lost: Collection[int]) -> list[int]:
 def _in_trie(hashed: list[tuple[int, int]]) -> list[int]:
     """Order (hash, broker id) pairs as Scala's hash trie iterates over them; return the broker ids.
 
-    At each level the entries whose lowest hash digit (5 bits) is unique come first, by digit; then, by the rule for the
-    next digit, those that share one.
+    At each level entries are grouped by the lowest digit (5 bits) of their hash. Entries with a digit of their own come
+    first, by digit; then the groups with a common digit, by digit, each ordered in this way by its next digits.
     """
     digits: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for code, node in hashed:

@@ -175,8 +175,8 @@ def _named(directory: ZooKeeperDirectory, snapshot: Snapshot | None) -> int:
 def tree_at(directory: ZooKeeperDirectory, zxid: int | None = None, limits: Limits = DEFAULT_LIMITS) -> Replay:
     """Read the tree as it was after transaction `zxid`, or after the last one, with the findings of the reading.
 
-    If `zxid` lies in a gap, it is the last tree before the gap, and a finding says so. Raises `UsageError` for a
-    transaction beyond the last one, `StorageError` if files cannot be read.
+    If `zxid` lies in a gap, the tree before the gap is returned, with a finding. Raises `UsageError` for a transaction
+    beyond the last one, `StorageError` if files cannot be read.
     """
     replayer = Replayer(directory, zxid, limits)
     for _ in replayer:

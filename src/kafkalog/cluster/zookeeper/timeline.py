@@ -106,6 +106,8 @@ def from_the_beginning(directory: ZooKeeperDirectory) -> ZooKeeperDirectory:
 
 
 class _Watcher:
+    """Observer of a replayed tree: records controllers, broker registrations and partition changes in `found`."""
+
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.found = Timeline()
@@ -136,8 +138,8 @@ class _Watcher:
                 self._state(path, (match[1], match[2], int(match[3])), transaction)
 
     def _look(self, zxid: int, time: int, reason: str | None) -> None:
-        """Record changes of the controller and of broker registrations since the last call, for all clusters in the
-        tree.
+        """Append changes of the controller and of broker registrations since the last call to `self.found`, for all
+        clusters in the tree.
 
         `zxid` and `time` (ms) are those of the transaction; `reason` says why a registration ended, None if unknown.
         """
@@ -267,7 +269,8 @@ def _succession(before: PartitionState, after: PartitionState, replicas: tuple[i
 def timeline(directory: ZooKeeperDirectory, zxid: int | None = None) -> Timeline:
     """Read the history from the logs, from their beginning up to and including `zxid`, or to their end.
 
-    Raises the errors of `tree_at`.
+    Damage becomes findings of the result. Raises `UsageError` for a `zxid` beyond the last transaction, `StorageError`
+    if files cannot be read.
     """
     replayer = Replayer(from_the_beginning(directory), zxid)
     watcher = _Watcher(replayer.tree)

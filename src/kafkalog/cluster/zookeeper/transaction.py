@@ -73,8 +73,8 @@ class Transaction(Struct, frozen=True, kw_only=True):
 def _body(kind: int, data: bytes, position: int) -> tuple[Operation, int]:
     """Parse the body of a transaction at `position`; return it and the position after it.
 
-    A body is tried as the old create layout if only that leaves no or a digest's number of bytes. Raises `FormatError`
-    for an unknown type or invalid bytes.
+    The body of a create is first read in the old layout, which is kept if nothing or a digest follows it; else in the
+    present layout. Raises `FormatError` for an unknown type or invalid bytes.
     """
     try:
         known = TransactionType(kind)
@@ -93,8 +93,8 @@ def _body(kind: int, data: bytes, position: int) -> tuple[Operation, int]:
 def _close_session(data: bytes, position: int) -> tuple[Operation, int]:
     """Parse the body of a closed session; return it and the position after it.
 
-    Before 3.6 there is no body, and `paths_to_delete` is empty; later it lists the nodes that are removed with the
-    session.
+    Since 3.6 the body lists the nodes that are removed with the session (`paths_to_delete`). Before, or if the bytes
+    are not such a body, the list is empty and the position unchanged.
     """
     left = len(data) - position
     if left:

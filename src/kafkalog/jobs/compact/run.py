@@ -82,8 +82,10 @@ def _asked(request: Compaction | PathLike, paths: Sequence[PathLike]) -> tuple[C
 def plan_compaction(
     request: Compaction | PathLike, *paths: PathLike, jobs: int = 1, on_progress: OnProgress | None = None
 ) -> list[CompactionPlan]:
-    """Plan the compaction that `compact` would perform; return one plan per log directory. Reads only. Arguments and
-    errors are those of `compact`.
+    """Plan the compaction that `compact` would perform; return one plan per log directory. Reads only.
+
+    Raises `UsageError` for an impossible path or setting, `StorageError` for I/O, and `RecoveryRefused` if nothing can
+    be done or an execution was interrupted.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -145,8 +147,9 @@ def compact_into(
 ) -> CompactionResult:
     """Copy a log directory to `target`, which must be new or empty, and compact the copy as `compact` does.
 
-    Directories that cannot be read are not copied. Raises `UsageError` for several paths or a partition directory,
-    `RecoveryRefused` if the source is in use or contains special files, otherwise the errors of `compact`.
+    Returns the result for the copy. Directories that cannot be read are not copied. Raises `UsageError` for several
+    paths, a partition directory, an unsuitable `target` or an impossible setting; `RecoveryRefused` if the source is in
+    use, contains special files, or nothing can be done; `StorageError` for I/O.
 
     * `request`: may be left out for the defaults
     * `paths`: one log directory

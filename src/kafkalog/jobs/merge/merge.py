@@ -54,9 +54,9 @@ def merge_replicas(
     are only read.
 
     The result names the new directory and the copies that ranges of offsets came from. If the log start offset is not
-    the base offset of a segment, it is added to the checkpoint in `target`. Raises `UsageError` if they are not copies
-    of one partition or the new directory exists, `RecoveryRefused` if they belong to different topics with that name,
-    or if a broker would not load the result, `StorageError` for I/O.
+    the base offset of a segment, it is added to the checkpoint in `target`. Raises `UsageError` if the directories are
+    not copies of one partition or the new directory exists, `RecoveryRefused` if they belong to different topics with
+    that name, or if a broker would not load the result, `StorageError` for I/O.
 
     * `copies`: directories of one topic-partition
     * `target`: the log directory in which the merged partition is made
@@ -91,8 +91,9 @@ def merge_directories(
 
     A partition that is in one volume only is copied from there. The metadata log of KRaft is left out, and no
     `meta.properties` is written, because the operator decides which broker gets the directory. A partition that cannot
-    be merged does not stop the others; the result names it. Raises `UsageError` for wrong paths, `RecoveryRefused` for
-    volumes of several clusters.
+    be merged does not stop the others; the result names it. Raises `UsageError` for wrong paths or if there is no
+    partition to merge, `RecoveryRefused` for volumes of several clusters or with an interrupted execution,
+    `StorageError` if writing fails.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories of one cluster, two or more
@@ -204,10 +205,10 @@ def _write(read: MergeCopies, log: MergedLog, target: str, settings: LogSettings
 
 
 def _write_starts(target: str, entries: Sequence[OffsetCheckpointEntry]) -> None:
-    """Write log start offsets that no segment's name tells into the checkpoint of log directory `target`, which is
-    replaced.
+    """Write log start offsets that no segment's name tells into the log-start checkpoint of log directory `target`.
 
-    Existing entries of other partitions are kept. Raises `FormatError` if the existing file is malformed.
+    The file is replaced atomically; existing entries of other partitions are kept. Raises `FormatError` if the existing
+    file is malformed.
     """
     path = os.path.join(target, LOG_START_OFFSET_CHECKPOINT)
     known: list[OffsetCheckpointEntry] = []

@@ -92,7 +92,8 @@ class _Pieces:
     def of(self, base_offset: int) -> Iterator[tuple[int, bytes]]:
         """Yield (position in the segment, bytes) for the segment at `base_offset`; segments must be read in order.
 
-        Sets `modified_ns` to the newest modification time of the files read so far. Closes the files at the end.
+        Yields nothing if the next piece belongs to another segment. Sets `self.modified_ns` to the newest modification
+        time of this segment's files (ns, 0 without any). Closes the files at the end.
         """
         position = self.modified_ns = 0
         try:

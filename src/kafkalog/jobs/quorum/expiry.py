@@ -142,8 +142,8 @@ def expiry_of(
 ) -> list[Expiry]:
     """List everything that brokers would delete at `now_ms` (ms since 1970).
 
-    `roots` are brokers' log directories with their node ids (None if unknown); they are read. `static` are the settings
-    in the properties files. Without `roots` the settings that delete anything are listed instead.
+    `roots` are pairs of a broker's log directory, which is read, and its node id (None if unknown). `static` are the
+    settings in the properties files. If `roots` is empty, the settings that delete anything are listed instead.
     """
     expiries: list[Expiry] = []
     for root, node in roots:
@@ -190,10 +190,10 @@ class _Rules:
         return self.topics[topic]
 
     def of_topic(self, topic: str) -> Iterator[_Value]:
-        """Yield the settings by which a topic's records are deleted, with Kafka's default where none is set; nothing
-        for internal topics.
+        """Yield the settings by which a topic's records are deleted, with Kafka's default if one is not set.
 
-        Unlimited retention is omitted.
+        These are retention by time and size if the topic deletes, and the retention of tombstones if it compacts.
+        Unlimited retention is omitted. Yields nothing for internal topics.
         """
         if topic in _NOT_BY_AGE:
             return

@@ -99,12 +99,15 @@ def make_metadata(
     state: QuorumState,
     epoch: int,
 ) -> NewMetadata:
-    """Build the files of the new metadata directory: the donor's log, truncated if it is torn, with `records` appended,
-    and `quorum-state`.
+    """Build the files of the new metadata directory: the donor's log with `records` appended, and `quorum-state`.
 
-    The records become one control batch with leader epoch `epoch`; without records nothing is appended. Returns the
-    files by name, the old and new end offset, and the batch's bytes. Writes nothing. Raises `RecoveryRefused` if a
-    start would change the result.
+    `found` is the survey of the donor's directory, `log` its metadata log, `state` the content of `quorum-state`. A
+    torn end of the log is cut off, and damaged or impossible snapshots are left out. The log also goes back to the
+    offset at which the metadata was started over, if `wanted` asks for that. The records become one control batch with
+    leader epoch `epoch`; without records nothing is appended.
+
+    Returns the files by name, the old and new end offset, and the batch's bytes. Writes nothing. Raises
+    `RecoveryRefused` if a start would change the result.
     """
     rules = settled(Recovery(cluster_metadata=True, topics=NO_FACTS, at=wanted.now_ms), ())
     tree = found.tree()

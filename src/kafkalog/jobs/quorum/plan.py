@@ -80,11 +80,13 @@ _KRAFT_STATIC, _KRAFT_DYNAMIC = 0, 1
 def make_plan(
     stack: ExitStack, wanted: QuorumRecovery, directory_id: str, refuse_in_use: Callable[[str], None]
 ) -> QuorumPlan:
-    """Plan the recovery of a quorum; reads only. A plan that is not needed has a reason in `needless` and no changes.
+    """Plan the recovery of a quorum; reads only. If nothing has to be done, the plan has the reason in `needless` and
+    no changes.
 
     `stack` gets the surveys of the plan and closes them. `directory_id` is for a controller that is made from a
     broker's copy. `refuse_in_use` is called with each log directory, and raises if a process uses it. Raises
-    `RecoveryRefused` if recovery is impossible, or needs consent that was not given.
+    `RecoveryRefused` if recovery is impossible, or needs consent that was not given; `UsageError` for a path without a
+    metadata log, `StorageError` for I/O.
     """
     wanted = _rooted(wanted)
     with_metadata = [root for root in wanted.brokers if os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY))]

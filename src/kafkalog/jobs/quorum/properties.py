@@ -42,8 +42,9 @@ def log_dirs_line(path: str) -> str:
 def listener_lines(listener: str, place: str, settings: Mapping[str, str] | None) -> Iterator[str]:
     """Yield the property lines for a controller's listener, which is `listener` at `place` (host:port).
 
-    `settings` are the node's present properties, None if there are none. With settings only the controllers' listener
-    is replaced, and lines that need no change may be omitted; other listeners of a node that is a broker too are kept.
+    `settings` are the node's present properties, None if there are none; then only `listeners` is yielded. With
+    settings the other listeners of `listeners` are kept. `advertised.listeners` follows only if it names this listener,
+    and `controller.listener.names` only if it lacks the name.
     """
     own = f"{listener}://{place}"
     if settings is None:

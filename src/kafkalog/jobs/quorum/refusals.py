@@ -57,8 +57,8 @@ def _is_controller(log: QuorumLog, image: MetadataImage) -> bool:
 def refuse_kinds(quorum: Quorum, targets: Sequence[QuorumLog], wanted: QuorumRecovery, image: MetadataImage) -> None:
     """Check that the targets are controllers' directories, and that the source of a new controller is a broker's.
 
-    Raises `RecoveryRefused` if not, if two targets have one identity, if options name nodes that are not among them, or
-    if the new controller's id is a broker's.
+    Raises `RecoveryRefused` if a directory is of another kind, if two targets have one identity, if options name nodes
+    that will not be in the quorum, or if the new controller's id is a broker's.
     """
     for log in targets:
         _refuse_no_controller(log, image)

@@ -75,9 +75,10 @@ def _new_directory_id() -> str:
 
 
 def plan_quorum(wanted: QuorumRecovery) -> QuorumPlan:
-    """Plan what `recover_quorum` would do; reads only. Errors are those of `recover_quorum`.
+    """Plan what `recover_quorum` would do; reads only. The plan's surveys keep files open; `close()` closes them.
 
-    The plan's surveys keep files open; `close()` closes them.
+    Raises `UsageError` for an invalid request or an unsuitable new directory, `StorageError` for I/O, and
+    `RecoveryRefused` if the recovery is impossible, needs consent, or a directory is in use.
 
     * `wanted`: the request (`QuorumRecovery`)
     """

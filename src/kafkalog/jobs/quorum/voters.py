@@ -93,9 +93,9 @@ def node_of(
 ) -> VoterNode:
     """Return a member's entry for a voters record.
 
-    It keeps its known endpoints, unless the request gives a new one or none is known; then the new one is its only
-    endpoint. `known` are endpoints by node id, `before` the present voters. Raises `RecoveryRefused` if its directory
-    id or endpoint is unknown.
+    The member keeps its known endpoints, unless the request gives a new one or none is known; then the new one is its
+    only endpoint. `known` are endpoints by node id, `before` the present voters, whose supported versions are kept.
+    Raises `RecoveryRefused` if the member's directory id or endpoint is unknown.
     """
     if member.directory_id is None:
         raise RecoveryRefused(

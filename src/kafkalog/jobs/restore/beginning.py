@@ -83,8 +83,9 @@ def sound_end(partition: Partition, remote_end: int) -> tuple[int, bool]:
     """Find the end of the local segment that continues the remote part; return (offset after its last valid batch,
     whether it ends in damage or is missing).
 
-    The segment is the last one with a base offset up to `remote_end`; (0, True) without one. Damage in earlier segments
-    is ignored, because the remote tier has their records.
+    The segment is the last one with a base offset up to `remote_end`; without one (0, True) is returned. The offset is
+    the base offset if the segment has no valid batch. Damage in earlier segments is ignored, because the remote tier
+    has their records.
     """
     segment = next((each for each in reversed(partition.segments) if each.base_offset <= remote_end), None)
     if segment is None:

@@ -72,12 +72,13 @@ def rebuild_remote_metadata(
     at: int | None = None,
     on_segment: Callable[[ListedSegment], None] | None = None,
 ) -> RebuiltEvents:
-    """Write new `__remote_log_metadata-*` partitions with events for every segment in the tier; return the number of
-    events by partition.
+    """Write new `__remote_log_metadata-*` partitions with two events (copy started, copy finished) for every segment in
+    the tier.
 
-    Of each segment its epochs, the ends of its indexes, and its log from the last index entry on are read. A segment
-    that lacks an object, or whose log cannot be read there, gets no events, and a finding. Raises `UsageError` if
-    `target` is not new or empty, `StorageError` for I/O.
+    Returns the number of segments, the number of events by partition, and findings. All `partitions` are created, also
+    those without events. Of each segment its epochs, the ends of its indexes, and its log from the last index entry on
+    are read. A segment that lacks an object, or whose log cannot be read there, gets no events, and a finding. Raises
+    `UsageError` if `target` is not new or empty, `StorageError` for I/O.
 
     * `tier`: see `open_tier`
     * `target`: a directory that does not exist yet, or is empty

@@ -42,9 +42,9 @@ def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: To
     """List the logs of a log directory that must be made to begin after their remote part, sorted by topic and
     partition.
 
-    They are logs without local files, and logs that are damaged or shorter than before and end below their remote part.
-    Logs of `__remote_log_metadata`, and directories that cannot be read, are skipped. Raises `StorageError` if the tier
-    cannot be read, `RecoveryRefused` if no event names a log's segments, because a broker would not find them.
+    Listed are logs without local files, and logs that are damaged or shorter than before and end below their remote
+    part. Logs of `__remote_log_metadata`, and directories that cannot be read, are skipped. Raises `StorageError` if
+    the tier cannot be read, `RecoveryRefused` if no event names a log's segments, because a broker would not find them.
     """
     both = BothTiers(survey.root, tier, facts.tiering.remote)
     log_dir = open_log_dir(survey.root, tolerant=True)
@@ -97,8 +97,9 @@ def _goes_on(partition: Partition, remote_end: int, reached: int) -> bool:
 def with_beginnings(made: Plan, found: Sequence[Beginning]) -> Plan:
     """Return a copy of the plan with the actions that make these logs begin after their remote part.
 
-    They replace all planned actions in the logs' directories; checkpoints of log starts and recovery points get
-    entries. The plan itself is returned if `found` is empty.
+    The actions replace all planned actions in the logs' directories, and the logs leave the plan's `partitions` and are
+    named in `begins`. Missing log starts are added to their checkpoint; the recovery points of the logs are set to the
+    beginning. The plan itself is returned if `found` is empty.
     """
     if not found:
         return made

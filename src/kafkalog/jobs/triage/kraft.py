@@ -120,10 +120,12 @@ class KRaftMemory(Memory):
             self._starts.append((image, Starts(after, groups, up, clean, registration_counts=counts)))
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
-        """Ids of all brokers that may lead, under any controller that may win; None if there are too many cases
-        (`Memory.leaders`).
+        """Ids of all brokers that may lead, under any controller that may win; `NO_LEADER` is among them if there may
+        be none.
 
-        Empty if no image has the partition. `cautious` has no effect here.
+        `order` is the order in which brokers are started, None for any. None is returned if there are too many cases to
+        simulate; an empty set if no image has the partition. `begin` must be called before. `cautious` has no effect
+        here.
         """
         leaders: set[int] = set()
         for number, (image, starts) in enumerate(self._starts):
@@ -199,7 +201,8 @@ def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list
     differs from the others.
 
     Findings are appended to `findings`. `static` are the controllers' settings. Raises `RecoveryRefused` if the copies
-    are of several clusters or the metadata is empty, and the errors of `read_quorum`.
+    are of several clusters or the metadata is empty, `UsageError` for a path without a metadata log, `StorageError` for
+    I/O.
     """
     quorums = read_quorum(paths)
     if len(quorums) > 1:

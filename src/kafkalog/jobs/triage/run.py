@@ -254,8 +254,9 @@ def _by_broker(shelf: Shelf, memory: Memory, findings: list[Finding]) -> dict[in
 def _nameless(shelf: Shelf, by_broker: Mapping[int, Sequence[LogDir]], memory: Memory) -> dict[int, list[str]]:
     """Assign directories that are empty or name no broker to the only broker that can own them.
 
-    Returns their paths by broker id; empty if there are none or the owner is not certain. If exactly one broker lacks a
-    registered directory it is the owner, else the only broker.
+    Returns their paths by broker id; empty if there are none or the owner is not certain. The owner is the broker that
+    lacks a registered directory; if none lacks one, the only broker. The owner is not certain if there are several such
+    brokers, or if a registered broker has no directory here.
     """
     said = {log_dir.path: log_dir.meta_properties for log_dir in shelf.log_dirs}
     roots = [path for path, meta in said.items() if meta is None or meta.node_id is None]

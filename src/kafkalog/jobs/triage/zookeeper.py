@@ -87,10 +87,11 @@ class ZooKeeperMemory(Memory):
         self._up = frozenset(node for node, broker_disks in disks.items() if broker_disks.is_up)
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
-        """Ids of all brokers that may lead after the start; never None (`Memory.leaders`). Raises `KeyError` for an
-        unknown partition.
+        """Ids of all brokers that may lead after the start; `NO_LEADER` is among them if there may be none. Never None.
 
-        With `cautious` the order in which a controller removes brokers from ISRs counts as unknown.
+        `order` is the order in which brokers are started, None for any; brokers that do not start are skipped. With
+        `cautious` the order in which a controller removes brokers from ISRs counts as unknown. Raises `KeyError` for an
+        unknown partition.
         """
         replicas, state = self.states[key]
         unclean = self.unclean[key[0]]
@@ -226,8 +227,8 @@ def _behind(other: ZooKeeperDirectory, replay: Replay, source: str, best: Replay
 def _chroot(replay: Replay, source: str, of_brokers: str | None) -> str:
     """Chroot of the cluster in the tree; of several clusters the one whose id is `of_brokers`.
 
-    `source` names the directory in messages. Raises `RecoveryRefused` if the tree has no cluster, or if none or several
-    match.
+    A cluster without an id matches too; without `of_brokers` every cluster does. `source` names the directory in
+    messages. Raises `RecoveryRefused` if the tree has no cluster, or if none or several match.
     """
     ids = _clusters(replay.tree)
     if not ids:

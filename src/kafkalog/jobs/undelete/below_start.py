@@ -47,9 +47,9 @@ def below_start_in(
     """List the records below the log start offset of each live partition, sorted by directory; empty without a
     log-start checkpoint.
 
-    `topic` (None: all) and `partitions` (empty: all) select partitions; those without such records are omitted.
-    `on_unreadable` is called with each directory that cannot be read and the error; without it the `StorageError` is
-    raised.
+    `topic` (None: all) and `partitions` (empty: all) select partitions. Partitions without such records are omitted,
+    unless their segments are damaged. `on_unreadable` is called with each directory that cannot be read and the error;
+    without it the `StorageError` is raised.
     """
     files, tree = files_by_directory(found), found.tree()
     remains = []

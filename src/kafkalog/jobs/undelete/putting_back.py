@@ -99,8 +99,8 @@ def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains
 
 
 def nothing_in(roots: Sequence[str], wanted: Undelete) -> RecoveryRefused:
-    """Make the error which says that none of these log directories has deleted data of the topic; it is not raised
-    here.
+    """Return a `RecoveryRefused` which says that none of these log directories has deleted data of the topic; it is not
+    raised here.
     """
     of = "".join(f"-{number}" for number in wanted.partitions[:1])
     where = " or ".join(roots)
@@ -208,10 +208,10 @@ class _Making:
         """restored directories whose topic id the cluster does not know"""
 
     def take(self, remains: Remains) -> None:
-        """Restore one partition in the tree: rename its directory, or its deleted segments; reset its checkpoint
-        entries.
+        """Restore one partition in the tree: rename its directory, or its deleted segments.
 
-        Raises `RecoveryRefused` if no segment fits, or if a broker would not accept the directory.
+        Its recovery point becomes 0, and its log start offset loses its checkpoint entry. Raises `RecoveryRefused` if
+        no segment fits, or if a broker would not accept the directory.
         """
         target = self.target_of[remains.directory]
         if remains.kind is RemainsKind.SEGMENTS:
@@ -282,8 +282,9 @@ class _Making:
         """Topic id that the restored directory gets: the request's, else the cluster's, else the one on disk; None if
         unknown.
 
-        May add notes to the plan. Raises `RecoveryRefused` if a broker would rename the directory to `-stray`: the ids
-        differ, or the cluster does not know the topic or places the partition on other brokers.
+        May add to `self.notes`, and adds `target` to `self.strays` if the cluster does not know the requested id.
+        Raises `RecoveryRefused` if a broker would rename the directory to `-stray`: the ids differ, or the cluster does
+        not know the topic or places the partition on other brokers.
         """
         topic = target.rpartition("-")[0]
         known = self.facts.topic_ids.get(topic)

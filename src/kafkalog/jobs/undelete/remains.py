@@ -201,11 +201,12 @@ def remains_in(
     partitions: Sequence[int] = (),
     on_unreadable: OnUnreadable | None = None,
 ) -> list[Remains]:
-    """List the deleted data in one surveyed place, sorted by directory; `run_id` is the execution's id for a
-    quarantine, else None.
+    """List the deleted data in one surveyed place, sorted by directory; directories without a deleted log file are
+    omitted.
 
-    `topic` (None) and `partitions` (empty) select partitions; by default all. Raises `StorageError` for a directory
-    that cannot be read, unless `on_unreadable` is given, which is then called with its path and the error.
+    `run_id` is the execution's id if the place is a quarantine, else None. `topic` (None: all) and `partitions` (empty:
+    all) select partitions. Raises `StorageError` for a directory that cannot be read, unless `on_unreadable` is given,
+    which is then called with its path and the error.
     """
     files = files_by_directory(found)
     tree = found.tree()
@@ -259,10 +260,10 @@ def files_by_directory(found: Survey) -> dict[str, list[str]]:
 
 
 def _logs(names: Sequence[str], is_kept: bool, is_whole: bool) -> list[tuple[int, str]]:
-    """Base offset and name of each log file that counts as deleted, sorted.
+    """List base offset and name of each log file that counts as deleted, sorted by base offset.
 
-    In a quarantine (`is_kept`) these are all, in a renamed directory (`is_whole`) those without a suffix, in a live one
-    those with the suffix `.deleted`.
+    In a quarantine (`is_kept`) every log file counts, with or without the suffix `.deleted`. In a renamed directory
+    (`is_whole`) files without a suffix count, in a live directory those with `.deleted`.
     """
     logs = []
     for name in names:

@@ -110,7 +110,8 @@ class _Planning:
     def plan(self, root: str) -> UndeletePlan | None:
         """Plan for one log directory; None if it has no deleted data of the topic.
 
-        Raises `RecoveryRefused` for any other reason against restoring it.
+        The first refusal for lack of data is kept in this object for `joined`. Raises `RecoveryRefused` for any other
+        reason against restoring it, `StorageError` if a directory of the topic cannot be read.
         """
         try:
             return plan_directory(self._files, root, self._wanted, self._facts[root])
