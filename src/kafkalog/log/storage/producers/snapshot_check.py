@@ -72,8 +72,9 @@ class SnapshotCheck:
             self._later(header, entry)
 
     def _last_batch(self, header: BatchHeader) -> None:
-        """Compare the entries whose last offset is among the offsets of this batch with its last offset, producer and
-        sequence. Equal ones set `is_confirmed`; the first that differs sets `problem`.
+        """Compare the snapshot entries whose last offset lies within this batch with its last offset, producer and last
+        sequence number. An entry that agrees sets `is_confirmed`; the first one that differs sets `problem` and ends
+        the comparison.
         """
         first = bisect_left(self._by_last, header.base_offset, key=lambda entry: entry.last_offset)
         for entry in islice(self._by_last, first, None):

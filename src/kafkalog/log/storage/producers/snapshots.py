@@ -85,8 +85,8 @@ class Snapshots:
         return self._offsets[:first] + self._offsets[max(first, behind) :]
 
     def put(self, offset: int, data: bytes) -> None:
-        """Write the snapshot file for an offset, under Kafka's name for it, and list it. As by a broker, an existing
-        longer file keeps its bytes after `data`.
+        """Write the snapshot file for an offset, under Kafka's name for it, and add it to the list. As in a broker, the
+        file is not truncated: if it existed and is longer, its bytes after `data` remain.
         """
         path = self._path(offset)
         before = self._changes()
