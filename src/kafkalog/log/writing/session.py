@@ -17,8 +17,8 @@ __all__ = ["leave", "locked_directories", "locked_directory"]
 
 
 def _vouched(held: HeldDirectory) -> bool:
-    """Whether every partition of the directory is known to be cleanly closed: the directory had a clean shutdown
-    marker, or all its partitions were written in this session.
+    """Whether every partition of the directory is known to be in order: the directory had its clean shutdown marker
+    when it was locked, or all its partitions have been opened in this process since without an error.
     """
     if held.was_clean:
         return True
