@@ -135,8 +135,9 @@ class Evidence:
 
 
 class _Claims:
-    """Comparison of claims with batches, which come in the order of the log. A transaction begins with a batch of its
-    producer or where offsets are missing, behind the producer's marker before it, which may be missing too.
+    """Comparison of claims with the batches, which must be passed in the order of the log. A claimed transaction may
+    begin with a transactional batch of its producer, or at offsets that are missing. If the marker of the producer's
+    previous transaction was not passed, offsets must be missing in between: the marker may be lost there.
     """
 
     def __init__(self, claims: Sequence[Claim]) -> None:
