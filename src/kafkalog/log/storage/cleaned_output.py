@@ -26,7 +26,8 @@ _PIECE = MIB
 
 class CleanedOutput:
     """Buffer of the batches that the cleaner keeps, which appends them to the new segment `target` in pieces of about 1
-    MiB. Batches must come in the order of the log. `finish` appends the rest.
+    MiB. Batches must come in the order of the log. `finish` appends the rest. All methods raise `StorageError` if a
+    file on a real disk cannot be written.
     """
 
     def __init__(self, target: LogSegment) -> None:

@@ -31,9 +31,9 @@ class LeaderEpochCheckpointFile:
 
     def read(self) -> list[LeaderEpoch]:
         """Return the entries in file order; create an empty file if it does not exist. Results for small files are
-        cached by content. Raises `KafkaStorageError` if the file is malformed or cannot be created or read, and
-        `IllegalArgumentError` (also its subclass `NumberFormatError`) for a word that is not a number or a negative
-        number of entries.
+        cached by content. Raises `KafkaStorageError` for a malformed file, and `IllegalArgumentError` (also its
+        subclass `NumberFormatError`) for a word that is not a number or a negative number of entries. If the file
+        cannot be created or read, raises `StorageError` on a real disk, `KafkaStorageError` on a virtual one.
         """
         try:
             if not self._disk.is_file(self.path):

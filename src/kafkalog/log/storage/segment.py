@@ -202,8 +202,8 @@ class LogSegment:
 
     def translate(self, offset: int, start: int = 0) -> LogBatch | None:
         """Return the batch that contains `offset`, or else the first batch after it; None if neither exists. Scans from
-        the position in the offset index, but not before byte position `start`. Raises `JavaError`, with the path of the
-        log, for a malformed batch on the way.
+        the position in the offset index, but not from before byte position `start` (a batch must begin there). Raises
+        `JavaError`, with the path of the log, for a malformed batch on the way.
         """
         position = max(self.offset_index.lookup(offset).position, start)
         try:
@@ -464,8 +464,9 @@ class LogSegment:
         _ = self.offset_index, self.time_index
 
     def append_rewritten(self, data: bytes, batches: Iterable[Sequence[AnyBatch] | BatchRun]) -> None:
-        """Append rewritten batches of the cleaner: write `data`, which is the bytes of all `batches` in order, then
-        index entries where due. Raises `FullIndexError` or `InvalidOffsetError` after the bytes were written.
+        """Append rewritten batches of the cleaner: write `data`, which must be the bytes of all `batches` in order,
+        then append index entries where due. Raises `FullIndexError` if an index is full and `InvalidOffsetError` if
+        offsets do not increase; the bytes are written by then.
         """
         position = self.log.size
         self._store.append(data)

@@ -24,7 +24,7 @@ class _Facts(Struct, frozen=True):
 def delete_old_segments(log: CleanableLog, now_ms: int) -> list[int]:
     """Delete the oldest segments of a log: those that end at or below the log start offset and, if `cleanup.policy`
     includes `delete`, those beyond the limits of size and age. Return their base offsets in deletion order; empty if
-    none. Segments that end above the high watermark stay. Raises the log start offset to the first remaining segment,
+    none. Segments that end above the high watermark stay. Moves the log start offset up to the first remaining segment,
     and drops older leader epochs and the producer snapshots of the deleted segments. If all segments go, a new empty
     one is created first.
     """

@@ -125,7 +125,7 @@ class OpenedLog:
 
         Raises `FormatError` if the log is damaged, even by an incomplete last batch (`kafkalog recover` repairs it),
         and `UsageError` for a wrong name or topic id, a missing log directory, or if a broker or another writer has the
-        lock.
+        lock; `RecoveryRefused` if a recovery of the directory has not ended, and `StorageError` for I/O errors.
         """
         directory = os.path.abspath(os.fspath(path))
         name = partition_name(directory)

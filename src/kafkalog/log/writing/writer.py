@@ -338,10 +338,10 @@ class Log(OpenedLog):
     def delete_old_segments(self, policy: DeletionPolicy | None = None) -> int:
         """Delete the oldest segments that end at or below the log start offset, exceed `retention_bytes`, or are older
         than `retention_ms`; return their number. A `policy` replaces the two settings: it is called for one segment
-        after another, from the oldest on, until it returns False; `by_file_time` is the policy of brokers before
-        0.10.1. If the active segment is deleted too, a new one is created. Files are renamed to `.deleted` at once and
-        removed `file_delete_delay_ms` later: by a later call of this or of `append`, or when the log is next opened.
-        Moves the log start offset.
+        after another, from the oldest on, until it returns False; if it raises, nothing is deleted. `by_file_time` is
+        the policy of brokers before 0.10.1. If the active segment is deleted too, a new one is created. Files are
+        renamed to `.deleted` at once and removed `file_delete_delay_ms` later: by a later call of this or of `append`,
+        or when the log is next opened. Moves the log start offset.
         """
         with self._guard:
             self._check_open()

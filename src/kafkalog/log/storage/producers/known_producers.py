@@ -64,7 +64,7 @@ class InOrder:
         return self._offsets[0] if self._offsets else None
 
     def first_of_other(self, value: int) -> int | None:
-        """Return the smallest offset whose number is not `value`; None if there is none."""
+        """Return the smallest offset whose number is not `value`; None if there is none. The map is unchanged."""
         passed = []
         while (first := self.first) is not None and self._values[first] == value:
             passed.append(heappop(self._offsets))

@@ -127,8 +127,9 @@ class OpenWithoutGap:
         self._next_offset: int | None = None
 
     def run(self, run: BatchRun) -> None:
-        """Process the next run of batches, which must have increasing offsets; update `producers`. If offsets are
-        missing before or within the run, producers seen before the last gap are dropped.
+        """Process the next run of batches, which must have increasing offsets. Adds to `producers` those with a
+        transactional batch, and removes those with a marker after it. If offsets are missing before or within the run,
+        the producers seen before the last gap are removed.
         """
         from kafkalog.codec.headers.listed_producers import behind_last_gap
 
