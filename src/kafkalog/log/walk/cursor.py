@@ -125,10 +125,10 @@ class Cursor:
 
 
 def sound_parts(run: BatchRun, continuity: Continuity, *, gaps: bool) -> Iterator[BatchRun | RecordBatch]:
-    """Yield the pieces of a run that have no findings, in order, and between them the single batches that must still be
-    checked (`Cursor.judge`). Advances `continuity` over the pieces. With `gaps`, missing offsets inside a piece or
-    before it are not reported. After findings, batches are yielded one by one for a while (up to 256), as more are
-    likely.
+    """Yield the pieces of a run that have no findings, as runs, and between them the single batches that must still be
+    judged (`Cursor.judge`), all in order. Advances `continuity` over the pieces; the caller must advance it over the
+    single batches before the next step. With `gaps`, missing offsets inside a piece or before it are accepted. After a
+    batch that must be judged, more are likely, so up to 256 batches are then yielded one by one.
     """
     from kafkalog.codec.headers.continuity import sound_prefix
     from kafkalog.codec.native.tables import HeaderColumn
