@@ -445,6 +445,65 @@ def test_masked_fields_are_in_no_file(format: str, tmp_path: Path) -> None:
         kafkalog.export(kafkalog.Export(format=format, schemas=_registry(0, 1)), data, target=out)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'\xef\xbb\xbf{"email":"SECRET"}', b'"{\\"email\\":\\"SECRET\\"}"', b'{"email":"SECRET"', b'{"email":"SECRET"}',
+        b'{"inner":"{\\"email\\":\\"SECRET\\"}"}', b'\0\0\0\0\x01\x02a\x24{"email":"SECRET"}',
+    ],
+)  # fmt: skip
+def test_masks_hide_the_same_in_dump_and_export(value: bytes, tmp_path: Path) -> None:
+    schemas, out = tmp_path / "s", tmp_path / "out"
+    schemas.mkdir()
+    (tmp_path / "data").mkdir()
+    text = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}, {"name": "b", "type": "string"}]}
+    (schemas / "orders-value@1.avsc").write_text(json.dumps(text))
+    with kafkalog.Log.open(tmp_path / "data" / "orders-0") as log:
+        log.append([value])
+    options = ("--schemas", schemas, "--mask", "email")
+    dumped = run("dump", tmp_path / "data", "--json", "--values", "auto", *options)
+    exported = run("export", tmp_path / "data", "-t", "orders", "--format", "parquet", "--to", out, *options)
+    assert "SECRET" not in dumped.out
+    assert dumped.code == exported.code
+    (row,) = table(out, "parquet").to_pylist()
+    assert "SECRET" not in str(row)
+    shown = dumped.objects[0]["value"]
+    assert row["value"] == (json.dumps(shown, separators=(",", ":")) if value.startswith(b"{") and shown else shown)
+
+
+RENAMED = {
+    "avsc": (
+        json.dumps({"type": "record", "name": "R", "fields": [{"name": "email", "type": "string"}]}),
+        json.dumps({"type": "record", "name": "R", "fields": [
+            {"name": "mail", "type": "string", "aliases": ["email"]}, {"name": "n", "type": "int", "default": 0},
+        ]}),
+        b"\x0cSECRET",
+    ),
+    "proto": (
+        'syntax="proto3"; message A { B b = 1; message B { string email = 1; repeated bytes n = 2; } }',
+        'syntax="proto3"; message A { B b = 1; message B { string mail = 1; repeated bytes n = 2; } }',
+        b"\0\x0a\x08\x0a\x06SECRET",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", RENAMED)
+@pytest.mark.parametrize("mask", ["email", "mail"])
+def test_a_mask_counts_by_the_name_of_either_schema(kind: str, mask: str, tmp_path: Path) -> None:
+    written, wanted, payload = RENAMED[kind]
+    schemas, out = tmp_path / "s", tmp_path / "out"
+    schemas.mkdir()
+    (tmp_path / "data").mkdir()
+    (schemas / f"orders-value@1.{kind}").write_text(written)
+    (schemas / f"other@2.{kind}").write_text(wanted)
+    with kafkalog.Log.open(tmp_path / "data" / "orders-0") as log:
+        log.append([b"\0\0\0\0\x01" + payload])
+    options = ("--format", "parquet", "--to", out, "--schemas", schemas, "--values-schema", "other", "--mask", mask)
+    assert run("export", tmp_path / "data", "-t", "orders", *options).code == 0
+    (value,) = table(out, "parquet")["value"].to_pylist()
+    assert value == ({"mail": "[masked]", "n": 0} if kind == "avsc" else {"b": {"mail": "[masked]", "n": []}})
+
+
 def test_masked_columns_of_every_kind() -> None:
     from kafkalog.values.masked_columns import masked_column, masked_texts
 

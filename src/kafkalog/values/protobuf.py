@@ -112,7 +112,7 @@ class ProtobufDecoder:
             raise UndecodableError("its Protobuf schema does not compile") from None
         self._file = next(file for file in files.file if file.name == MAIN)
         self._classes: dict[tuple[int, ...], Any] = {}
-        self._fits: set[tuple[Any, Any]] = set()
+        self._fits: dict[tuple[Any, Any], set[tuple[str, str]]] = {}
         self._shapes: dict[Any, list[tuple[Any, bool, Callable[[Any], object] | None]]] = {}
         self._left = 0
         self._values_as_text = False
@@ -160,12 +160,18 @@ class ProtobufDecoder:
         do not fit. Pairs found compatible are remembered.
         """
         if (message.DESCRIPTOR, later.DESCRIPTOR) not in self._fits:
-            check_later(message.DESCRIPTOR, later.DESCRIPTOR)
-            self._fits.add((message.DESCRIPTOR, later.DESCRIPTOR))
+            self._fits[message.DESCRIPTOR, later.DESCRIPTOR] = check_later(message.DESCRIPTOR, later.DESCRIPTOR)
         found = later()
         _parse(found, payload, "the schema of the result")
         _check_kept(message, found)
         return found
+
+    def renamed(self, payload: bytes, path: bytes, later: Any, names: frozenset[str]) -> frozenset[str]:
+        """Return the names in the class `later` of the fields that have one of these names, and not the same, in the
+        message of a payload that was decoded with `read_as=later`.
+        """
+        fits = self._fits[self.message_of(path or payload[:_LONGEST_PATH]).DESCRIPTOR, later.DESCRIPTOR]
+        return frozenset(read for written, read in fits if written in names)
 
     def message_of(self, path: bytes) -> Any:
         """The class of the message at a path, the first one if that is empty; raises `UndecodableError`."""
