@@ -504,6 +504,53 @@ def test_a_mask_counts_by_the_name_of_either_schema(kind: str, mask: str, tmp_pa
     assert value == ({"mail": "[masked]", "n": 0} if kind == "avsc" else {"b": {"mail": "[masked]", "n": []}})
 
 
+def _segments(path: Path, *segments: tuple[int, ...]) -> Path:
+    """A log with one batch of one record for each offset, in these segments."""
+    (path / "orders-0").mkdir(parents=True)
+    for offsets in segments:
+        batches = [build_batch([Record(each, START, TimestampType.CREATE_TIME, None, b"x")]) for each in offsets]
+        (path / "orders-0" / f"{offsets[0]:020}.log").write_bytes(b"".join(batches))
+    return path
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize("gone", [(3,), (4, 5), (7,), (18,)])
+def test_a_missing_segment_is_refused_where_verify_tells_of_it(
+    gone: tuple[int, ...], isolation: str, tmp_path: Path
+) -> None:
+    data, out = _segments(tmp_path / "data", *((each,) for each in range(20))), tmp_path / "out"
+    options = ("-t", "orders", "--format", "parquet", "--to", out, "--isolation-level", isolation)
+    assert run("export", data, *options, "--end-offset", "3").code == 0
+    for each in gone:
+        (data / "orders-0" / f"{each:020}.log").unlink()
+    assert "segment_missing" in run("verify", data).out
+    assert run("export", data, *options, "--end-offset", gone[0]).code == 0
+    refused = run("export", data, *options)
+    assert refused.code == 3
+    assert f"offsets {gone[0]} to {gone[-1]} are missing" in refused.err
+    assert "--accept-loss" in refused.err
+    assert places(out, "parquet") == [(0, n) for n in range(gone[0])]
+    assert run("export", data, *options, "--accept-loss").code == 0
+    assert places(out, "parquet") == [(0, n) for n in range(20) if n not in gone]
+    assert run("export", data, *options).code == 0
+
+
+def test_a_gap_that_compaction_may_have_made_is_exported(tmp_path: Path) -> None:
+    data = _segments(tmp_path / "data", (0, 1, 4), (8, 9), (10,))
+    assert "segment_missing" not in run("verify", data).out
+    finished = run("export", data, "-t", "orders", "--format", "parquet", "--to", tmp_path / "out")
+    assert (finished.code, places(tmp_path / "out", "parquet")) == (0, [(0, n) for n in (0, 1, 4, 8, 9, 10)])
+
+
+def test_a_missing_segment_below_the_table_is_no_concern(tmp_path: Path) -> None:
+    data, out = _segments(tmp_path / "data", *((each,) for each in range(9))), tmp_path / "out"
+    options = ("-t", "orders", "--format", "parquet", "--to", out)
+    assert run("export", data, *options, "--end-offset", "6").code == 0
+    (data / "orders-0" / f"{3:020}.log").unlink()
+    assert run("export", data, *options).code == 0
+    assert places(out, "parquet") == [(0, n) for n in range(9)]
+
+
 def test_masked_columns_of_every_kind() -> None:
     from kafkalog.values.masked_columns import masked_column, masked_texts
 
