@@ -317,9 +317,10 @@ def beside_from_avro(folder: Path, data: Path, rows: int, jar: str) -> None:
 
     def ours() -> None:
         from kafkalog.values.arrow_column import ColumnDecoder
+        from kafkalog.values.column_schema import ColumnSchema
         from kafkalog.values.decoding import ValueDecoder
 
-        decoder = ColumnDecoder(ValueDecoder(schemas), "orders", "value", schemas.latest("orders-value"), b"")
+        decoder = ColumnDecoder(ValueDecoder(schemas), "orders", "value", ColumnSchema(schemas.latest("orders-value")))
         assert sum(len(decoder.decode(each.column("value"), None).values) for each in batches) == rows
 
     seconds = {}

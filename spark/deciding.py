@@ -63,7 +63,7 @@ class _Deciding:
         frames = self._frames(wanted.part) if named is None or named.type == "PROTOBUF" else {}
         reader = named or self._reader(wanted.part, frames)
         path = self._path(wanted, reader, frames) if reader.type == "PROTOBUF" else b""
-        kind = ColumnDecoder(self._decoder, None, wanted.part, reader, path).type
+        kind = ColumnDecoder(self._decoder, None, wanted.part, ColumnSchema(reader, path)).type
         return DecodedPart(wanted.part, ColumnSchema(reader, path), spark_type(kind, nanoseconds=reader.type == "AVRO"))
 
     @cached_property

@@ -122,7 +122,7 @@ class DecodedParts:
 
         column_decoder = self._columns.get((topic, part.part))
         if column_decoder is None:
-            column_decoder = ColumnDecoder(self._decoder, topic, part.part, part.chosen.reader, part.chosen.path)
+            column_decoder = ColumnDecoder(self._decoder, topic, part.part, part.chosen)
             self._columns[topic, part.part] = column_decoder
         return column_decoder
 

@@ -6,14 +6,15 @@ import os
 from collections.abc import Sequence
 
 from kafkalog.cluster.records.checkpoints import cleaned_until
-from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.findings import Finding, StopReason
 from kafkalog.codec.names import DirectoryState
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.walk.missing import MissingOffsets
+from kafkalog.log.walk.summary import SegmentSummary
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
 
-__all__ = ["missing_from", "missing_offsets_of"]
+__all__ = ["missing_by_summaries", "missing_from", "missing_offsets_of"]
 
 
 def missing_from(partition: Partition, missing: Sequence[tuple[int, int]]) -> list[Finding]:
@@ -40,3 +41,18 @@ def missing_offsets_of(partition: Partition) -> MissingOffsets:
     """New collector for the walk over a partition, which leaves out what the cleaner's checkpoint says was cleaned."""
     name = partition.name
     return MissingOffsets(0 if name is None else cleaned_until(partition.path, name) or 0)
+
+
+def missing_by_summaries(partition: Partition, segments: Sequence[SegmentSummary]) -> list[Finding]:
+    """Return the findings about missing segments (`missing_from`); `segments` are the summaries of all of its segments,
+    in order.
+    """
+    missing = missing_offsets_of(partition)
+    following: list[int | None] = [segment.segment.base_offset for segment in segments[1:]]
+    for summary, next_base in zip(segments, [*following, None], strict=False):
+        missing.segment(summary.segment.base_offset, next_base, was_emptied=summary.segment.was_emptied())
+        if summary.first_offset is not None and summary.last_offset is not None:
+            missing.batches(summary.first_offset, summary.last_offset, has_gaps=summary.has_gaps)
+        if summary.stop is not StopReason.END:
+            missing.damaged()
+    return missing_from(partition, missing.found)

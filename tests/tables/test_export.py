@@ -445,6 +445,112 @@ def test_masked_fields_are_in_no_file(format: str, tmp_path: Path) -> None:
         kafkalog.export(kafkalog.Export(format=format, schemas=_registry(0, 1)), data, target=out)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'\xef\xbb\xbf{"email":"SECRET"}', b'"{\\"email\\":\\"SECRET\\"}"', b'{"email":"SECRET"', b'{"email":"SECRET"}',
+        b'{"inner":"{\\"email\\":\\"SECRET\\"}"}', b'\0\0\0\0\x01\x02a\x24{"email":"SECRET"}',
+    ],
+)  # fmt: skip
+def test_masks_hide_the_same_in_dump_and_export(value: bytes, tmp_path: Path) -> None:
+    schemas, out = tmp_path / "s", tmp_path / "out"
+    schemas.mkdir()
+    (tmp_path / "data").mkdir()
+    text = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}, {"name": "b", "type": "string"}]}
+    (schemas / "orders-value@1.avsc").write_text(json.dumps(text))
+    with kafkalog.Log.open(tmp_path / "data" / "orders-0") as log:
+        log.append([value])
+    options = ("--schemas", schemas, "--mask", "email")
+    dumped = run("dump", tmp_path / "data", "--json", "--values", "auto", *options)
+    exported = run("export", tmp_path / "data", "-t", "orders", "--format", "parquet", "--to", out, *options)
+    assert "SECRET" not in dumped.out
+    assert dumped.code == exported.code
+    (row,) = table(out, "parquet").to_pylist()
+    assert "SECRET" not in str(row)
+    shown = dumped.objects[0]["value"]
+    assert row["value"] == (json.dumps(shown, separators=(",", ":")) if value.startswith(b"{") and shown else shown)
+
+
+RENAMED = {
+    "avsc": (
+        json.dumps({"type": "record", "name": "R", "fields": [{"name": "email", "type": "string"}]}),
+        json.dumps({"type": "record", "name": "R", "fields": [
+            {"name": "mail", "type": "string", "aliases": ["email"]}, {"name": "n", "type": "int", "default": 0},
+        ]}),
+        b"\x0cSECRET",
+    ),
+    "proto": (
+        'syntax="proto3"; message A { B b = 1; message B { string email = 1; repeated bytes n = 2; } }',
+        'syntax="proto3"; message A { B b = 1; message B { string mail = 1; repeated bytes n = 2; } }',
+        b"\0\x0a\x08\x0a\x06SECRET",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", RENAMED)
+@pytest.mark.parametrize("mask", ["email", "mail"])
+def test_a_mask_counts_by_the_name_of_either_schema(kind: str, mask: str, tmp_path: Path) -> None:
+    written, wanted, payload = RENAMED[kind]
+    schemas, out = tmp_path / "s", tmp_path / "out"
+    schemas.mkdir()
+    (tmp_path / "data").mkdir()
+    (schemas / f"orders-value@1.{kind}").write_text(written)
+    (schemas / f"other@2.{kind}").write_text(wanted)
+    with kafkalog.Log.open(tmp_path / "data" / "orders-0") as log:
+        log.append([b"\0\0\0\0\x01" + payload])
+    options = ("--format", "parquet", "--to", out, "--schemas", schemas, "--values-schema", "other", "--mask", mask)
+    assert run("export", tmp_path / "data", "-t", "orders", *options).code == 0
+    (value,) = table(out, "parquet")["value"].to_pylist()
+    assert value == ({"mail": "[masked]", "n": 0} if kind == "avsc" else {"b": {"mail": "[masked]", "n": []}})
+
+
+def _segments(path: Path, *segments: tuple[int, ...]) -> Path:
+    """A log with one batch of one record for each offset, in these segments."""
+    (path / "orders-0").mkdir(parents=True)
+    for offsets in segments:
+        batches = [build_batch([Record(each, START, TimestampType.CREATE_TIME, None, b"x")]) for each in offsets]
+        (path / "orders-0" / f"{offsets[0]:020}.log").write_bytes(b"".join(batches))
+    return path
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize("gone", [(3,), (4, 5), (7,), (18,)])
+def test_a_missing_segment_is_refused_where_verify_tells_of_it(
+    gone: tuple[int, ...], isolation: str, tmp_path: Path
+) -> None:
+    data, out = _segments(tmp_path / "data", *((each,) for each in range(20))), tmp_path / "out"
+    options = ("-t", "orders", "--format", "parquet", "--to", out, "--isolation-level", isolation)
+    assert run("export", data, *options, "--end-offset", "3").code == 0
+    for each in gone:
+        (data / "orders-0" / f"{each:020}.log").unlink()
+    assert "segment_missing" in run("verify", data).out
+    assert run("export", data, *options, "--end-offset", gone[0]).code == 0
+    refused = run("export", data, *options)
+    assert refused.code == 3
+    assert f"offsets {gone[0]} to {gone[-1]} are missing" in refused.err
+    assert "--accept-loss" in refused.err
+    assert places(out, "parquet") == [(0, n) for n in range(gone[0])]
+    assert run("export", data, *options, "--accept-loss").code == 0
+    assert places(out, "parquet") == [(0, n) for n in range(20) if n not in gone]
+    assert run("export", data, *options).code == 0
+
+
+def test_a_gap_that_compaction_may_have_made_is_exported(tmp_path: Path) -> None:
+    data = _segments(tmp_path / "data", (0, 1, 4), (8, 9), (10,))
+    assert "segment_missing" not in run("verify", data).out
+    finished = run("export", data, "-t", "orders", "--format", "parquet", "--to", tmp_path / "out")
+    assert (finished.code, places(tmp_path / "out", "parquet")) == (0, [(0, n) for n in (0, 1, 4, 8, 9, 10)])
+
+
+def test_a_missing_segment_below_the_table_is_no_concern(tmp_path: Path) -> None:
+    data, out = _segments(tmp_path / "data", *((each,) for each in range(9))), tmp_path / "out"
+    options = ("-t", "orders", "--format", "parquet", "--to", out)
+    assert run("export", data, *options, "--end-offset", "6").code == 0
+    (data / "orders-0" / f"{3:020}.log").unlink()
+    assert run("export", data, *options).code == 0
+    assert places(out, "parquet") == [(0, n) for n in range(9)]
+
+
 def test_masked_columns_of_every_kind() -> None:
     from kafkalog.values.masked_columns import masked_column, masked_texts
 

@@ -179,6 +179,68 @@ def test_hostile_protobuf_ends_soon_and_is_undecodable() -> None:
             decoder.decode(payload)
 
 
+PROTO2 = """syntax = "proto2";
+enum E { X = 0; }
+message B { optional int32 i = 1; }
+message A { optional int32 z = 2; map<string, E> m = 3; optional group G = 4 { optional int32 x = 5; }
+  map<int32, B> n = 6; repeated E e = 7 [packed = true]; oneof o { int32 p = 8; string q = 9; }
+  repeated string s = 10; map<string, string> t = 11; extensions 100 to 200; extend A { repeated string inner = 101; } }
+extend A { optional int32 outer = 100; }
+message Required { required int32 q = 1; optional Required r = 2; map<string, Required> m = 3; }
+message Set { option message_set_wire_format = true; extensions 4 to max; }
+message Item { extend Set { optional Item item = 10; } optional int32 i = 1; }
+"""
+_A, _REQUIRED, _SET = zigzag(1) + zigzag(1), zigzag(1) + zigzag(2), zigzag(1) + zigzag(3)
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (_REQUIRED + b"\x12\x02\x08\x01", "lacks a field"),
+        (_REQUIRED + b"\x08\x01\x12\x00", "lacks a field"),
+        (_REQUIRED + b"\x08\x01\x1a\x03\x0a\x01k", "lacks a field"),
+        (_A + b"\x52\x01\xff", "do not fit"),
+        (_A + b"\x5a\x03\x0a\x01\xff", "do not fit"),
+        (_A + b"\x5a\x03\x12\x01\xff", "do not fit"),
+        (_A + b"\xa0\x06\x01", "does not declare"),
+        (_A + b"\xaa\x06\x01x", "does not declare"),
+        (_A + b"\x1a\x05\x0a\x01k\x10\x07", "does not declare"),
+        (_A + b"\x3a\x02\x00\x07", "does not declare"),
+        (_A + b"\x23\x28\x01\x30\x01\x24", "does not declare"),
+        (_A + b"\x32\x06\x08\x01\x12\x02\x10\x01", "does not declare"),
+        (_A + b"\x32\x04\x08\x01\x18\x01", "does not declare"),
+        (_SET + b"\x0b\x10\x0a\x1a\x02\x08\x01\x0c", "does not declare"),
+        (_SET + b"\x0b\x10\x0b\x1a\x02\x08\x01\x0c", "does not declare"),
+        (_A + b"\x23\x28\x01", "do not fit"),
+    ],
+)  # fmt: skip
+def test_proto2_values_with_what_would_be_lost_do_not_decode(payload: bytes, reason: str) -> None:
+    with pytest.raises(UndecodableError, match=reason):
+        ProtobufDecoder(PROTO2, {}).decode(payload)
+
+
+def test_proto2_values_that_are_complete_decode() -> None:
+    decoder = ProtobufDecoder(PROTO2, {})
+    empty = {"m": {}, "n": {}, "e": [], "s": [], "t": {}}
+    assert decoder.decode(_A + b"\x23\x28\x05\x24\x10\x00") == {**empty, "g": {"x": 5}, "z": 0}
+    assert decoder.decode(_A + b"\x40\x01\x4a\x01x") == {**empty, "q": "x"}  # the last one of a oneof counts
+    assert decoder.decode(_REQUIRED + b"\x08\x00") == {"q": 0, "m": {}}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("message A { int32 ByteSize = 1; }", "Python's"),
+        ("message A { message B { optional int32 HasField = 1; } B b = 1; }", "Python's"),
+        ("package google.protobuf; message StringValue { int32 x = 1; }", "Google's"),
+        ("package google.protobuf; message Timestamp { int64 seconds = 1; int32 nanos = 2; int32 x = 3; }", "Google's"),
+    ],
+)
+def test_protobuf_schemas_that_the_library_would_misread(text: str, reason: str) -> None:
+    with pytest.raises(UndecodableError, match=reason):
+        ProtobufDecoder(f'syntax = "proto3"; {text}', {})
+
+
 def _length(data: bytes) -> bytes:
     size, made = len(data), b""
     while size > 0x7F:

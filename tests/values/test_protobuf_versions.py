@@ -19,11 +19,13 @@ PAYLOAD = b"\x12\x01x"
 FIVE = b"\x08\x05"
 
 
-def read(path: Path, written: str, wanted: str, payload: bytes, partitions: int = 1) -> tuple[list[Any], list[Any]]:
+def read(
+    path: Path, written: str, wanted: str, payload: bytes, partitions: int = 1, head: str = HEAD
+) -> tuple[list[Any], list[Any]]:
     registry = SchemaRegistry()
     for id, field in ((1, written), (2, wanted)):
         registry.schemas["t-value", id] = Schema(
-            subject="t-value", version=id, id=id, type="PROTOBUF", text=HEAD % field
+            subject="t-value", version=id, id=id, type="PROTOBUF", text=head % field
         )
     values, findings = [], []
     for number in range(partitions):
@@ -68,12 +70,46 @@ def test_fields_are_matched_by_number(
         ("sint64 id = 1;", "int64 id = 1;", FIVE),
         ("repeated int64 ids = 1;", "int64 id = 1;", b"\x0a\x02\x05\x06"),
         ("O o = 1; message O { int64 a = 3; }", "O o = 1; message O { double a = 3; }", b"\x0a\x02\x18\x07"),
+        ("int32 a = 1; int32 b = 3;", "oneof o { int32 a = 1; int32 b = 3; }", FIVE + b"\x18\x07"),  # drops one
+        ("I i = 1; message I { int32 a = 1; int32 b = 3; }",
+         "I i = 1; message I { oneof o { int32 a = 1; int32 b = 3; } }",
+         b"\x0a\x04\x08\x05\x18\x07"),
     ],
-)
+)  # fmt: skip
 def test_a_number_with_another_type_is_a_finding(written: str, wanted: str, payload: bytes, tmp_path: Path) -> None:
     values, findings = read(tmp_path, written, wanted, payload)
     assert values == [None]
     assert "does not take what it was written with" in findings[0]
+
+
+NOT_TAKEN = "does not take what it was written with"
+PROTO2 = 'syntax = "proto2"; message Order { optional string note = 2; %s }'
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted", "payload", "reason"),
+    [
+        ("optional int32 e = 1;", "optional E e = 1; enum E { X = 0; }", FIVE, NOT_TAKEN),
+        ("repeated int32 e = 1;", "repeated E e = 1; enum E { X = 0; }", FIVE, NOT_TAKEN),
+        ("map<string, int32> e = 1;", "map<string, E> e = 1; enum E { X = 0; }", b"\x0a\x05\x0a\x01k\x10\x05",
+         NOT_TAKEN),
+        ("repeated I i = 1; message I { optional int32 a = 1; }", "repeated group I = 1 { optional int32 a = 1; }",
+         b"\x0a\x00", NOT_TAKEN),
+        ("", "required int32 q = 1;", b"", "lacks a field that the schema of the result requires"),
+        ("optional string s = 1;", "", b"\x0a\x01\xff", "do not fit its Protobuf schema"),
+    ],
+)  # fmt: skip
+def test_proto2_values_that_another_version_would_lose(
+    written: str, wanted: str, payload: bytes, reason: str, tmp_path: Path
+) -> None:
+    values, findings = read(tmp_path, written, wanted, payload, head=PROTO2)
+    assert values == [None]
+    assert reason in findings[0]
+
+
+def test_a_proto2_enum_that_takes_the_value(tmp_path: Path) -> None:
+    values, findings = read(tmp_path, "optional int32 e = 1;", "optional E e = 1; enum E { X = 5; }", FIVE, head=PROTO2)
+    assert (values, findings) == ([{"note": "x", "e": "X"}], [None])
 
 
 def test_a_schema_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,3 +152,20 @@ def test_other_amounts_are_never_given(written: Any, wanted: Any, tmp_path: Path
     found, findings = read(tmp_path, [field("a", written)], [field("a", wanted)], [{"a": value}])
     assert found == [None]
     assert "cannot take" in str(findings[0])
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("a", "c"), ("c", "a")])
+@pytest.mark.parametrize("is_inner", [False, True])
+def test_two_fields_with_one_name_in_the_reader_do_not_decode(
+    names: tuple[str, str], is_inner: bool, tmp_path: Path
+) -> None:
+    """Java: `Duplicate field c in record`."""
+    writer = [field(each, "string") for each in names]
+    reader = [field("c", "string", aliases=["a", "b"]), field("more", "int", default=1)]
+    value: dict[str, Any] = dict(zip(names, "xy", strict=True))
+    if is_inner:
+        writer, reader = [field("r", record("R", *writer))], [field("r", ["null", record("R", *reader)])]
+        value = {"r": value}
+    found, findings = read(tmp_path, writer, reader, [value])
+    assert found == [None]
+    assert "cannot take" in str(findings[0])

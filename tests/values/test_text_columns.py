@@ -20,6 +20,8 @@ from kafkalog.codec.encode.batch import build_batch
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.spark.source import KafkaLogSource
 from kafkalog.values.masked_columns import masked_column, masked_texts
+from kafkalog.values.masking import masked
+from kafkalog.values.payloads import UndecodableError
 from testkit.judging.table_rows import table
 from testkit.running.command import kafkalog as run
 
@@ -128,11 +130,21 @@ def test_strings_with_a_schema_are_in_quotes(tmp_path: Path) -> None:
     assert found[len(given) + 1 :] == ["1", "null", '{"a":1}', "plain"]
 
 
-@pytest.mark.parametrize("text", ['"{\\"secret\\":1"', '"\\n[{\\"secret\\":1}]"'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"{\\"secret\\":1"', '"\\n[{\\"secret\\":1}]"', '\ufeff{"secret":1}', ' \ufeff \u200b[{"secret":1}]',
+        '"{"secret":1}', json.dumps(json.dumps('{"secret":1}')), '"\\u007b\\"secret\\":1}"', "'{\"secret\":1}'",
+        '{"secret":1} {"secret":1}',
+    ],
+)  # fmt: skip
 def test_a_string_that_looks_like_json_is_not_shown_where_fields_are_masked(text: str) -> None:
     found, lost = masked_texts(pa.array([text, '"plain"', '"', '{"secret":1e-400,"n":1e-400}']), frozenset({"secret"}))
     assert found.to_pylist() == [None, '"plain"', '"', '{"secret":"[masked]","n":1E-400}']
     assert lost == [0]
+    with pytest.raises(UndecodableError):
+        masked(text, frozenset({"secret"}))
+    assert masked({"a": [text]}, frozenset({"secret"})) == {"a": ["[masked]"]}
 
 
 def test_fields_are_masked_in_json_text_within_a_column() -> None:
@@ -141,6 +153,15 @@ def test_fields_are_masked_in_json_text_within_a_column() -> None:
     shown = ['{"secret":"[masked]","n":[{"secret":"[masked]"}]}', texts[1], "[masked]", *texts[3:]]
     column = pa.array([{"object": texts}], pa.struct([("object", pa.list_(pa.string()))]))
     assert masked_column(column, frozenset({"secret"})).to_pylist() == [{"object": shown}]
+    assert masked({"object": texts}, frozenset({"secret"})) == {"object": shown}
+
+
+def test_json_within_json_is_masked_however_deep() -> None:
+    text = '{"secret":1}'
+    for _ in range(8):
+        text = "[" * 150 + json.dumps(text) + "]" * 150
+    for shown in (masked([text], frozenset({"secret"})), masked_column(pa.array([text]), frozenset({"secret"}))[0]):
+        assert "secret" not in str(shown)
 
 
 def test_protobufs_value_is_json_text_wherever_it_stands(tmp_path: Path) -> None:

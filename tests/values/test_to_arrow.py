@@ -310,13 +310,14 @@ def test_numbers_beyond_an_int_are_cut_by_nobody(bad: int, place: str, tmp_path:
     "\xa0[1]".encode(), b"x{", None, b"", "\u2028".encode(), b"\xed\xa0\x80", b"\x0b[1]", b"a\nb",
 ])  # fmt: skip
 def test_text_together_or_one_by_one_is_the_same(odd: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkalog.values.column_schema import ColumnSchema
     from kafkalog.values.decoding import ValueDecoder
 
     column = pa.array([b"plain", "gr\xfc\xdfe".encode(), b"42", b"", None, *[b"x"] * 20, odd], pa.binary())
     found = []
     for together in (1, 10**9):
         monkeypatch.setattr(arrow_column, "TOGETHER", together)
-        decoder = arrow_column.ColumnDecoder(ValueDecoder(SchemaRegistry()), "t", "key", None, b"")
+        decoder = arrow_column.ColumnDecoder(ValueDecoder(SchemaRegistry()), "t", "key", ColumnSchema(None))
         made = decoder.decode(column, None)
         found.append((made.values.to_pylist(), made.schemas.to_pylist(), made.problems))
     assert found[0] == found[1]

@@ -29,7 +29,7 @@ from kafkalog.recovery.checks.checkpoint_checks import Beside
 from kafkalog.recovery.checks.log_directory import beside_of, listed_findings
 from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
-from kafkalog.recovery.checks.missing_segments import missing_from, missing_offsets_of
+from kafkalog.recovery.checks.missing_segments import missing_by_summaries
 from kafkalog.recovery.checks.moments import different_moments, offset_reached
 from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.tiers.tiering import LocalStart
@@ -157,7 +157,7 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
         findings.append(segments[-1].ends_below)
     told_of = tell_what_is_behind(findings, partition.segments, log_start=partition.log_start_offset)
     behind = told_of or BehindDamage()
-    findings += missing_from(partition, _missing(partition, segments))
+    findings += missing_by_summaries(partition, segments)
     local_start = None
     if log_dir is not None and partition.name is not None and partition.state is DirectoryState.LIVE:
         key = (partition.name.topic, partition.name.partition)
@@ -168,18 +168,6 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
         )
         local_start = None if beside is None else beside.local_start(partition, end)
     return PartitionHealth(partition, segments, tuple(findings), behind, local_start=local_start)
-
-
-def _missing(partition: Partition, segments: Sequence[SegmentSummary]) -> list[tuple[int, int]]:
-    missing = missing_offsets_of(partition)
-    following: list[int | None] = [segment.segment.base_offset for segment in segments[1:]]
-    for summary, next_base in zip(segments, [*following, None], strict=False):
-        missing.segment(summary.segment.base_offset, next_base, was_emptied=summary.segment.was_emptied())
-        if summary.first_offset is not None and summary.last_offset is not None:
-            missing.batches(summary.first_offset, summary.last_offset, has_gaps=summary.has_gaps)
-        if summary.stop is not StopReason.END:
-            missing.damaged()
-    return missing.found
 
 
 class DirectoryHealth(Struct, frozen=True):

@@ -8,6 +8,7 @@ digest of the last record detects a rewrite within the same epoch.
 from __future__ import annotations
 
 import hashlib
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -18,7 +19,11 @@ from kafkalog.codec.model import BatchHeader
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.consumer_view import consumer_view
 from kafkalog.log.reading.record_filter import RecordFilter
+from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.on_damage import STOP
+from kafkalog.log.walk.segment import Segment
+from kafkalog.log.walk.summary import summarize
+from kafkalog.recovery.checks.missing_segments import missing_by_summaries
 
 __all__ = ["Position", "Span", "digest_of", "require_same_topic", "span_of"]
 
@@ -87,8 +92,9 @@ def span_of(
 
     `known` is the table's position, None for a partition it has nothing of: then the lower bounds apply. If damage
     or an open transaction is the reason for None, or the log ends before the table, a finding is added to
-    `findings`. Raises `RecoveryRefused` if records after the table's end were deleted (`accept_loss` continues
-    behind them), or if earlier ones were replaced; `masked`: they are compared by time and sizes only.
+    `findings`. Raises `RecoveryRefused` if records after the table's end were deleted, or a segment of them is
+    missing (`accept_loss` continues behind them), or if earlier ones were replaced; `masked`: they are compared by
+    time and sizes only.
     """
     log_end = partition.log_end_offset()
     if known is None:
@@ -109,6 +115,8 @@ def span_of(
     view = consumer_view(partition, start, asked, isolation_level=isolation_level)
     end = min(log_end, view.end_offset)
     if start < end:
+        if not accept_loss:
+            _require_no_gap(partition, start, end)
         return Span(partition=partition, start_offset=start, end_offset=end, read_to=asked, known=known)
     if view.undecided is not None and (asked is None or start < asked):
         findings.append(view.undecided)  # by damage that may lie before the start
@@ -128,12 +136,40 @@ def _asked(partition: Partition, bounds: RecordFilter) -> int | None:
 
 
 def _missing(partition: Partition, start: int) -> RecoveryRefused:
-    return RecoveryRefused(
+    return _refused(
         f"{partition.path} begins at offset {partition.log_start_offset}, and the table has records up to {start - 1}: "
-        "what was between them is not in this log any more, and another copy may have it",
-        reason="records_missing",
-        advice=[Advice("with {} the export goes on behind them", Ask.ACCEPT_LOSS)],
+        "what was between them is not in this log any more, and another copy may have it"
     )
+
+
+def _refused(why: str) -> RecoveryRefused:
+    advice = [Advice("with {} the export goes on behind them", Ask.ACCEPT_LOSS)]
+    return RecoveryRefused(why, reason="records_missing", advice=advice)
+
+
+def _require_no_gap(partition: Partition, start: int, end: int) -> None:
+    """Raise `RecoveryRefused` if a segment with offsets from `start` up to `end` (exclusive) is missing, as `verify`
+    finds it. The whole log is read only if offsets are missing before a segment, which may be due to compaction.
+    """
+    pairs = pairwise(partition.segments)
+    if not any(_is_gap(*pair) for pair in pairs if pair[0].base_offset < end and pair[1].base_offset > start):
+        return
+    bases: list[int | None] = [segment.base_offset for segment in partition.segments[1:]]
+    summaries = [
+        summarize(segment, next_segment=base)
+        for segment, base in zip(partition.segments, [*bases, None], strict=True)
+    ]
+    for finding in missing_by_summaries(partition, summaries):
+        gap = finding.unread
+        if gap is not None and gap.first_offset < end and (gap.last_offset is None or gap.last_offset >= start):
+            raise _refused(f"{finding.file}: {finding.detail}; another copy may have these records")
+
+
+def _is_gap(segment: Segment, following: Segment) -> bool:
+    """Whether no batch of a segment can be read that ends just before the next segment."""
+    last = following.base_offset - 1
+    batch = next(iter(BatchReader([segment, following], start_offset=last, hold=False)), None)
+    return batch is None or batch.last_offset > last
 
 
 def _first(partition: Partition, bounds: RecordFilter, end: int, findings: list[Finding]) -> int:

@@ -57,7 +57,7 @@ class Export(Struct, frozen=True, kw_only=True):
     replica: PathLike | None = None
     """directory to read if a topic-partition is in two of them"""
     accept_loss: Annotated[bool, Option("--accept-loss", _ACCEPT_LOSS)] = False
-    """proceed if records after the table's end were removed from the log"""
+    """proceed if records after the table's end were removed from the log, or a segment of them is missing"""
 
     def __post_init__(self) -> None:
         check_fields(self)

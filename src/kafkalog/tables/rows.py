@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.wording import counted
@@ -70,7 +71,10 @@ class TopicRows:
     def _choose(self, partitions: Sequence[Partition]) -> None:
         decoder = ValueDecoder(self._wanted.schemas or SchemaRegistry())
         named = {"key": self._wanted.key_schema, "value": self._wanted.values_schema}
-        self._chosen = {part: column_schema(decoder, partitions, part, named[part]) for part in _PARTS}
+        self._chosen = {
+            part: replace(column_schema(decoder, partitions, part, named[part]), masks=self._wanted.masks)
+            for part in _PARTS
+        }
         self._registry = decoder.registry
         for part, type in ((each, self._reader(partitions[0], 0, 0, []).schema.field(each).type) for each in _PARTS):
             try:

@@ -21,9 +21,11 @@ from kafkalog.values.arrow_types import arrow_type_of_avro, arrow_type_of_protob
 from kafkalog.values.avro import AvroDecoder
 from kafkalog.values.avro_names import same_form
 from kafkalog.values.avro_schema import names_in
+from kafkalog.values.column_schema import ColumnSchema
 from kafkalog.values.decoding import ValueDecoder, avro_json, schema_of
 from kafkalog.values.fitting import ARROW_MISFITS, fitting
 from kafkalog.values.json_values import exact_json
+from kafkalog.values.masking import hidden
 from kafkalog.values.payloads import Framed, UndecodableError, framed
 from kafkalog.values.registry import Schema
 from kafkalog.values.resolving import resolver
@@ -61,15 +63,16 @@ class _Way(Struct, frozen=True):
 class ColumnDecoder:
     """Decode a column of keys or values to one Arrow type.
 
-    The type is that of the schema `reader`.  Without a reader, or if Arrow has no such type, the column is text: JSON
+    The type is that of the reader's schema.  Without a reader, or if Arrow has no such type, the column is text: JSON
     for a value with a schema (a string is in quotes), and for an object or array without one; other text as it is.
     """
 
-    def __init__(self, decoder: ValueDecoder, topic: str | None, part: str, reader: Schema | None, path: bytes) -> None:
+    def __init__(self, decoder: ValueDecoder, topic: str | None, part: str, chosen: ColumnSchema) -> None:
+        reader = chosen.reader
         self._decoder, self._topic, self._part, self._reader = decoder, topic, part, reader
         self._ways: dict[Schema, _Way | UndecodableError] = {}
         self._words: dict[Schema, dict[str, object]] = {}
-        self._path = path
+        self._path, self._masks = chosen.path, chosen.masks
         found = None if reader is None else self._type_of(reader)
         self.type: pa.DataType = pa.string() if found is None else found  # a struct of nothing counts as False
         self._is_text = found is None
@@ -211,7 +214,10 @@ class ColumnDecoder:
             def one(frame: Framed) -> object:
                 if decoder.name_in(frame.payload, frame.path) != name:
                     raise UndecodableError("it is another message than those of the column")
-                return typed(decoder.decode(frame.payload, frame.path, read_as=later, values_as_text=True))
+                value = typed(decoder.decode(frame.payload, frame.path, read_as=later, values_as_text=True))
+                if later is None or not self._masks:
+                    return value
+                return _hidden(value, decoder.renamed(frame.payload, frame.path, later, self._masks))
 
             return _Way(one)
         text, references = avro_json(schema.text), self._decoder.avro_references(schema)
@@ -222,7 +228,7 @@ class ColumnDecoder:
             decode = AvroDecoder(text, references, typed=True).decode
             return _Way(lambda frame: decode(frame.payload), batch_decoder(text, references, self.type))
         decode = AvroDecoder(text, references, raw=True).decode
-        change = resolver(text, names, wanted, wanted_names)
+        change = resolver(text, names, wanted, wanted_names, self._masks)
         return _Way(lambda frame: change(decode(frame.payload)))
 
     def _one(self, schema: Schema, frame: Framed) -> object:
@@ -310,6 +316,13 @@ def _changed(found: Any, changes: dict[str, Callable[[Any], Any]]) -> Any:
     if not isinstance(found, dict):
         return found
     return {name: changes[name](each) if name in changes else each for name, each in found.items()}
+
+
+def _hidden(value: Any, names: frozenset[str]) -> Any:
+    """Return a value for Arrow with the fields of these names hidden, at any depth."""
+    if isinstance(value, dict):
+        return {name: hidden(each) if name in names else _hidden(each, names) for name, each in value.items()}
+    return [_hidden(each, names) for each in value] if isinstance(value, list) else value
 
 
 def _nanoseconds(text: str | None) -> int | None:

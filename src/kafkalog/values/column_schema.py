@@ -19,3 +19,5 @@ class ColumnSchema(Struct, frozen=True):
     """schema of the column's type; None: the column is text"""
     path: bytes = b""
     """path to the message in a Protobuf schema"""
+    masks: frozenset[str] = frozenset()
+    """fields that are hidden if they have one of these names where they were written, and another one in `reader`"""

@@ -2,25 +2,69 @@
 
 from __future__ import annotations
 
+import json
+import re
+
+from kafkalog.values.json_values import exact_json, json_or_none
 from kafkalog.values.payloads import UndecodableError
 
-__all__ = ["MASKED", "masked"]
+__all__ = ["MASKED", "hidden", "masked", "masked_inside"]
 
 MASKED = "[masked]"
-_BEGINNINGS = ("{", "[")
+_LIKE_JSON = re.compile("[\\s\"'\\\\\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]*[\\[{]")
+"""beginning of an object or array behind white space, quotes, and marks that are not seen, such as a byte order mark"""
+_dumps = exact_json(json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode)
 
 
 def masked(value: object, names: frozenset[str]) -> object:
     """Return a copy of a decoded value with `MASKED` in place of the value of each field and map entry of these names,
-    at any depth; without names the value itself.
+    at any depth, also within text that is a JSON object or array; without names the value itself. Text further inside
+    that looks like JSON and cannot be parsed is `MASKED` as a whole.
 
-    Raises `UndecodableError` for text that looks like JSON but was not parsed: its fields are unknown.
+    Raises `UndecodableError` if the value itself is such text: its fields are unknown.
     """
     if not names:
         return value
-    if isinstance(value, str) and value.lstrip().startswith(_BEGINNINGS):
+    try:
+        return _text(value, names) if isinstance(value, str) else _inner(value, names)
+    except RecursionError:
+        raise UndecodableError("text with JSON within JSON, so deep that no field can be masked") from None
+
+
+def masked_inside(text: str, names: frozenset[str]) -> str:
+    """Return text that is a part of a value, with these fields masked as `masked` does."""
+    try:
+        return _text(text, names)
+    except (UndecodableError, RecursionError):
+        return MASKED  # it may have such a field
+
+
+def hidden(value: object) -> str | None:
+    """Return what stands for a masked field in a column that keeps its type: `MASKED` for text, else None."""
+    return MASKED if isinstance(value, str) else None
+
+
+def _text(text: str, names: frozenset[str]) -> str:
+    value = json_or_none(text.encode("utf-8", "surrogatepass"))
+    if value is not None:
+        shown = _inner(value, names)
+        return text if shown == value else _dumps(shown)
+    if _looks_like_json(text):
         raise UndecodableError("text that looks like JSON and cannot be read as such, so that no field can be masked")
-    return _inner(value, names)
+    return text
+
+
+def _looks_like_json(text: str) -> bool:
+    """Whether text begins like a JSON object or array, or is a JSON string of such text, in any number of quotes."""
+    while not _LIKE_JSON.match(text):
+        try:
+            inner = json.loads(text.strip("\ufeff \t\r\n")) if '"' in text else None
+        except (ValueError, RecursionError):
+            return False
+        if not isinstance(inner, str):
+            return False
+        text = inner
+    return True
 
 
 def _inner(value: object, names: frozenset[str]) -> object:
@@ -28,4 +72,4 @@ def _inner(value: object, names: frozenset[str]) -> object:
         return {name: MASKED if name in names else _inner(each, names) for name, each in value.items()}
     if isinstance(value, list):
         return [_inner(each, names) for each in value]
-    return value
+    return masked_inside(value, names) if isinstance(value, str) else value

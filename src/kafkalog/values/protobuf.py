@@ -8,9 +8,19 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+from google.protobuf import (
+    descriptor_pb2,
+    descriptor_pool,
+    duration_pb2,
+    field_mask_pb2,
+    json_format,
+    message_factory,
+    struct_pb2,
+    timestamp_pb2,
+    wrappers_pb2,
+)
 from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from kafkalog.values.payloads import LARGEST_PAYLOAD, UndecodableError, check_levels
 from kafkalog.values.protobuf_versions import check_later
@@ -28,6 +38,17 @@ _WRAPPERS = {f"{_WELL_KNOWN}{kind}Value" for kind in (
     "Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")}  # fmt: skip
 _VALUE = f"{_WELL_KNOWN}Value"
 _SPECIAL = {f"{_WELL_KNOWN}{name}" for name in ("Timestamp", "Duration", "FieldMask", "Struct", "Value", "ListValue")}
+
+_GOOGLES = {
+    f"{_WELL_KNOWN}{name}": descriptor
+    for module in (duration_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
+    for name, descriptor in module.DESCRIPTOR.message_types_by_name.items()
+}
+_NOT_UTF8 = "its bytes do not fit its Protobuf schema"
+_RESERVED = {
+    "ByteSize", "DESCRIPTOR", "DiscardUnknownFields", "HasField", "IsInitialized", "ListFields", "ParseFromString",
+}  # fmt: skip
+"""attributes of Python's messages that are used here, which a field of that name hides"""
 
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
@@ -75,18 +96,23 @@ class ProtobufDecoder:
 
     def __init__(self, text: str, imports: Mapping[str, str]) -> None:
         """Compile a schema; `text` is its source, and `imports` maps the file names that it imports to their sources.
-        Raises `UndecodableError` if it does not compile.
+        Raises `UndecodableError` if it does not compile, or has names that Python's Protobuf cannot read.
+
+        Extensions are not compiled: they are in none of a message's fields, so a value with one has unknown fields.
         """
         files = descriptor_pb2.FileDescriptorSet.FromString(compiled({**imports, MAIN: text}))
         self._pool = descriptor_pool.DescriptorPool()
         try:
             for file in files.file:
+                del file.extension[:]
+                for message in file.message_type:
+                    _prepare(message, f"{file.package}.{message.name}")
                 self._pool.AddSerializedFile(file.SerializeToString())
         except TypeError:
             raise UndecodableError("its Protobuf schema does not compile") from None
         self._file = next(file for file in files.file if file.name == MAIN)
         self._classes: dict[tuple[int, ...], Any] = {}
-        self._fits: set[tuple[Any, Any]] = set()
+        self._fits: dict[tuple[Any, Any], set[tuple[str, str]]] = {}
         self._shapes: dict[Any, list[tuple[Any, bool, Callable[[Any], object] | None]]] = {}
         self._left = 0
         self._values_as_text = False
@@ -110,36 +136,42 @@ class ProtobufDecoder:
             indexes, begin = _path(payload)
             payload = payload[begin:]
         message = self._class(indexes)()
-        try:
-            message.ParseFromString(payload)
-        except (DecodeError, RecursionError):
-            raise UndecodableError("its bytes do not fit its Protobuf schema") from None
+        _parse(message, payload, "its Protobuf schema")
         size = message.ByteSize()
         message.DiscardUnknownFields()
         if message.ByteSize() != size:
-            raise UndecodableError("it has fields that its Protobuf schema has not")
-        if read_as is not None:
-            message = self._as_later(payload, message, read_as)
-        self._left, self._values_as_text = MOST_VALUES, values_as_text
-        found = self._object(message)
+            raise UndecodableError("it has fields that its Protobuf message does not declare")
+        self._values_as_text = values_as_text
+        found = self._json(message)
+        return found if read_as is None else self._json(self._as_later(payload, message, read_as))
+
+    def _json(self, message: Any) -> object:
+        self._left = MOST_VALUES
+        try:
+            found = self._object(message)
+        except UnicodeDecodeError:  # a key of a map
+            raise UndecodableError(_NOT_UTF8) from None
         check_levels(found)
         return found
 
     def _as_later(self, payload: bytes, message: Any, later: Any) -> Any:
         """Parse the payload of `message` as a message of the later class, by field numbers; fields unknown to it are
-        dropped. Raises `UndecodableError` if the types of fields are not compatible or the bytes do not fit. Pairs
-        found compatible are remembered.
+        dropped. Raises `UndecodableError` if the types of fields are not compatible, or the bytes or a value of a field
+        do not fit. Pairs found compatible are remembered.
         """
         if (message.DESCRIPTOR, later.DESCRIPTOR) not in self._fits:
-            check_later(message.DESCRIPTOR, later.DESCRIPTOR)
-            self._fits.add((message.DESCRIPTOR, later.DESCRIPTOR))
+            self._fits[message.DESCRIPTOR, later.DESCRIPTOR] = check_later(message.DESCRIPTOR, later.DESCRIPTOR)
         found = later()
-        try:
-            found.ParseFromString(payload)
-        except (DecodeError, RecursionError):
-            raise UndecodableError("its bytes do not fit the schema of the result") from None
-        found.DiscardUnknownFields()
+        _parse(found, payload, "the schema of the result")
+        _check_kept(message, found)
         return found
+
+    def renamed(self, payload: bytes, path: bytes, later: Any, names: frozenset[str]) -> frozenset[str]:
+        """Return the names in the class `later` of the fields that have one of these names, and not the same, in the
+        message of a payload that was decoded with `read_as=later`.
+        """
+        fits = self._fits[self.message_of(path or payload[:_LONGEST_PATH]).DESCRIPTOR, later.DESCRIPTOR]
+        return frozenset(read for written, read in fits if written in names)
 
     def message_of(self, path: bytes) -> Any:
         """The class of the message at a path, the first one if that is empty; raises `UndecodableError`."""
@@ -222,7 +254,74 @@ class ProtobufDecoder:
             return lambda data: b64encode(data).decode("ascii")
         if field.type in (FieldDescriptor.TYPE_FLOAT, FieldDescriptor.TYPE_DOUBLE):
             return _number
-        return lambda value: value
+        return _text if field.type == FieldDescriptor.TYPE_STRING else lambda value: value
+
+
+def _prepare(message: Any, name: str) -> None:
+    """Remove extensions from the declaration of a message, and of those within it. Raises `UndecodableError` for names
+    that hide attributes of Python's messages, and for types of Google's with other fields than theirs.
+    """
+    del message.extension[:]
+    if any(field.name in _RESERVED for field in message.field):
+        raise UndecodableError("its Protobuf schema has a field with a name that Python's Protobuf uses itself")
+    if name in _GOOGLES and _fields(message) != _fields(_declared(_GOOGLES[name])):
+        raise UndecodableError("its Protobuf schema declares a type of Google's with other fields")
+    for nested in message.nested_type:
+        _prepare(nested, f"{name}.{nested.name}")
+
+
+def _declared(descriptor: Any) -> Any:
+    found = descriptor_pb2.DescriptorProto()
+    descriptor.CopyToProto(found)
+    return found
+
+
+def _fields(message: Any) -> set[tuple[object, ...]]:
+    return {(each.name, each.number, each.label, each.type, each.type_name) for each in message.field}
+
+
+def _parse(message: Any, payload: bytes, schema: str) -> None:
+    """Parse the payload into an empty message. Raises `UndecodableError` if it does not fit `schema`, or lacks a
+    required field.
+    """
+    try:
+        message.ParseFromString(payload)
+    except (DecodeError, RecursionError, UnicodeDecodeError):
+        raise UndecodableError(f"its bytes do not fit {schema}") from None
+    if not message.IsInitialized():
+        raise UndecodableError(f"it lacks a field that {schema} requires")
+
+
+def _check_kept(written: Any, read: Any) -> None:
+    """Raise `UndecodableError` if a field that is set in the message as written, and that the message as read declares,
+    is not set there, at any depth: its value is none of a closed enum's, or another field of a oneof was set later.
+    """
+    for field, value in written.ListFields():
+        later = read.DESCRIPTOR.fields_by_number.get(field.number)
+        if later is None:
+            continue
+        found = getattr(read, later.name)
+        if not later.is_repeated:
+            is_kept = not later.has_presence or read.HasField(later.name)
+            inner = [(value, found)]
+        elif field.message_type is not None and field.message_type.GetOptions().map_entry:
+            is_kept = len(value) == len(found)
+            inner = [(value[key], found[key]) for key in value] if is_kept else []
+        else:
+            values = value if field.is_repeated else [value]
+            is_kept, inner = len(values) <= len(found), list(zip(values, found, strict=False))
+        if not is_kept:
+            raise UndecodableError(f"field {later.number} ({later.name}) does not take what it was written with")
+        for one, other in inner:
+            if isinstance(one, Message):
+                _check_kept(one, other)
+
+
+def _text(value: str | bytes) -> str:
+    """Return the text of a string field; bytes, as proto2 allows in one, are no UTF-8: `UndecodableError`."""
+    if isinstance(value, bytes):
+        raise UndecodableError(_NOT_UTF8)
+    return value
 
 
 def _number(value: float) -> float | str:

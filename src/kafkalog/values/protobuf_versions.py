@@ -26,12 +26,14 @@ _WIDER: dict[int, set[int]] = {
 """type of a field -> the others that take each of its values from the same bytes"""
 
 
-def check_later(older: Any, later: Any) -> None:
+def check_later(older: Any, later: Any) -> set[tuple[str, str]]:
     """Raise `UndecodableError` unless each field that both message descriptors have, inner messages included, has a
     type in `later` that can hold every value of its type in `older`.
 
-    Fields that only one of them has are allowed: a reader of `later` ignores the others.
+    Fields that only one of them has are allowed: a reader of `later` ignores the others. Return the names that fields
+    with two names have in `older` and in `later`.
     """
+    renamed: set[tuple[str, str]] = set()
     seen: set[tuple[str, str]] = set()
     waiting = [(older, later)]
     while waiting:
@@ -47,8 +49,11 @@ def check_later(older: Any, later: Any) -> None:
                 raise UndecodableError(
                     f"field {read.number} ({read.name}) has a type that does not take what it was written with"
                 )
+            if read.name != written.name:
+                renamed.add((written.name, read.name))
             if read.message_type is not None:
                 waiting.append((written.message_type, read.message_type))
+    return renamed
 
 
 def _takes(read: Any, written: Any) -> bool:

@@ -17,6 +17,7 @@ from kafkalog.values.avro import exact_decimal
 from kafkalog.values.avro_defaults import NO_DEFAULT, default_of
 from kafkalog.values.avro_names import Aliases, Names, Type, aliases_of, named
 from kafkalog.values.avro_schema import is_optional, logical_of, members
+from kafkalog.values.masking import hidden
 from kafkalog.values.payloads import UndecodableError
 
 __all__ = ["resolver"]
@@ -32,15 +33,18 @@ _NAMED = ("record", "enum", "fixed")
 _REFUSED = "it was written with a schema that the one of the result cannot take"
 
 
-def resolver(writer: Any, writers: Names, reader: Any, readers: Names) -> Resolve:
+def resolver(
+    writer: Any, writers: Names, reader: Any, readers: Names, masks: frozenset[str] = frozenset()
+) -> Resolve:
     """Return the function that converts a raw value of the writer's schema (`AvroDecoder` with `raw`) to the reader's,
-    as Arrow takes it. `writers` and `readers` map full names to definitions and namespaces.
+    as Arrow takes it. `writers` and `readers` map full names to definitions and namespaces. Fields that the writer
+    gives a name in `masks`, and the reader another one, are hidden.
 
     The function raises `UndecodableError` for a value that Avro cannot resolve. The same error is raised at once if a
     schema is invalid or nested too deeply, or the schemas are too large to compare.
     """
     try:
-        pair = _Pair(aliases_of(named(reader, "", readers), readers), writers, readers)
+        pair = _Pair(aliases_of(named(reader, "", readers), readers), writers, readers, masks)
         return pair.resolve(named(writer, "", writers), named(reader, "", readers))
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
         raise UndecodableError(_REFUSED) from None
@@ -59,8 +63,10 @@ _REFUSAL = _Refusal()
 class _Pair:
     """Schemas of a writer and a reader, which are compared type by type."""
 
-    def __init__(self, aliases: Aliases, writers: Names, readers: Names) -> None:
-        self.aliases, self.writers, self.readers = aliases, writers, readers
+    def __init__(
+        self, aliases: Aliases, writers: Names, readers: Names, masks: frozenset[str] = frozenset()
+    ) -> None:
+        self.aliases, self.writers, self.readers, self.masks = aliases, writers, readers, masks
         self._records: dict[tuple[int, int], list[Resolve]] = {}
         """records that are resolved or being resolved, so that recursive records end"""
         self._left = _MOST_PAIRS
@@ -116,6 +122,8 @@ class _Pair:
 
     def _made_of_fields(self, writer: Type, reader: Type) -> Resolve:
         theirs = self._fields_of(writer)
+        if len(theirs) < len(writer.schema["fields"]):
+            return _REFUSAL  # several of them have one name in the reader's schema
         changes: list[tuple[str, str, Resolve]] = []
         defaults: dict[str, Any] = {}
         for each in reader.schema["fields"]:
@@ -123,7 +131,9 @@ class _Pair:
             if name in theirs:
                 written = theirs[name]
                 inner = self._inner(writer, written["type"], is_reader=False)
-                changes.append((name, written["name"], self.resolve(inner, type)))
+                change = self.resolve(inner, type)
+                is_hidden = written["name"] in self.masks and name != written["name"]
+                changes.append((name, written["name"], _after(change, hidden) if is_hidden else change))
                 continue
             value = default_of(each, type, self.readers)
             defaults[name] = None if value is NO_DEFAULT else self._read_alone(type)(value)
@@ -199,6 +209,8 @@ class _Pair:
         each field of the reader is in the writer with a type that can be resolved, or has a default.
         """
         theirs = self._fields_of(writer)
+        if len(theirs) < len(writer.schema["fields"]):
+            return False
         for each in reader.schema["fields"]:
             if each["name"] not in theirs:
                 if "default" not in each:

@@ -75,7 +75,7 @@ def _column(
     from kafkalog.values.arrow_column import ColumnDecoder
 
     chosen = named if isinstance(named, ColumnSchema) else column_schema(decoder, [partition], part, named)
-    return ColumnDecoder(decoder, partition.topic, part, chosen.reader, chosen.path)
+    return ColumnDecoder(decoder, partition.topic, part, chosen)
 
 
 def column_schema(
