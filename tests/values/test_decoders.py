@@ -221,7 +221,7 @@ def test_proto2_values_with_what_would_be_lost_do_not_decode(payload: bytes, rea
 
 def test_proto2_values_that_are_complete_decode() -> None:
     decoder = ProtobufDecoder(PROTO2, {})
-    empty = {"m": {}, "n": {}, "e": [], "s": [], "t": {}}
+    empty: dict[str, object] = {"m": {}, "n": {}, "e": [], "s": [], "t": {}}
     assert decoder.decode(_A + b"\x23\x28\x05\x24\x10\x00") == {**empty, "g": {"x": 5}, "z": 0}
     assert decoder.decode(_A + b"\x40\x01\x4a\x01x") == {**empty, "q": "x"}  # the last one of a oneof counts
     assert decoder.decode(_REQUIRED + b"\x08\x00") == {"q": 0, "m": {}}
