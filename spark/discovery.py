@@ -203,8 +203,8 @@ class Range:
         return max(Follower().look(self._partition).end_offset, self._partition.log_start_offset)
 
     def _there(self, bound: Bound, offset: int, first: int) -> int:
-        """Return the offset if it is from `first` through the log end. Otherwise raises `UsageError`, or with
-        failOnDataLoss=false returns the nearest of these two.
+        """Return `offset` if it is from `first` to the log end, both included. Otherwise raise `UsageError`, or with
+        failOnDataLoss=false return the nearer bound.
         """
         last = self._log_end
         if first <= offset <= last:

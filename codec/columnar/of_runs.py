@@ -92,7 +92,7 @@ class OfRuns(ABC, Generic[Piece]):
         return null_rows
 
     def bytes_of(self, name: str, rows: int) -> list[bytes | None]:
-        """Return the value of a field for each row; None for null."""
+        """Return the values of the field `name` in each of the `rows` rows, as bytes; None for a null."""
         data = self.data_of(name)
         values: list[bytes | None] = [data[start:end] for start, end in pairwise(self.ends_of(name, rows))]
         for row in self.nulls_of(name, rows):

@@ -188,9 +188,9 @@ class Runs:
         return trusted[-1] if trusted else self.default
 
     def refuse_place(self) -> None:
-        """Raise `RecoveryRefused` if the quarantine of a new execution cannot be created because a file is there, is
-        inside this or another log directory (a broker would not start), or has a line break in its path. It need not
-        exist.
+        """Raise `RecoveryRefused` if the path of the quarantine of a new execution is a file, has a line break, or is
+        or lies inside a log directory, this one or another (a broker would not start). The quarantine need not exist
+        yet.
         """
         if os.path.lexists(self.place) and not os.path.isdir(self.place):
             raise RecoveryRefused(

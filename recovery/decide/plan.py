@@ -449,9 +449,9 @@ def _is_segments_name(name: str) -> bool:
 
 
 def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iterable[Finding]) -> list[Finding]:
-    """Return a finding if the directory is a copy that was made while a broker ran, else an empty list. `ends` are log
-    end offsets by partition directory; partitions with findings in `damaged` are ignored. Empty also if there is a
-    clean-shutdown marker.
+    """Return findings if recovery points do not fit the log ends `ends`, as in a copy that was made while a broker ran;
+    only live partitions with a log and no finding in `damaged` count. `ends` are log end offsets by partition
+    directory. Empty with a clean-shutdown marker.
     """
     if CLEAN_SHUTDOWN_FILE in survey.files:
         return []

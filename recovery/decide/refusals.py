@@ -212,8 +212,8 @@ def written_through(after: Tree) -> str | None:
 
 
 def _inside(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:
-    """Return why a directory that the actions change cannot be moved or renamed: it is a log directory of the same
-    broker, inside this one. None if there is no such directory.
+    """Return why recovery declines: a directory that the actions change is itself a log directory of this broker (it
+    has `meta.properties`, and is in log.dirs or has a registered id). None if there is none.
     """
     roots = {os.path.realpath(root) for root in facts.roots}
     for name in sorted({action.path.partition("/")[0] for action in actions}):

@@ -278,8 +278,8 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
-    """Return the contents of all live logs in `directories`, in their order and by base offset. `directories` are names
-    from before `tree` renamed them; removed directories are skipped.
+    """Return the content of each live log file: directory by directory as given, within a directory by base offset.
+    `directories` are names from before `tree` renamed them; removed directories are skipped.
     """
     now = dict(tree.renamed_directories)
     return [

@@ -55,9 +55,8 @@ def sentences_of_unreadable(survey: Survey) -> dict[str, str]:
 
 
 def refusal_of_unreadable(survey: Survey, mode: Mode) -> str | None:
-    """Return why recovery declines, as a sentence: a checkpoint that it would rewrite cannot be read, so that this
-    could not be undone; in mode kafka also if `meta.properties` cannot be read, because a broker then opens no log.
-    None if they can be read or are missing.
+    """Return why recovery declines: an unreadable checkpoint that it would rewrite and could not restore, or in mode
+    kafka an unreadable `meta.properties` (a broker then opens no log). None otherwise; files may be missing.
     """
     for name in (*_WRITTEN, *([META_PROPERTIES] if mode.spec.is_as_broker else [])):
         error = survey.unreadable.get(name)

@@ -165,8 +165,8 @@ def _of_transactions(record: FramedRecord, replay: Replay) -> _Words | None:
 
 
 def _of_loader(record: FramedRecord, image: MetadataImage, release: Release) -> _Words | None:
-    """Exception class and message with which broker and controller refuse a record (`MetadataDelta`), such as a change
-    of an unknown topic or broker; None if they accept it.
+    """Return the exception class and message with which Kafka (`MetadataDelta`) of this release refuses to apply a
+    record to `image`, for example for an unknown topic or broker; None if it is accepted.
     """
     fields = {} if record.decoded is None else record.decoded.fields
     match record.name:

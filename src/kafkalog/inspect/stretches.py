@@ -112,8 +112,9 @@ class Stretch(Struct, frozen=True):
     """number of stretches that were joined because there were too many"""
 
     def joined(self, other: Stretch) -> Stretch:
-        """Return this stretch and the one after it as one, of the worse kind and with the description of that one.
-        Batches and records are added up.
+        """Return this stretch and the next, `other`, as one: with the worse kind and its detail (this one's if both are
+        the same), and the sums of batches and records; `places` are added up too if the kinds differ, otherwise the
+        larger number is kept.
         """
         worse = max(self, other, key=lambda stretch: stretch.kind.rank)
         offsets = [

@@ -195,12 +195,12 @@ class Target:
         self._is_ready = True
 
     def progress(self) -> dict[Key, int]:
-        """Return the next source offset by (target topic, partition), read from the whole progress topic; empty if it
-        has no records.
+        """Return the next source offset by (target topic, partition), from all committed records of the progress topic;
+        empty if it has none.
 
-        Must be called after `begin`, which ends uncommitted writes to the topic. Raises `ClusterError` if nothing new
-        arrives within 60 seconds, and `RecoveryRefused` if a record of another program is in the topic; calls `check`
-        while waiting.
+        Call `begin` first: it ends transactions that an earlier process left open there. Raises `ClusterError` if
+        nothing new arrives within 60 seconds, and `RecoveryRefused` if a record of another program is in the topic;
+        calls `check` while waiting.
         """
         found: dict[Key, int] = {}
         waiting = set(self._partitions(self.progress_topic))

@@ -15,8 +15,8 @@ _MOST = 100
 
 
 def comparison_section(facts: ReportFacts) -> Section | None:
-    """Return the section about partitions with several copies; None if no partition has two. Says only why if the
-    comparison failed. Shows the first `_MOST` partitions whose copies differ, and counts the rest.
+    """Return the section about partitions with several copies or a missing one, the first `_MOST` of those that differ
+    in full; None without a comparison. If the comparison failed, the section has only the reason.
     """
     if facts.comparison_problem is not None:
         why = sentence_of(facts.comparison_problem)

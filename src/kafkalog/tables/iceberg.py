@@ -232,8 +232,8 @@ def _counted(plan: dict[int, Any], file: DataFile, ids: Mapping[str, int]) -> di
 
 
 def _small(type: pa.DataType) -> pa.DataType:
-    """Return the type with Iceberg's `large_…` and fixed-size binary types as plain strings, binaries and lists,
-    also inside structs, maps and lists.
+    """Return the type with large strings, binaries and lists, and fixed-size binaries, as plain ones, at any depth. Map
+    keys become strings, and list elements are named `element`.
     """
     if pa.types.is_struct(type):
         return pa.struct([(each.name, _small(each.type)) for each in type])

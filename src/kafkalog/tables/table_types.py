@@ -66,10 +66,8 @@ def _timestamp(type: pa.DataType, rules: TypeRules) -> pa.DataType:
 
 
 def widened(old: pa.DataType, new: pa.DataType, rules: TypeRules) -> pa.DataType | None:
-    """Return the type of an existing column that also holds values of type `new`; None if there is none, or if the
-    table format does not allow the change.
-
-    Fields are added to structs and never removed; numbers are widened if the format allows it.
+    """Return the type with which column `old` can hold `new` too: `old` if it is wide enough, else, as `rules` allow, a
+    wider number or a struct with added fields, also inside lists and maps. None if there is none.
     """
     if old.equals(new) or new in _narrower(old):
         return old

@@ -64,9 +64,9 @@ def _record(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str
 
 
 def _part(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]], seen: set[str]) -> Any:
-    """Return the schema as pyruhvro takes it: references replaced by their definitions, int by long. None if a part of
-    it is not a plain type, a name occurs twice, or a reference is missing. Full names of the types that were met are
-    added to `seen`.
+    """Return the schema for pyruhvro: references replaced by their definitions, int as long; full names of its types
+    are added to `seen`. None for unions other than optional ones, other logical types than those in `_LOGICAL`, a name
+    that occurs twice, or a missing reference.
     """
     if isinstance(schema, str):
         if schema in _PLAIN:

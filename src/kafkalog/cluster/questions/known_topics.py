@@ -107,9 +107,9 @@ def groups_at_hand(
 
     The function gets a group id (None for any) and returns a reason, or None if no such group can exist. Without
     partitions at hand there are no groups, and it always returns None. `topics` are those of the metadata;
-    `offsets_partitions` is the number of partitions of `__consumer_offsets` if the metadata does not tell it. Findings
-    are appended to `findings`, also for a group in a wrong partition. Raises `UsageError` if both numbers are known and
-    differ.
+    `offsets_partitions` is the number of partitions of `__consumer_offsets` that the caller knows, or None; it is used
+    if `topics` lack the number. Findings are appended to `findings`, also for a group in a wrong partition. Raises
+    `UsageError` if both numbers are known and differ.
     """
     places = GroupPlaces.of(topics)
     if None not in (places.partitions, offsets_partitions) and places.partitions != offsets_partitions:

@@ -166,8 +166,8 @@ def _owner(record: CoordinatorRecord) -> str:
 
 
 def _words(later: list[Entry]) -> str:
-    """Sentence that names the state and offsets that are unknown about an earlier moment; `later` are records of their
-    keys that followed it.
+    """Return a clause without a period: which committed offsets (the first `_NAMED`) and whether the group's state are
+    unknown at an earlier moment. `later`, not empty, has newer records of the same keys.
     """
     places = []
     for entry in later:

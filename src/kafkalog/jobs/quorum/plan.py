@@ -277,8 +277,8 @@ class _Making:
         return bool(self.others) or self.wanted.way is QuorumWay.FROM_BROKER
 
     def records(self) -> tuple[KRaftRecord, ...]:
-        """Control records that must be appended to the log: empty with static voters, or if the log already ends with
-        these voters.
+        """Return the control records to append to the log: none with static voters, or if the log already ends with
+        these voters, they are settled, and nothing is cut.
         """
         if not self.voters:
             return ()

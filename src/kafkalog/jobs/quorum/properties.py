@@ -43,8 +43,9 @@ def listener_lines(listener: str, place: str, settings: Mapping[str, str] | None
     """Yield the property lines for a controller's listener, which is `listener` at `place` (host:port).
 
     `settings` are the node's present properties, None if there are none; then only `listeners` is yielded. With
-    settings the other listeners of `listeners` are kept. `advertised.listeners` follows only if it names this listener,
-    and `controller.listener.names` only if it lacks the name.
+    settings the other listeners of `listeners` are kept, and this one, whose name may differ in case, is replaced or
+    added. `advertised.listeners` follows only if it names this listener, and `controller.listener.names`, with this
+    name first, only if it lacks the name.
     """
     own = f"{listener}://{place}"
     if settings is None:

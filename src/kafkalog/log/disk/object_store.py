@@ -233,9 +233,9 @@ class _Store:
 
     def list_ahead(self, root: str, directories: list[str], known: LookedAt) -> None:
         """List `directories`, which are below `root`, and add their entries to the cache `known`, which must be the
-        present one. Those in it are not listed again. Up to 16 are listed one by one, several at once, and a missing
-        one raises `MissingFileError`. For more, one recursive listing of `root` is requested, and a missing directory
-        counts as empty. Raises `StorageError` if a request fails.
+        cache now in use, because listing one by one fills that one. Those in it are not listed again. Up to 16 are
+        listed one by one, several at once, and a missing one raises `MissingFileError`. For more, one recursive listing
+        of `root` is requested, and a missing directory counts as empty. Raises `StorageError` if a request fails.
         """
         wanted = [path for path in directories if path not in known.listings]
         if len(wanted) <= _SINGLY:

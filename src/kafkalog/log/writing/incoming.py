@@ -77,8 +77,8 @@ def _record(item: Appendable, offset: int, now_ms: int) -> Record:
 
 
 def parse_batch(data: bytes) -> RecordBatch:
-    """Parse bytes that are exactly one valid batch, checksum included. Raises `FormatError` for anything else, also for
-    several batches or bytes after the batch.
+    """Return the one batch that `data` consists of, checksum verified. Raises `FormatError` for anything else: no
+    batch, several, damage, or bytes after the batch.
     """
     result = scan(data)
     if len(result.batches) != 1 or result.valid_bytes != len(data):

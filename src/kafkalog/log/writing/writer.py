@@ -156,8 +156,8 @@ class Log(OpenedLog):
     def _append(self, batches: Sequence[RecordBatch], origin: AppendOrigin, first_offset: int | None = None) -> int:
         """Check and write batches; return the offset of the first record, which is `first_offset` if given (old formats
         do not store it). If one of a client's batches is a duplicate, none is written, and the offset of the original
-        is returned. Raises `UsageError` if a broker would reject a batch. Any error while writing makes the log reject
-        all later writes (`fail`), and is raised.
+        is returned. Raises `UsageError` if a broker would reject a batch. Any error while writing, an interruption too,
+        makes the log reject all later writes (`fail`); it is raised, if possible as `FormatError`.
         """
         self._process.require()  # whoever gave the records may have forked meanwhile
         size = self._check_batches(batches, origin)

@@ -250,8 +250,9 @@ class Coordinator:
         """Answer `LeaveGroup`: remove the named members, by instance id or member id, which starts a rebalance of the
         others.
 
-        Before version 3 the response has the error of the single member, later an error for each. UNKNOWN_MEMBER_ID if
-        group or member is unknown; INVALID_GROUP_ID for an empty group id.
+        From version 3 on each member has its own error; before, the response has the only member's. UNKNOWN_MEMBER_ID
+        if group or member is unknown (a member that has an id and has not joined yet is removed without an error);
+        INVALID_GROUP_ID for an empty group id.
         """
         body, now = request.body, time.monotonic()
         asked = body.get("members", [{"member_id": body.get("member_id", ""), "group_instance_id": None}])
