@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kafkalog.words.exit_codes import ExitCode
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.recovery_cases import unpacked_cases
 
@@ -276,8 +277,10 @@ class Comparison:
             self._judge.compare(f"{case.name} | {' '.join(words)} | {part}", *both)
 
     def crossing(self, case: Case, most: int) -> None:
-        """Runs that the base began are completed, and undone, by this tree."""
+        """Runs that the base began are completed, and undone, by this tree. Cases that need consent are left out."""
         base, ours = self._sides
+        if base.ask("run", [*ACTING[0], self.fresh(case)])["code"] == ExitCode.REFUSED:
+            return
         root = self.fresh(case)
         before = ours.ask("tree", root)["tree"]
         for number in range(1, most + 1):
