@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.common.errors import FormatError, RecoveryRefused
@@ -378,7 +378,7 @@ class _Pass:
     def _way_out(self, untouched: Tree) -> str:
         """Advice for a log that a broker would not open: other settings if those help, else recovery."""
         config, usual = self._config, CleanerConfig()
-        roomy = replace(
+        roomy = structs.replace(
             config,
             segment_index_bytes=max(config.segment_index_bytes, usual.segment_index_bytes),
             index_interval_bytes=max(config.index_interval_bytes, usual.index_interval_bytes),
