@@ -12,9 +12,10 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 
-from kafkalog.classes import dataclass
+from msgspec import structs
+
 from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.recovery.act.digest import Piece
 from kafkalog.recovery.act.fs import Attributes, Facts, FileSystem, Owner
@@ -128,7 +129,7 @@ class Disks:
         if (attributes.uid, attributes.gid) in [(status.st_uid, status.st_gid) for status in known]:
             return attributes
         owner = parent or self.root.owner
-        return replace(attributes, uid=owner.st_uid, gid=owner.st_gid)
+        return structs.replace(attributes, uid=owner.st_uid, gid=owner.st_gid)
 
 
 class Operation(ABC):
