@@ -289,8 +289,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command; without arguments, or for `help`, print the commands. Return the exit code: 0, 1 for a failed
-    step or an old Python, 64 for an unknown command, 130 after Ctrl-C. Errors are printed to stderr.
+    """Run one command; without arguments, or for `help`, print the commands. Return the exit code: 0; 1 for a failed
+    step or, whatever the command, a Python that is too old; 64 for an unknown command or arguments that it does not
+    take; 130 after Ctrl-C. Errors are printed to stderr.
     """
     if sys.version_info[:2] < OLDEST_PYTHON:
         found = ".".join(str(part) for part in sys.version_info[:3])

@@ -29,7 +29,9 @@ __all__ = ["batches_of"]
 
 
 def batches_of(partition: Partition, schema: StructType, findings: list[Finding]) -> Iterator[pa.RecordBatch]:
-    """A row for each readable batch, continuing after damage. Findings are appended to `findings` at the end."""
+    """Yield Arrow batches with one row for each readable batch of the log, in log order; reading continues after
+    damage. At the end, findings are appended to `findings`. Raises `StorageError`.
+    """
     reader = partition.batches(on_damage=SKIP)
     single: list[Row] = []
     for found in reader.by_run():
@@ -55,7 +57,9 @@ def _row(batch: RecordBatch) -> Row:
 
 
 def _columns(run: BatchRun, partition: Partition, file: str, schema: StructType) -> pa.RecordBatch:
-    """Return the rows of sound batches of version 2."""
+    """Return the rows of a run of sound batches (magic 2) as one Arrow batch with the columns of `schema`, computed
+    by column.
+    """
     constant = {"topic": partition.topic, "partition": partition.partition, "file": file, "isvalid": True}
     times = {field.name for field in schema.fields if isinstance(field.dataType, TimestampType)}
     target = arrow_schema(schema)
@@ -79,7 +83,9 @@ def _columns(run: BatchRun, partition: Partition, file: str, schema: StructType)
 
 
 def _times(values: npt.NDArray[np.generic], absent: npt.NDArray[np.bool_] | None, kind: pa.DataType) -> pa.Array:
-    """Convert milliseconds to Spark's microseconds; null if out of range."""
+    """Convert milliseconds to an Arrow array of Spark timestamps in microseconds. Values are null if they are absent
+    or do not fit into 64 bits of microseconds.
+    """
     import numpy as np
 
     beyond = (values > np.int64(LARGEST_MS)) | (values < np.int64(-LARGEST_MS))

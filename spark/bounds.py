@@ -71,7 +71,9 @@ def _by_partition(option: str, text: str) -> tuple[tuple[TopicPartition, int], .
 
 
 def parse_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
-    """Parse the partitions of `assign`: JSON like `{"topic":[0,1]}`."""
+    """Return the (topic, partition) pairs of the option `assign`, JSON like `{"topic":[0,1]}`, in its order. Raises
+    `UsageError`, which names `option`, for other text.
+    """
     form = '{"topic":[0,1]}'
     value = _json(option, text, form)
     try:
@@ -89,7 +91,12 @@ def _timestamp(option: str, text: str) -> int:
 
 
 def parse_bound(given: Mapping[str, str], edge: str, default: int) -> Bound:
-    """Parse the bound at `edge` ("starting" or "ending") from options with lower-case keys."""
+    """Return the bound at `edge` ("starting" or "ending"): by timestamp (ms), by timestamps or offsets per
+    partition, or `earliest` and `latest`; `default` if no option sets it. A timestamp takes precedence over
+    timestamps per partition, and these over offsets.
+
+    `given` has lower-case keys. Raises `UsageError` for an invalid value.
+    """
     timestamp, by_timestamp, by_offset = f"{edge}Timestamp", f"{edge}OffsetsByTimestamp", f"{edge}Offsets"
     if (text := given.get(timestamp.lower())) is not None:
         return Bound(option=timestamp, timestamp=_timestamp(timestamp, text.strip()))
@@ -104,7 +111,9 @@ def parse_bound(given: Mapping[str, str], edge: str, default: int) -> Bound:
 
 
 def refuse_in_batch(start: Bound, end: Bound) -> None:
-    """Raise `UsageError` for a batch query that starts at the latest offset or ends at the earliest."""
+    """Raise `UsageError` if a batch query starts at the latest offset, ends at the earliest, or has another negative
+    offset for a partition.
+    """
     for bound, wrong, word in ((start, LATEST, "latest"), (end, EARLIEST, "earliest")):
         if bound.offset == wrong:
             raise UsageError(f"option {bound.option} cannot be {word} in a batch query")

@@ -1,8 +1,4 @@
-"""Commits what tasks wrote: offsets in the order of the tasks, all partitions or none.
-
-Logs are written with `kafkalog.log.Log`, so segments, indexes, epochs and checkpoints are as from a broker. A journal
-records beforehand what will be done. A failed commit is rolled back at once, a killed one by the next commit.
-"""
+"""Commit the batches that tasks staged: offsets in the order of the tasks, all partitions or none."""
 
 from __future__ import annotations
 
@@ -48,12 +44,17 @@ _APPEND_BYTES = MIB
 
 
 def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool, batch: int | None = None) -> None:
-    """Append the data in the messages. With `overwrite` it replaces the topics that have rows.
+    """Append the data that tasks have staged to the log directory, all partitions or none; return when it is
+    durable. With `overwrite` it replaces the topics that have rows. Waits for other commits, and holds the broker's
+    lock meanwhile.
 
-    A topic given by the option `topic` is replaced even without rows. An overwrite without rows and without that option
-    is refused, as it could replace nothing. `batch` is the number of a stream's batch, and one committed before is not
-    written again. Raises `UsageError` if the directory is locked, `FormatError` if a log is damaged, `RecoveryRefused`
-    if an earlier unfinished commit cannot be rolled back.
+    A topic given by the option `topic` is replaced even without rows. An overwrite without rows and without that
+    option raises `UsageError`, as it could replace nothing; an append without rows does nothing. `batch` is the
+    number of a stream's batch; one that is committed already is not written again.
+
+    An earlier commit that was killed is rolled back first, and this one after an error. Raises `UsageError` if the
+    directory is locked, `FormatError` if a log is damaged, `StorageError`, and `RecoveryRefused` if an earlier
+    unfinished commit cannot be rolled back.
     """
     staged = sorted(messages, key=lambda message: message.task)
     work = work_directory(options.path)
@@ -101,7 +102,9 @@ def _end(options: WriteOptions, work: str, journal: Journal) -> None:
 
 
 def _refuse_other(path: str, partition: Planned) -> None:
-    """Raise `RecoveryRefused` if `path` is not the directory that was replaced."""
+    """Raise `RecoveryRefused` if `path` exists and is not the directory (by inode) that an overwrite renamed.
+    Removes nothing.
+    """
     if os.path.lexists(path) and (os.path.islink(path) or _inode_of(path) != partition.inode):
         raise RecoveryRefused(
             f"{path} is not the directory that an overwrite of {partition.name} set aside; nothing was removed: if you "
@@ -110,7 +113,10 @@ def _refuse_other(path: str, partition: Planned) -> None:
 
 
 def _planned(options: WriteOptions, staged: Sequence[Staged], job: str, *, overwrite: bool) -> Iterator[Planned]:
-    """All partitions to change, with their log end offsets. Raises `FormatError` for damaged ones."""
+    """Yield the plan of each partition to change, sorted by topic and number: staged data, log end offset and leader
+    epoch, or with `overwrite` the new name of the old directory. Raises `FormatError` if a log to append to is
+    damaged, `StorageError`.
+    """
     by_owner: dict[TopicPartition, list[tuple[str, list[tuple[int, int, int]]]]] = {}
     for message in staged:
         for owner, extents in message.extents.items():
@@ -149,8 +155,8 @@ def _inode_of(path: str) -> int | None:
 
 
 def _topic_id(options: WriteOptions, partition: Planned) -> str | None:
-    """Return the topic id for a new directory: the one requested, that of the replaced directory, or that of another
-    partition.
+    """Return the topic id for a new partition directory: the requested one, else the replaced directory's, else that
+    of another partition of the topic; None if there is none.
     """
     name = parse_partition_directory(partition.name)
     assert name is not None  # noqa: S101 - it was made from a PartitionName
@@ -268,7 +274,10 @@ def _name_of(partition: Planned) -> PartitionName:
 
 
 def _prove(options: WriteOptions, work: str, partition: Planned, path: str) -> None:
-    """Raise `RecoveryRefused` unless everything written after the start of the commit is the beginning of its data."""
+    """Raise `RecoveryRefused` unless the log from the start of an unfinished commit on has only the first batches of
+    that commit's data, which may then be truncated. Staged files that are missing count as different if there is
+    something to compare.
+    """
     start = partition.start or 0
     written = read_partition(path, _name_of(partition), None).batches(start_offset=start, on_damage=STOP)
     try:

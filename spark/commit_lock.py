@@ -22,9 +22,10 @@ _MOST_SECONDS = 600.0
 
 @contextmanager
 def in_turn(work: str, most_seconds: float = _MOST_SECONDS) -> Iterator[None]:
-    """Hold the lock for a commit. Raises `UsageError` if it is not free within `most_seconds`.
+    """Context manager that holds the lock for commits in the directory `work`, which it creates. Waits for at most
+    `most_seconds`, and then raises `UsageError`. At the end the lock file is removed, except after an error.
 
-    The lock ends with its process, so a killed one blocks nobody.
+    The lock ends with its process, so a killed process blocks nobody.
     """
     path = os.path.join(work, _LOCK)
     until = time.monotonic() + most_seconds
@@ -40,7 +41,9 @@ def in_turn(work: str, most_seconds: float = _MOST_SECONDS) -> Iterator[None]:
 
 
 def _taken(work: str, path: str) -> int | None:
-    """Return a descriptor with the lock; None if another process holds it or has removed the file meanwhile."""
+    """Return a file descriptor that holds the lock; None if another process holds it, or has removed the file or its
+    directory meanwhile. Creates the directory and the lock file if they are missing. Raises `StorageError`.
+    """
     fs.make_directory(work, follow=False)
     try:
         descriptor, _ = fs.lock_file(path)

@@ -35,8 +35,11 @@ OF_A_CLUSTER = ("offsets", "groups", "transactions", "metadata", "znodes")
 
 
 def cluster_rows(contents: str, paths: Sequence[str], replica: str | None, findings: list[Finding]) -> Iterator[Row]:
-    """Rows of one of `OF_A_CLUSTER`. Findings are appended to `findings`. Raises `UsageError` if the topic is
-    missing.
+    """Return an iterator over the rows of one kind of contents in `OF_A_CLUSTER` (`znodes`, `transactions`,
+    `metadata`, `offsets` or `groups`). Findings are appended to `findings`. `replica` chooses among several copies
+    of a partition.
+
+    Raises `UsageError` if the topic that has the data is missing.
     """
     if contents == "znodes":
         return _znodes(paths, findings)

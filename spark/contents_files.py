@@ -158,7 +158,9 @@ PER_PARTITION: dict[str, Callable[[Place, list[Finding]], Iterator[Row]]] = {
 
 
 def checkpoint_rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
-    """The offset checkpoints of a log directory."""
+    """Yield one row per entry of the offset checkpoint files of a log directory. Missing files are skipped; damage
+    is appended to `findings`. Raises `StorageError`.
+    """
     for name in CHECKPOINTS:
         path = os.path.join(place.path, name)
         if is_file(path):
@@ -171,9 +173,10 @@ def checkpoint_rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
 
 
 def finding_places(inventory: Inventory) -> list[Place]:
-    """Return all partitions, log directories, and findings about all of them together.
+    """Return the units of work for contents=findings: log directories with the others of their broker, then
+    partitions, and findings about all directories together.
 
-    Raises `UsageError` for a log directory in an object store: predicting a broker's start needs mounted ones.
+    Raises `UsageError` for a log directory in an object store: predicting a broker's start needs local files.
     """
     remote = next((each.path for each in inventory.log_dirs if is_uri(each.path)), None)
     if remote is not None:
@@ -200,7 +203,9 @@ def finding_places(inventory: Inventory) -> list[Place]:
 
 
 def finding_rows(place: Place) -> Iterator[Row]:
-    """Findings of `verify` for one place. All places together have all of its findings."""
+    """Yield the findings of `verify` for one place (a log directory, a partition, or findings known beforehand) as
+    rows. All places together give all findings of `verify`. Raises `StorageError`.
+    """
     if place.partition is None:
         yield from map(_finding_row, _of_log_dir(place) if place.path else place.known)
         return
@@ -213,7 +218,9 @@ def finding_rows(place: Place) -> Iterator[Row]:
 
 
 def _of_log_dir(place: Place) -> list[Finding]:
-    """Findings about a log directory as a whole."""
+    """Return the findings about a log directory as a whole, including those of a simulated broker start. Reads the
+    logs where a check depends on their end.
+    """
     with listed_once():
         log_dir = open_log_dir(place.path)  # first: what is listed once keeps the path that was given
         listed = AsListed(log_dir, replace(read_topic_facts(place.broker), controllers=place.controllers))

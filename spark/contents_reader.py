@@ -42,7 +42,9 @@ class ContentsReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[ContentsPartition]:
-        """One for each partition or log directory, or a single one for the state of a cluster."""
+        """Return one Spark partition for each partition or log directory, or a single one for the state of a
+        cluster. Lists the paths. Raises `UsageError` if a path or a selected partition does not exist.
+        """
         options = self._options
         if options.contents in OF_A_CLUSTER:
             return [ContentsPartition(None)]
@@ -59,7 +61,9 @@ class ContentsReader(DataSourceReader):
         return [ContentsPartition(place) for place in places]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Arrow batches of one task."""
+        """Yield the Arrow batches of one task; then errors found in the data raise `FormatError` with mode FAILFAST,
+        and are a warning otherwise. Yields nothing for Spark's placeholder of an empty plan.
+        """
         if not isinstance(partition, ContentsPartition):  # Spark's stand-in where nothing was planned
             return
         findings: list[Finding] = []
@@ -81,7 +85,9 @@ class ContentsReader(DataSourceReader):
         return PER_PARTITION[options.contents](place, findings)
 
     def _judge(self, findings: list[Finding]) -> None:
-        """Raise an error for unreadable data with mode FAILFAST, else warn."""
+        """Raise `FormatError` for the first error among the findings with mode FAILFAST; in other modes warn once
+        about all of them. Does nothing without findings of severity ERROR.
+        """
         errors = [finding for finding in findings if finding.severity is Severity.ERROR]
         if errors and self._options.mode is Mode.FAILFAST:
             worst = errors[0]

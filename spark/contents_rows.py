@@ -29,7 +29,9 @@ def _microseconds(value: object) -> int | None:
 
 
 def _clean(value: object) -> object:
-    """Escape surrogates, which stand for bytes that are no UTF-8. Arrow does not accept them."""
+    """Return the value with surrogates (Python's form of bytes that are not UTF-8) escaped in all strings, also
+    inside dicts and lists, since Arrow does not accept them. Tuples become lists.
+    """
     if isinstance(value, str):
         return without_surrogates(value)
     if isinstance(value, dict):
@@ -45,7 +47,9 @@ def _array(values: list[object], kind: pa.DataType) -> pa.Array:
 
 
 def arrow_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Convert rows to batches with exactly the columns of `schema`. Missing columns are null."""
+    """Yield Arrow batches of up to `ROWS` rows with exactly the columns of `schema`. Missing columns are null,
+    others are dropped; times are converted from ms to microseconds.
+    """
     target = arrow_schema(schema)
     times = {field.name for field in schema.fields if isinstance(field.dataType, TimestampType)}
     while piece := list(islice(rows, ROWS)):

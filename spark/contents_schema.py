@@ -114,7 +114,9 @@ SCHEMAS: dict[str, StructType] = {
 
 
 def chosen(schema: StructType, contents: str) -> StructType:
-    """Return the columns requested by a schema. Raises `UsageError` for unknown columns or wrong types."""
+    """Return `schema` after checking it as a choice of the columns of `contents`. Raises `UsageError` if a column is
+    unknown, has another type or is NOT NULL, or if there is no column.
+    """
     whole = {field.name: field.dataType for field in SCHEMAS[contents].fields}
     if not schema.fields:
         raise UsageError("the schema has no column")

@@ -30,7 +30,9 @@ _SHOWN = 3
 
 
 def decided(options: ReadOptions) -> DecodedParts:
-    """What to decode according to the options. Raises `UsageError` if no single type fits all data."""
+    """Return the keys and values to decode and their types according to the options; nothing if no option asks for
+    it. Reads schemas and the first records of each topic. Raises `UsageError` if no single type fits all data.
+    """
     if not options.formats:
         return NOTHING_DECODED
     registry = _registry(options)
@@ -66,7 +68,9 @@ class _Deciding:
 
     @cached_property
     def _topics(self) -> dict[str | None, list[Partition]]:
-        """The partitions to read, by topic."""
+        """Return topic -> the partitions to read, without an error for selected ones that do not exist; the topic of
+        a single segment is None.
+        """
         inventory = open_all(*self._options.in_both_tiers(expand_paths(self._options.paths)))
         topics: defaultdict[str | None, list[Partition]] = defaultdict(list)
         for partition in selected(inventory.readable(self._options.replica), self._options, all_there=False):
@@ -74,7 +78,9 @@ class _Deciding:
         return topics
 
     def _frames(self, part: str) -> dict[str | None, list[Framed]]:
-        """Topic -> the first frames of its keys or values."""
+        """Return topic -> the first frames (payloads with a schema id) of its keys or values (`part`), from the
+        first partition that has some, of `_PARTITIONS_LOOKED_AT`. Topics without frames are missing.
+        """
         found = {}
         for topic, partitions in self._topics.items():
             looked_at = (first_frames(partition, part) for partition in partitions[:_PARTITIONS_LOOKED_AT])
@@ -82,7 +88,9 @@ class _Deciding:
         return {topic: frames for topic, frames in found.items() if frames}
 
     def _reader(self, part: str, frames: dict[str | None, list[Framed]]) -> Schema:
-        """Return the latest schema of the only subject. Raises `UsageError` if there are several or none."""
+        """Return the latest schema of the subject to which all frames of `part` (`key` or `value`) belong. Raises
+        `UsageError` if they belong to several subjects or none.
+        """
         registry = self._decoder.registry
         of = {topic: subjects_of(registry, topic, part, payloads) for topic, payloads in frames.items()}
         subjects = sorted({subject for each in of.values() for subject in each})
@@ -101,7 +109,9 @@ class _Deciding:
         )
 
     def _path(self, wanted: PartFormat, reader: Schema, frames: dict[str | None, list[Framed]]) -> bytes:
-        """Path of the message type in a Protobuf schema. The first type if there are no records."""
+        """Return the encoded path of the message type within a Protobuf schema that the frames use; empty, which
+        means the first type, if there are no frames. Raises `UsageError` if they use several types.
+        """
         found: dict[str, bytes] = {}
         for topic, payloads in frames.items():
             found |= messages_of(self._decoder, payloads, topic, wanted.part, reader)

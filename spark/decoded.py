@@ -27,7 +27,10 @@ _UINT64 = pa.decimal128(20, 0)
 
 
 def spark_type(kind: pa.DataType, *, nanoseconds: bool = False) -> pa.DataType:
-    """Return the Spark type for an Arrow type. With `nanoseconds`, timestamps with that unit become integers."""
+    """Return the Spark type, as an Arrow type, that holds values of an Arrow type: unsigned integers become larger
+    signed ones, large decimals strings, times integers, timestamps microseconds. With `nanoseconds`, timestamps of
+    that unit become integers. Other types are unchanged.
+    """
 
     def of(kind: pa.DataType) -> pa.DataType:
         return spark_type(kind, nanoseconds=nanoseconds)
@@ -49,7 +52,9 @@ def spark_type(kind: pa.DataType, *, nanoseconds: bool = False) -> pa.DataType:
 
 
 def _as_spark(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Convert to the type returned by `spark_type`. Raises `ArrowInvalid` for a value that does not fit."""
+    """Convert an array to the type returned by `spark_type`, also inside structs, lists and maps; nanoseconds are
+    rounded down. Raises `ArrowInvalid` for a value that does not fit.
+    """
     if array.type == kind:
         return array
     if pa.types.is_struct(kind):
@@ -122,7 +127,9 @@ class DecodedParts:
         return column_decoder
 
     def decode(self, batch: pa.RecordBatch, topic: str | None) -> DecodedBatch:
-        """Decode the parts of a batch that has them as bytes, with its headers."""
+        """Decode keys and values of a batch, whose columns have them as bytes. Returns the decoded columns by part
+        (`key`, `value`) and the problems: row number -> part -> reason. A value with a problem is null.
+        """
         from kafkalog.values.fitting import fitting
         from kafkalog.values.to_arrow import headers_of
 

@@ -59,7 +59,10 @@ def _remote(path: str) -> list[str]:
 
 
 def expand_paths(paths: Sequence[str]) -> list[str]:
-    """Expand globs and remove `file:` from the given paths. Other URIs are kept. Raises `UsageError`."""
+    """Return the paths with globs expanded (matches sorted) and without `file:`; other URIs are kept or expanded by
+    the object store. Raises `UsageError` if a path does not exist, a glob has no match, or a `file:` URI names
+    another host.
+    """
     found: list[str] = []
     for path in paths:
         local = path
@@ -89,9 +92,10 @@ def key_of(partition: Partition) -> TopicPartition | None:
 
 
 def selected(partitions: Sequence[Partition], options: ReadOptions, *, all_there: bool = True) -> list[Partition]:
-    """Return the partitions selected by subscribe, subscribePattern or assign; all by default.
+    """Return the partitions selected by subscribe, subscribePattern or assign, in order; all by default.
 
-    With `all_there`, raises `UsageError` if a named one does not exist.
+    With `all_there`, raises `UsageError` if a topic of `subscribe` or a partition of `assign` does not exist; a
+    pattern may match nothing.
     """
     keys = {key for partition in partitions if (key := key_of(partition)) is not None}
     topics = {topic for topic, _ in keys}
@@ -112,7 +116,9 @@ def selected(partitions: Sequence[Partition], options: ReadOptions, *, all_there
 
 
 def check_named(bound: Bound, partitions: Sequence[Partition]) -> None:
-    """Raise `UsageError` unless a bound by partition names exactly the partitions to read."""
+    """Raise `UsageError` unless a bound by partition names exactly the partitions to read; also if one of these is a
+    single segment file, which has no name. Accepts a bound that is the same for all.
+    """
     if bound.named is None:
         return
     there = {key for partition in partitions if (key := key_of(partition)) is not None}
@@ -128,7 +134,7 @@ def check_named(bound: Bound, partitions: Sequence[Partition]) -> None:
 
 
 class Range:
-    """The requested offsets of a partition."""
+    """The requested offsets of a partition: `start` is inclusive, `end` exclusive."""
 
     def __init__(self, partition: Partition, options: ReadOptions) -> None:
         self._partition = partition
@@ -137,7 +143,12 @@ class Range:
         self._name = str(partition.name or partition.path)
 
     def start(self) -> int:
-        """First requested offset."""
+        """Return the first requested offset; by default the log start offset. For a timestamp it is the first record
+        at or after it; if there is none, the log end with startingOffsetsByTimestampStrategy=latest, else
+        `UsageError`.
+
+        An offset outside the log raises `UsageError` too, or is limited to the log with failOnDataLoss=false.
+        """
         first, bound = self._partition.log_start_offset, self._options.start
         timestamp = bound.timestamp_of(self._key)
         if timestamp is not None:
@@ -158,7 +169,10 @@ class Range:
         return self._there(bound, int(offset or 0), first)
 
     def end(self) -> int:
-        """Offset after the last requested one."""
+        """Return the exclusive end: `NO_END` for the latest, which is the default, or if no record is at or after the
+        requested timestamp. An offset outside the log raises `UsageError`; with failOnDataLoss=false the result is
+        never less than the offset asked for.
+        """
         bound = self._options.end
         timestamp = bound.timestamp_of(self._key)
         if timestamp is not None:  # damage before it is met by who reads
@@ -172,8 +186,8 @@ class Range:
         return max(asked, self._there(bound, asked, self._partition.log_start_offset))
 
     def _since(self, timestamp: int) -> OffsetAndTimestamp | None:
-        """First record with at least this timestamp; None if there is none. Damage that may hide it raises
-        `FormatError` with FAILFAST, and is a warning in the other modes.
+        """Return the first record with at least this timestamp (ms); None if there is none. Damage that may hide it
+        raises `FormatError` with FAILFAST, and is a warning in the other modes.
         """
         if self._options.mode is Mode.FAILFAST:
             return self._partition.offset_for_timestamp(timestamp)
@@ -189,8 +203,8 @@ class Range:
         return max(Follower().look(self._partition).end_offset, self._partition.log_start_offset)
 
     def _there(self, bound: Bound, offset: int, first: int) -> int:
-        """Return the offset if it is within the log. If not, raises `UsageError`, or limits it without
-        failOnDataLoss.
+        """Return the offset if it is from `first` through the log end. Otherwise raises `UsageError`, or with
+        failOnDataLoss=false returns the nearest of these two.
         """
         last = self._log_end
         if first <= offset <= last:
@@ -219,7 +233,9 @@ def _wanted(partition: Partition, options: ReadOptions) -> _Wanted:
 
 
 def _bytes_of(wanted: _Wanted) -> int:
-    """Approximate size of the requested offsets in the log, from the indexes."""
+    """Return the approximate number of log bytes with the requested offsets, from the offset indexes; 0 if the range
+    is empty.
+    """
     partition, start, end = wanted
     total = 0
     segments = partition.segments
@@ -263,7 +279,10 @@ def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts
 def segments_between(
     partition: Partition, start: int, end: int, target: int, *, exact: bool
 ) -> tuple[SegmentFacts, ...]:
-    """Return the segments with offsets from `start` to `end`, in spans of about `target` bytes or exact ones."""
+    """Return the segments with offsets from `start` to `end` (exclusive), each with its spans, which are byte ranges
+    of whole batches: of about `target` bytes by the index, or with `exact` by reading batch headers. Segments
+    without a span are omitted.
+    """
     segments = []
     there = partition.segments[index_of(partition.segments, start) :]
     for segment, following in zip_longest(there, there[1:]):
@@ -292,7 +311,9 @@ def _believed(segment: Segment, span: Span, next_base: int) -> Span:
 
 
 def _up_to(end: int, segment: Segment, found: Iterable[Span]) -> Iterator[Span]:
-    """Spans up to the first one that begins at or after `end`, which is extended to the rest of the segment."""
+    """Yield the spans that begin below `end`, and the first other one, extended to the end of the segment; later
+    ones are dropped.
+    """
     for span in found:
         if span.first_offset >= end:
             yield replace(span, end=max(span.end, segment.size))
@@ -301,7 +322,9 @@ def _up_to(end: int, segment: Segment, found: Iterable[Span]) -> Iterator[Span]:
 
 
 def _from_offset(segment: Segment, found: list[Span], start: int) -> list[Span]:
-    """Remove what lies before an offset according to the index."""
+    """Return the spans without the bytes before the batch of offset `start`; `found` unchanged if no such batch is
+    found.
+    """
     begin = next(spans_from(segment, start), None)
     if begin is None:
         return found
@@ -318,8 +341,8 @@ def plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
 
 
 def wanted_names(options: ReadOptions) -> Wants:
-    """Return a function that says whether subscribe, subscribePattern or assign select a partition, by directory
-    name.
+    """Return a predicate that says whether the options subscribe, subscribePattern or assign select a partition, by
+    the name of its directory; always true without these options.
     """
     if options.assign is not None:
         named = frozenset(options.assign)

@@ -143,13 +143,15 @@ def recover_many(
     quarantine: str | None = None,
     accept_loss: bool = False,
 ) -> DataFrame:
-    """Recover log directories, each in its own task. Several of one broker, given as a list, are in one task.
+    """Recover log directories, each in its own Spark task, and return a DataFrame with one row per directory.
+    Several directories of one broker, given as a list, are recovered in one task. The tasks run when the DataFrame
+    is evaluated.
 
-    Columns: path; outcome (`unchanged`, `recovered`, `refused` or `failed`); run_id, for `kafkalog undo`; quarantine;
-    message: why it was refused, failed, or left partitions unchanged (including unreadable ones); report, the JSON of
-    `kafkalog recover --json`. `mode`, `config`, `full`, `quarantine` and `accept_loss` are those of `kafkalog.recover`.
-    If Spark repeats a task, it completes what the first one began, because of the lock and the journal in the
-    directory. Raises `UsageError` for repeated paths.
+    Columns: path; outcome (`unchanged`, `recovered`, `refused` or `failed`); run_id, for `kafkalog undo`;
+    quarantine; message: why it was refused, failed, or left partitions unchanged (including unreadable ones);
+    report, the JSON of `kafkalog recover --json`. `mode`, `config`, `full`, `quarantine` and `accept_loss` are those
+    of `kafkalog.recover`. If Spark repeats a task, it completes what the first one began, because of the lock and
+    the journal in the directory. Raises `UsageError` for repeated paths or an unknown mode.
     """
     from kafkalog.recovery.facts.recovery_request import mode_named
 

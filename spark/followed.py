@@ -79,9 +79,13 @@ class FollowedLogs:
         self._stays_open = StaysOpen()
 
     def look(self, *, all_there: bool = False, patient: bool = True) -> dict[TopicPartition, View]:
-        """Return all selected partitions that have a segment. With `all_there`, those named in options must exist.
+        """List the directories and return the view of each selected partition that has a segment. With `all_there`,
+        those named in options must exist. Sleeps first if the last look was a short time ago; looks again if a file
+        vanishes meanwhile.
 
-        Open transactions that end committed data are reported. `patient` allows for a live writer.
+        Open transactions that end committed data are logged as a warning, once each; with `patient` not while the
+        log was modified within the last 60 seconds, as a live writer may still end them. Raises `UsageError`,
+        `StorageError`.
         """
         time.sleep(max(0.0, self._next_look - time.monotonic()))
         started = time.monotonic()
@@ -123,7 +127,10 @@ class FollowedLogs:
         return views
 
     def starts(self, views: Mapping[TopicPartition, View]) -> dict[TopicPartition, int]:
-        """Start offsets of a new stream."""
+        """Return partition -> start offset of a new stream. Partitions without a record at or after a start
+        timestamp begin at their end. Raises `UsageError` if a bound by partition does not name exactly these
+        partitions.
+        """
         bound = self._options.start
         check_named(bound, [view.partition for view in views.values()])
         found = {}
@@ -144,7 +151,10 @@ class FollowedLogs:
         }
 
     def check(self, views: Mapping[TopicPartition, View], start: Offsets) -> None:
-        """Report data from `start` on that no longer exists."""
+        """Report partitions and offsets from `start` (partition -> next offset to read) on that no longer exist,
+        that were truncated, or that a new partition lacks: as `StorageError`, or as warnings with
+        failOnDataLoss=false.
+        """
         for key, offset in start.items():
             view = views.get(key)
             if view is None and not is_wanted(key, self._options):
@@ -171,7 +181,10 @@ class FollowedLogs:
         tell(sentence)
 
     def plan(self, start: Offsets, end: Offsets) -> list[tuple[Piece, ...]]:
-        """Return the pieces of each task between two offsets. Raises `StorageError` if data is missing."""
+        """Return the pieces of the log that each task reads, from the offsets `start` to `end` (exclusive). Lists
+        the directories again. Raises `StorageError` if data is missing, which with failOnDataLoss=false is a
+        warning, or if files vanish repeatedly.
+        """
         for attempt in range(_TRIES):
             try:
                 return self._plan(start, end)
@@ -228,7 +241,9 @@ class FollowedLogs:
 
 
 def bytes_between(view: View, low: int, high: int) -> int:
-    """Approximate log size of a range of offsets, assuming an even distribution within each segment."""
+    """Return the approximate number of log bytes with the offsets from `low` to `high` (exclusive), assuming that
+    they are evenly distributed within each segment.
+    """
     total = 0
     segments = view.partition.segments
     for number, segment in enumerate(segments):
@@ -240,7 +255,9 @@ def bytes_between(view: View, low: int, high: int) -> int:
 
 
 def end_within(view: View, start: int, end: int, max_bytes: int) -> int:
-    """Return the offset reached from `start` with `max_bytes` of log, at least one batch further."""
+    """Return the offset, at most `end`, up to which `max_bytes` of log can be read from `start`; at least one batch
+    is included, even if it is larger. Reads batch headers.
+    """
     left = max_bytes
     reached = start
     segments = [each for each in view.partition.segments if each.base_offset < end]

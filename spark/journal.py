@@ -82,7 +82,10 @@ def name_aside(name: PartitionName, job: str, state: DirectoryState) -> str:
 
 
 def _read(work: str, name: str) -> dict[str, object] | None:
-    """Contents of a file after checking its checksum and directory; None if it does not exist."""
+    """Return the content of a JSON file in the work directory after checking its checksum, version and directory;
+    None if it does not exist. Raises `FormatError` if the content is invalid, `RecoveryRefused` if it is about
+    another directory, as in a copy.
+    """
     path = os.path.join(work, name)
     try:
         data = read_small(path, _LARGEST)
@@ -152,7 +155,9 @@ def _number(value: object) -> int:
 
 
 def _planned(value: dict[str, object], job: str) -> Planned:
-    """Return a partition of a journal. Raises `ValueError` or a similar error if a commit would not have written it."""
+    """Return a partition of a commit's journal from its JSON object; `job` is the job of the journal. Raises
+    `ValueError`, `TypeError` or `KeyError` if a commit would not have written it.
+    """
     name = parse_partition_directory(str(value["name"]))
     if name is None or str(name) != value["name"] or name.state.value or os.path.basename(str(name)) != str(name):
         raise ValueError(value)
@@ -174,9 +179,11 @@ def _planned(value: dict[str, object], job: str) -> Planned:
 
 
 def load_journal(work: str) -> Journal | None:
-    """Return the unfinished commit into the log directory of `work`, or None.
+    """Return the journal of a commit into the log directory of the work directory `work`, None if there is none. If its
+    `done` is True, the commit was complete and only the removal of the journal was missing.
 
-    Raises `FormatError` if the file was not written by a commit, `RecoveryRefused` if it is about another directory.
+    Raises `FormatError` if the file was not written by a commit of this version, `RecoveryRefused` if it is about
+    another directory, `StorageError` if it cannot be read.
     """
     found = _read(work, COMMIT_JOURNAL)
     if found is None:

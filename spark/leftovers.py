@@ -37,7 +37,11 @@ class Leftover(Struct, frozen=True, kw_only=True):
 
 
 def leftovers(path: PathLike) -> list[Leftover]:
-    """Return the staged files for the log directory `path`, oldest first, including those of running jobs."""
+    """Return the staged files for the log directory `path`, one entry per Spark job, oldest first, including those
+    of running jobs. Empty if there is no work directory, or if it is a link.
+
+    `is_pending` marks the job of an unfinished commit. Raises `StorageError`, and the errors of `load_journal`.
+    """
     work = work_directory(os.path.abspath(os.fspath(path)))
     if not os.path.isdir(work) or os.path.islink(work):  # what a link leads to is nobody's leftovers
         return []
@@ -59,7 +63,10 @@ def leftovers(path: PathLike) -> list[Leftover]:
 
 
 def clear_leftovers(path: PathLike, older_than_seconds: float = OLD_SECONDS) -> list[Leftover]:
-    """Remove older files except those needed for rolling back a commit. Returns what was removed."""
+    """Remove the staged files of jobs that were last changed `older_than_seconds` ago or earlier, except those
+    needed for rolling back a commit; return the removed entries, oldest first. Also removes the work directory if it
+    is empty then. Raises `UsageError` for a negative age, `StorageError`.
+    """
     if older_than_seconds < 0:
         raise UsageError("an age cannot be negative")
     before = time.time() - older_than_seconds

@@ -182,7 +182,9 @@ def _boolean(given: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def positive(given: Mapping[str, str], name: str) -> int | None:
-    """Return the number in an option, None if absent. Names in `given` are in lower case."""
+    """Return the number in an option, None if it is not set. Names in `given` are in lower case. Raises `UsageError`
+    if it is not a number of 1 to 18 digits, or is 0.
+    """
     text = given.get(name.lower())
     if text is None:
         return None
@@ -262,7 +264,8 @@ def _formats(given: Mapping[str, str]) -> Iterator[PartFormat]:
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> ReadOptions:
-    """Parse and check options. Raises `UsageError` with one sentence that names the option as documented.
+    """Return the checked options of a read. Names may be in any case. Raises `UsageError` with one sentence that
+    names the option as documented, for unknown, invalid or contradictory options.
 
     With `streaming` the default start is the latest offset, and restrictions of batch queries are not checked.
     """

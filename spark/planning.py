@@ -66,7 +66,10 @@ class Piece(Struct, frozen=True, kw_only=True):
 
 
 def target_bytes(total: int, *, largest: int, min_partitions: int | None, cores: int) -> int:
-    """Target size of a task. All cores get the same number of tasks if there is enough data."""
+    """Return the size in bytes of a task, at least 1, for `total` bytes: at most `largest`, so that all cores get
+    the same number of tasks if there is enough data. `min_partitions` makes tasks smaller if there would be fewer
+    (None: no minimum).
+    """
     smallest = min(SMALLEST_TARGET, largest)
     rounds = max(_TASKS_FOR_A_CORE, -(-total // (largest * cores)))
     target = max(-(-total // (rounds * cores)), smallest)
@@ -115,8 +118,8 @@ def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
 
 
 def _wanted(segment: SegmentFacts, first: int, reached: int, facts: PartitionFacts) -> list[Span]:
-    """Return the spans from number `first` through the last one that starts below the end, and further until the end is
-    reached.
+    """Return the spans to read: from number `first` through the last one that starts below `facts.end_offset`, and
+    further until offset `reached`, which each span raises, is at the end.
 
     No span in between is left out because of its headers. If they are wrong, the reader reports it.
     """
@@ -132,10 +135,11 @@ def _wanted(segment: SegmentFacts, first: int, reached: int, facts: PartitionFac
 
 
 def _below(segment: SegmentFacts, start: int) -> int:
-    """Return the number of leading spans that certainly end below the start.
+    """Return the number of leading spans that certainly have only offsets below `start`, so that they need not be
+    read.
 
     A span with unknown or decreasing offsets ends the count, and so does one without sound headers throughout, since
-    anything may follow them.
+    anything may follow it.
     """
     expected = segment.base_offset
     for number, span in enumerate(segment.spans):
@@ -146,7 +150,9 @@ def _below(segment: SegmentFacts, start: int) -> int:
 
 
 def _grouped(spans: Sequence[Span], target: int) -> list[list[Span]]:
-    """Group adjacent spans into groups of about equal size, near the target."""
+    """Group adjacent spans into groups of about equal size, near `target` bytes; spans that are not adjacent in the
+    file are never in one group.
+    """
     total = sum(span.size for span in spans)
     groups: list[list[Span]] = []
     share = total / max(1, round(total / target))
@@ -178,12 +184,12 @@ def _aborted(
 
 
 def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
-    """Divide a piece into ranges of at most `most` offsets, each with its number of offsets. A batch shared by two
-    ranges is read for both.
+    """Divide a piece of a log into ranges of at most `most` offsets; yield (piece, number of its offsets), in order.
+    A batch shared by two ranges is read for both.
 
-    Only offsets claimed by batches are counted, and per batch no more than it may have records. So gaps from compaction
-    and damaged headers add nothing. A cut is only made where everything before claims lower offsets and everything
-    after it higher ones.
+    Only offsets claimed by batches are counted, and per batch no more than it may have records. So gaps from
+    compaction and damaged headers add nothing. A cut is only made where everything before claims lower offsets and
+    everything after it higher ones, so a range may be larger than `most`.
     """
     piece, spans = cut
     whole = piece.slice
@@ -220,8 +226,8 @@ def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
 
 
 def _claimed(spans: Sequence[Span], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """For each span, the first offset between `start` and `end` not claimed by an earlier one, and the number of such
-    offsets.
+    """Yield for each span (first offset between `start` and `end`, exclusive, that no earlier span claims; number of
+    such offsets, limited to the records that its bytes can hold). The number is 0 if there are none.
     """
     for span in spans:
         first, behind = max(start, span.first_offset), min(end, span.next_offset)
@@ -231,7 +237,9 @@ def _claimed(spans: Sequence[Span], start: int, end: int) -> Iterator[tuple[int,
 
 
 def _packed(pieces: Sequence[tuple[Piece, int]], target: int, most: int) -> list[tuple[Piece, ...]]:
-    """Pack adjacent pieces into tasks without exceeding the target size by much, or `most` records per task."""
+    """Pack pieces, in order, into tasks of about `target` bytes and at most `most` records; a piece that is larger
+    is a task by itself. `pieces` are pairs of piece and number of records.
+    """
     tasks: list[list[Piece]] = []
     size = count = 0
     for piece, records in pieces:

@@ -71,7 +71,9 @@ class LogReader(DataSourceReader):
         self._layout = layout
 
     def partitions(self) -> list[LogInputPartition]:
-        """One for each task."""
+        """Return one Spark input partition for each task. Lists the paths and reads indexes and headers. Raises
+        `UsageError` for missing paths or partitions, `StorageError`.
+        """
         from kafkalog.spark.discovery import plan_read
 
         tasks = plan_read(self._options)
@@ -152,7 +154,9 @@ class _Task:
             tell(f"{piece.slice.path} no longer exists and is left out")
 
     def _check(self, lossy: Lossy, batch: pa.RecordBatch) -> None:
-        """Report times that became null, and header names. With FAILFAST such a time raises `FormatError`."""
+        """Warn about header names that are not UTF-8 and times that became null; with FAILFAST such a time raises
+        `FormatError`. `lossy` returns the findings of a batch.
+        """
         for finding in lossy(batch):
             if self._options.mode is Mode.FAILFAST and finding.severity is Severity.ERROR:
                 detail = f"{finding.code}: {finding.detail}; {_CHOICE_OF_TIMES} (offset {finding.offset})"
@@ -194,7 +198,10 @@ class _Task:
         return json.dumps(told | {"bytes_b64": base64.b64encode(data).decode()})
 
     def _decoded(self, piece: Piece, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Decode keys and values of a batch. Errors are handled like damage."""
+        """Return a batch with keys and values decoded. A record that cannot be decoded raises `FormatError` with
+        FAILFAST; with PERMISSIVE its value is null and the corrupt column, if requested, has the reason or the
+        bytes; with DROPMALFORMED it is removed and counted in `_undecodable`.
+        """
         columns, problems = self._layout.decoded.decode(batch, piece.topic)
         if not problems:
             return self._in_order(batch, columns)
@@ -222,7 +229,10 @@ class _Task:
         return json.dumps(plain(shaped(_not_decoded(piece, batch, row, parts), FindingJson)) | shown)
 
     def _in_order(self, batch: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-        """Return the columns in the order Spark expects: those given, those of the batch, and null for damage."""
+        """Return a batch with the columns in the order of the schema that Spark expects: those in `columns`, else
+        those of `batch`; the corrupt column is null unless it is in `columns`. Returns `batch` itself if nothing
+        changes.
+        """
         if not columns and batch.schema.names == self._schema.names:
             return batch
         arrays = [

@@ -63,8 +63,8 @@ def _spark_types(decoded: DecodedParts) -> dict[str, DataType]:
 
 
 def full_schema(options: ReadOptions, decoded: DecodedParts = NOTHING_DECODED) -> StructType:
-    """Return the schema if the user gives none: that of Spark's Kafka source, with headers and the corrupt column if
-    requested.
+    """Return the schema that is used if the user gives none: the columns of Spark's Kafka source, with headers if
+    requested, and with mode PERMISSIVE the corrupt column as text. Decoded keys and values have their decoded types.
     """
     types = _spark_types(decoded)
     names = [name for name in DEFAULT_COLUMNS if name != "headers" or options.include_headers]
@@ -75,7 +75,9 @@ def full_schema(options: ReadOptions, decoded: DecodedParts = NOTHING_DECODED) -
 
 
 def layout_of(schema: StructType, options: ReadOptions, decoded: DecodedParts = NOTHING_DECODED) -> Layout:
-    """Return the columns requested by a schema. Raises `UsageError` for unknown columns or wrong types."""
+    """Return the layout of the columns that a schema requests. Raises `UsageError` if a column is unknown, has
+    another type or is NOT NULL, if the corrupt column is used without mode PERMISSIVE, or if there is no column.
+    """
     corrupt = None
     is_binary = False
     types = _spark_types(decoded)

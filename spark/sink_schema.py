@@ -31,7 +31,9 @@ _ALLOWED: Mapping[str, tuple[tuple[type[DataType], ...], str]] = {
 
 
 def check_schema(schema: StructType, topic: str | None) -> None:
-    """Raise `UsageError` if the columns cannot be written."""
+    """Raise `UsageError` if rows of this schema cannot be written: no column `value`, neither a column nor an option
+    `topic`, a column with a wrong type, or two columns of one name. Unknown columns are accepted.
+    """
     kinds = {field.name: field.dataType for field in schema.fields}
     if len(kinds) != len(schema.fields):
         raise UsageError("two columns have the same name")
@@ -58,7 +60,9 @@ def _are_headers(kind: DataType) -> bool:
 
 
 def rows_of(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
-    """Convert to the columns of `ROWS`. Missing timestamps become `now_ms`."""
+    """Return the rows with the columns of `ROWS`: key and value as bytes, timestamp in ms (rounded down) and
+    headers. Missing columns are null, and missing timestamps become `now_ms`.
+    """
     names = set(batch.schema.names)
     count = batch.num_rows
     columns = [

@@ -23,7 +23,9 @@ class KafkaLogSource(DataSource):
         return "kafkalog"
 
     def schema(self) -> StructType:
-        """Return the default schema. Reports wrong options and missing paths."""
+        """Return the default schema for the options. With decoding it reads the first records. Raises `UsageError`
+        for wrong options and missing paths.
+        """
         from kafkalog.spark.discovery import expand_paths
         from kafkalog.spark.options import RECORDS, parse_options
 
@@ -40,7 +42,9 @@ class KafkaLogSource(DataSource):
         return full_schema(options, decided(options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the batch reader for all columns, or for those in a user's schema."""
+        """Return the batch reader for the columns of `schema`: Spark passes the default ones, or those of the user.
+        Warns about options without an effect. Raises `UsageError` for wrong options, columns or paths.
+        """
         from kafkalog.spark.deciding import decided
         from kafkalog.spark.discovery import expand_paths
         from kafkalog.spark.options import RECORDS, parse_options
@@ -61,7 +65,9 @@ class KafkaLogSource(DataSource):
         return LogReader(options, layout_of(schema, options, decided(options)))
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
-        """Return the streaming reader for all columns, or for those in a user's schema."""
+        """Return the streaming reader for the columns of `schema`: Spark passes the default ones, or those of the
+        user. Warns about options without an effect. Raises `UsageError` for wrong options or columns.
+        """
         from kafkalog.spark.deciding import decided
         from kafkalog.spark.query_warnings import tell
         from kafkalog.spark.schema import layout_of

@@ -45,7 +45,9 @@ class Staged(WriterCommitMessage):
 
 
 def _persistently(change: Callable[[], object], *disturbed: int) -> None:
-    """Repeat a change a few times if it fails with one of the given errors, caused by concurrent jobs."""
+    """Call `change`, and call it again, up to `_TRIES` times in total, if it fails with `StorageError` and one of
+    the errno values `disturbed`, which concurrent jobs cause. Raises the last error, and any other error at once.
+    """
     for tries_left in reversed(range(_TRIES)):
         try:
             change()
@@ -56,7 +58,9 @@ def _persistently(change: Callable[[], object], *disturbed: int) -> None:
 
 
 def begin(work: str, job: str) -> None:
-    """Create the directory for the files of a job."""
+    """Create the directory for the staged files of a job, and the work directory around it. Directories that exist
+    are kept. Raises `StorageError`.
+    """
 
     def make() -> None:
         fs.make_directory(work, follow=False)
@@ -81,7 +85,9 @@ class StagingFile:
         self._file.append(batch.data)
 
     def _created(self) -> fs.AppendFile:
-        """Create the file. Raises `UsageError` if the job is over, since a late attempt must not leave anything."""
+        """Create the file. Raises `UsageError` if the job's directory is gone because the job is over, since a late
+        attempt must not leave anything; `StorageError` for other errors.
+        """
         try:
             return fs.AppendFile(self.path, create=True)
         except StorageError as error:
@@ -98,9 +104,11 @@ class StagingFile:
 
 
 def placed(staged: Iterable[tuple[str, list[Extent]]], offset: int, leader_epoch: int) -> Iterator[RecordBatch]:
-    """The batches of files, with consecutive offsets from `offset` on and the given leader epoch.
+    """Yield the batches of staged files with consecutive offsets from `offset` on and the given leader epoch.
+    `staged` has each file's path with (position, size, number of records) per batch.
 
-    Base offset and leader epoch are outside a batch's checksum, so nothing is decoded. The checksum is verified.
+    Base offset and leader epoch are outside a batch's checksum, so nothing is decoded; the checksum is verified.
+    Raises `FormatError` if a batch is damaged or not the one a task wrote, `StorageError`.
     """
     at, behind = BATCH.position("base_offset"), BATCH.end("base_offset")
     epoch_at, epoch_behind = BATCH.position("partition_leader_epoch"), BATCH.end("partition_leader_epoch")
@@ -119,7 +127,9 @@ def placed(staged: Iterable[tuple[str, list[Extent]]], offset: int, leader_epoch
 
 
 def discard(work: str, jobs: Iterable[str]) -> None:
-    """Remove the files of jobs, and their parent directory if it is empty."""
+    """Remove the directories with the staged files of jobs, and the work directory if it is empty then. Raises
+    `StorageError`.
+    """
     for job in sorted(set(jobs)):
         removal = partial(fs.remove_tree, os.path.join(work, job))
         _persistently(

@@ -66,7 +66,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- offsets -----------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
-        """Start of a new query. One with a checkpoint continues from there."""
+        """Return the start offsets of a new query, `{"topic": {"0": n}}`; determined once and then kept. A query
+        with a checkpoint continues from there, and ignores them. Raises `UsageError`, `StorageError`.
+        """
         if self._initial is None:
             views = self._logs.look(all_there=True)
             self._initial = to_json(self._logs.starts(views))
@@ -76,7 +78,13 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def latestOffset(self, start: Any = None, limit: ReadLimit | None = None) -> dict[str, dict[str, int]]:  # noqa: N802
-        """End of the next batch. Equals `start` if there is nothing new, or too little."""
+        """Return the offsets at which the next batch ends (exclusive), within `limit`; equal to `start` if there is
+        nothing new, or less than minOffsetsPerTrigger before the maximum delay has passed. The first batch of a
+        query that begins at the latest offset is empty, so that Spark stores its start.
+
+        Lists the directories again. Data from `start` on that no longer exists raises `StorageError`, or is a
+        warning with failOnDataLoss=false.
+        """
         if self._begins_at_the_end and start in (None, self._initial):
             # An empty first batch: only what a batch ends at is kept by Spark, and the end of today is lost tomorrow.
             self._begins_at_the_end = False
@@ -122,7 +130,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return until
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the limit that Spark passes to `latestOffset`, unless the trigger forbids limits."""
+        """Return the limit that Spark passes to `latestOffset`: maxOffsetsPerTrigger, else the maximum of bytes,
+        else minOffsetsPerTrigger, else none. Triggers such as AvailableNow may ignore it.
+        """
         options = self._options
         if options.max_offsets is not None:
             return ReadMaxRows(options.max_offsets)

@@ -26,7 +26,9 @@ def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def from_json(value: Any) -> dict[TopicPartition, int]:
-    """Offsets by topic and partition. Raises `UsageError` for other contents of a checkpoint."""
+    """Return (topic, partition) -> offset from JSON like `{"topic": {"0": 23}}`. Raises `UsageError` for other
+    contents of a checkpoint.
+    """
     try:
         return {
             (topic, int(number)): int(offset)
@@ -41,7 +43,10 @@ def from_json(value: Any) -> dict[TopicPartition, int]:
 
 
 def shared_out(limit: int, sizes: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Divide `limit` among partitions in proportion to their sizes. A partition with data never gets zero."""
+    """Divide `limit` among partitions in proportion to their sizes (numbers of offsets or bytes); return partition
+    -> share, at most its size. If the sizes add up to at most `limit`, they are returned unchanged. A partition with
+    data never gets 0, so the shares may exceed `limit` slightly.
+    """
     total = sum(sizes.values())
     if total <= limit:
         return dict(sizes)

@@ -43,7 +43,10 @@ def _milliseconds(option: str, text: str) -> int:
 
 
 def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
-    """Parse and check options. Raises `UsageError` with one sentence that names the option as documented."""
+    """Return the checked options of a stream. Raises `UsageError` with one sentence that names the option as
+    documented: for unknown or invalid options, an end, other contents than records, a remote tier, or paths that are
+    not local.
+    """
     given = {name.lower(): value for name, value in options.items()}
     for name in _ENDINGS:
         if name.lower() in given:

@@ -17,7 +17,9 @@ __all__ = ["check_left_out", "is_wanted"]
 
 
 def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
-    """Report unreadable entries in place of data (a link, a FIFO): an error with FAILFAST, else a warning."""
+    """Report entries in place of data that cannot be read (a link, a FIFO) for selected partitions: `StorageError`
+    with FAILFAST, else a warning for each. Also warns of unfinished recoveries.
+    """
     unread = (FindingCode.FOREIGN_FILE, FindingCode.FOREIGN_DIRECTORY, FindingCode.UNREADABLE)
     for finding in inventory.findings:
         if finding.code is FindingCode.RUN_UNFINISHED:
@@ -39,7 +41,7 @@ def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
 
 
 def is_wanted(key: TopicPartition, options: ReadOptions) -> bool:
-    """Return whether the options select a partition."""
+    """Whether the options assign, subscribe or subscribePattern select a partition; True without these options."""
     if options.assign is not None:
         return key in options.assign
     if options.subscribe is not None:

@@ -17,7 +17,9 @@ _done = False
 
 
 def set_aside() -> None:
-    """Freeze objects once per worker, after a task has loaded what it needs. Does nothing outside of a task."""
+    """Collect garbage and exempt all present objects from later collections (`gc.freeze`), once per Python worker,
+    after a task has loaded what it needs. Does nothing outside of a Spark task.
+    """
     global _done
     if _done or TaskContext.get() is None:
         return

@@ -63,7 +63,9 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
 
 
 def _given(options: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Options by documented name, and those that are ignored."""
+    """Return the options by documented name, and the names of those that are ignored, which begin with `kafka.` and
+    have no effect here. Raises `UsageError` for an unknown or unsupported option.
+    """
     found: dict[str, str] = {}
     ignored: list[str] = []
     for raw, value in options.items():
@@ -136,7 +138,9 @@ def _level(given: Mapping[str, str], codec: Codec) -> int | None:
 
 
 def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
-    """Parse and check options. Raises `UsageError` with one sentence that names the option as documented."""
+    """Return the checked options of a write, with defaults. Raises `UsageError` with one sentence that names the
+    option as documented, if one is unknown or invalid or there is no path.
+    """
     given, ignored = _given(options)
     if not given.get("path"):
         raise UsageError("no path was given: save(path) names the log directory that is written")

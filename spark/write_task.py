@@ -68,7 +68,12 @@ class _Task:
         self._partitions = ColumnPartitions(self._options.partitioner, first_turn=task)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add rows from Spark."""
+        """Add rows from Spark: assign them to partitions and keep them until a partition has enough for some
+        batches, or all together `_HELD_BYTES`; then batches are written to the attempt's file. Missing timestamps
+        become the current time.
+
+        Raises `UsageError` for rows that cannot be written, such as a wrong partition number, and `StorageError`.
+        """
         if not batch.num_rows:
             return
         rows = rows_of(batch, _now_ms())
@@ -127,7 +132,9 @@ class _Task:
             yield owner, chosen
 
     def _numbers(self, given: pa.Array | None, keys: pa.Array, counts: Numbers) -> Numbers:
-        """Partition numbers from the column `partition`, else from the key, else in turn."""
+        """Return the partition number of each row: from the column `partition`, else by the partitioner from the
+        key, else in turn. Raises `UsageError` if one is negative or too large (numPartitions or a default maximum).
+        """
         numbers = self._partitions.numbers(keys, counts, given)
         most = self._options.num_partitions or max(_MOST_PARTITIONS, int(counts.max()))
         wrong = (numbers < 0) | (numbers >= most)
@@ -143,7 +150,10 @@ def _check_name(owner: TopicPartition) -> None:
 
 
 def write_task(prepared: Prepared, batches: Iterator[pa.RecordBatch], job: str, task: int, attempt: str) -> Staged:
-    """Run a task attempt. Everything is in one file, durable when this returns."""
+    """Run one attempt of a task: write the rows in `batches` to one staged file, and return its name and the extents
+    of each partition. The file is durable when this returns; the log directory does not change. Raises `UsageError`,
+    `StorageError`.
+    """
     file = StagingFile(work_directory(prepared.options.path), job, f"{task}-{attempt}.batches")
     done = False
     try:

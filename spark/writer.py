@@ -96,7 +96,9 @@ class LogStreamArrowWriter(DataSourceStreamArrowWriter):
         self._prepared = Prepared(options, schema, overwrite=False)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Run a task attempt of a batch."""
+        """Run one attempt of a task of a stream's batch on an executor: write the rows to a staged file, and return
+        the message for `commit`. Raises `UsageError`, `StorageError`.
+        """
         task, attempt, query = _attempt()
         job = f"stream-{query}-{self._prepared.job}"
         begin(work_directory(self._prepared.options.path), job)  # the query has no name before its tasks run
@@ -104,7 +106,10 @@ class LogStreamArrowWriter(DataSourceStreamArrowWriter):
         return Staged(staged.task, staged.job, staged.file, staged.extents, query)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Commit a batch, after all its tasks have written."""
+        """Commit a batch of the stream, after all its tasks have written; a batch that is committed already is not
+        written again. Then removes the query's staged files, and old ones of other jobs; a `StorageError` of that is
+        only a warning. Errors of the commit are those of `spark.commit.commit`.
+        """
         staged = _staged(messages)
         commit(self._prepared.options, staged, overwrite=False, batch=batchId)
         work = work_directory(self._prepared.options.path)

@@ -1,6 +1,6 @@
 """Assemble the records of log batches to Arrow batches of bounded rows and bytes. Small log batches are collected and
 decoded together; one that exceeds the bounds becomes several Arrow batches. Compiled code is used if there is enough
-work, see `codec.thresholds`.
+work, see `codec.native.thresholds`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Check the records of many batches with compiled code, which names only the batches to be examined in Python. Needs
-compiled code and numpy; see `codec.thresholds`.
+compiled code and numpy; see `codec.native.thresholds`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Apply the rules of `codec.rules` to a run (consecutive v2 batches) at once: count the first batches without a
+"""Apply the rules of `codec.rules.batches` to a run (consecutive v2 batches) at once: count the first batches without a
 finding.
 """
 

@@ -1,5 +1,5 @@
 """Scan a source for many sound batches at a time with compiled code; the plain scanner handles everything else.
-`RunScanner` finds the same batches as `codec.scanner.Scanner`, in the same order and with the same end. It yields
+`RunScanner` finds the same batches as `codec.plain.scanner.Scanner`, in the same order and with the same end. It yields
 consecutive sound batches as one run, whose headers are columns. Needs compiled code.
 """
 

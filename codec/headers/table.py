@@ -1,7 +1,7 @@
 """Cache of the headers of a log's sound batches, as columns, for later examinations. A `HeaderTable` holds only headers
 that a scan with checksums confirmed: from the start of a file up to the first byte that does not begin a batch of magic
 0, 1 or 2 with a valid size and checksum. The rest is left to the plain scanner. Needs compiled code and numpy; see
-`codec.thresholds`.
+`codec.native.thresholds`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The text files of a log directory: what is on a line, after a name, or in a JSON object, in order.
 
 Decided by `CheckpointFile` and its formatters, `PartitionMetadataFile`, `MetaProperties`, `CleanShutdownFileHandler`
-and `FileQuorumStateStore`.  How lines, names and JSON divide a file is in `codec.text_layouts`.
+and `FileQuorumStateStore`.  How lines, names and JSON divide a file is in `codec.parsing.text_layouts`.
 """
 
 from construct import Struct

@@ -354,9 +354,10 @@ def encode(
     rows: int, offsets: Int64s, timestamps: Int64s, buffers: Int64s, target: int, batch_bytes: int, batches: Table
 ) -> int:
     """Write the records of `rows` rows to the address `target`, each batch after free space for its header; return the
-    number of batches. A batch has at most `batch_bytes` bytes with its header, unless a single record is larger.
-    `timestamps` are in ms. `batches`, a table of `Encoded` with a column for each row, receives a description of each
-    batch. The target must have room for every record and header.
+    number of batches. `buffers` is a table of `ArrowBuffer`: the addresses of Arrow's buffers with keys, values and
+    headers. A batch has at most `batch_bytes` bytes with its header, unless a single record is larger. `timestamps` are
+    in ms. `batches`, a table of `Encoded` with a column for each row, receives a description of each batch. The target
+    must have room for every record and header.
     """
     table = _table(Encoded, batches)
     return _call(

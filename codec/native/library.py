@@ -1,4 +1,4 @@
-"""The library of compiled code, loaded once for each process. Without it everything is done by `codec.plain`."""
+"""The library of compiled code, loaded once for each process. Without it plain Python does everything."""
 
 from __future__ import annotations
 

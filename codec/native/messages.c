@@ -1,6 +1,6 @@
 /* Records of magic 0 and 1 to Arrow's buffers.
  *
- * Taken is only what is sound beyond doubt; `codec.legacy` says what else there is.  Offsets and timestamps inside of a
+ * Taken is only what is sound beyond doubt; `codec.plain.legacy` says what else there is.  Offsets and timestamps inside of a
  * wrapper follow `AbstractLegacyRecordBatch`. */
 #include "kafkalog.h"
 

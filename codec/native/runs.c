@@ -3,7 +3,7 @@
 
 #define UNKNOWN INT64_MIN /* in place of an offset that is not known */
 
-/* How many batches from the first on have no finding by `codec.rules`; they count as checked, and `expected` and
+/* How many batches from the first on have no finding by `codec.rules.batches`; they count as checked, and `expected` and
  * `leader_epoch` move behind them.  With `gaps` offsets may be missing before them, which is information only. */
 EXPORTED int64_t sound_prefix(int64_t *cells, int64_t stride, int64_t columns, struct continuity *continuity, int64_t gaps) {
     const struct batches batches = batches_of(cells, stride, columns);

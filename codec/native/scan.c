@@ -47,7 +47,7 @@ EXPORTED int64_t scan_messages(const byte *address, int64_t size, int64_t larges
 
 /* Whether a batch is beyond doubt where it should be: it has none of `flags`, begins below `end` and ends up to
  * `highest`.  `low` is the offset that should come next.  A batch that begins with another must be followed by one that
- * begins behind it, with the offset `following`: `codec.rules` says what else it can be. */
+ * begins behind it, with the offset `following`: `codec.rules.batches` says what else it can be. */
 bool is_next(const struct batches *batches, int64_t number, int64_t following, int64_t low, int64_t highest, int64_t end,
              int64_t flags) {
     const int64_t first = batches->base_offset[number], last = first + batches->last_offset_delta[number];
@@ -216,7 +216,7 @@ EXPORTED int64_t walk_headers(int64_t descriptor, byte *memory, int64_t room, st
         }
         const bool continues = is_known && following == expected + taken;
         const bool reaches_over = offset > expected && after > walk->next_base;
-        if (offset != expected && taken > 0 && (continues || reaches_over)) /* what `codec.rules` calls displaced */
+        if (offset != expected && taken > 0 && (continues || reaches_over)) /* what `codec.rules.batches` calls displaced */
             first = expected, after = expected + taken;
         else if (after <= expected || (is_known && following < after)) /* which takes more than a header to judge */
             goto left;

@@ -1,6 +1,7 @@
 """Text files by the values that `layout.text_files` declares: lines, names with values, JSON. Each layout reads values
 together with their positions (`trace.Traced`), and builds the bytes again; `parse`, `build` and `explain` use it.
-`codec.text` and `codec.quorum_state` read these files ten times as fast, and are compared with these layouts.
+`codec.files.text` and `codec.files.quorum_state` read these files ten times as fast, and are compared with these
+layouts.
 """
 
 from __future__ import annotations

@@ -230,9 +230,9 @@ class Reader:
 
     @contextmanager
     def inside(self, name: str, *, unpacked: memoryview | None = None, doc: str = "") -> Iterator[Reader]:
-        """Context manager with a reader for the fields of one structure, whose span begins here and ends with the
-        context. `unpacked` are the structure's decompressed bytes, if it has any: the reader then reads them, and after
-        a fault in them a tolerant reader continues behind the structure.
+        """Context manager that yields a new reader for one structure, whose span `name` begins here and ends with the
+        context. With `unpacked` it reads these decompressed bytes; after a fault in them a tolerant reader continues
+        after the structure.
         """
         start = self.window.tell()
         span = self._added(FieldSpan(name, start, start, doc=doc, is_unpacked=unpacked is not None))

@@ -222,9 +222,10 @@ def _record(data: Bytes, position: int, size: int, max_count: int) -> tuple[RawR
 
 
 def _ordinary(data: bytes, position: int, size: int, count: int, found: list[RawRecord]) -> int:  # noqa: C901 - see there
-    """Append sound records without headers, whose varints have one or two bytes, to `found`, until it has `count`
-    records or another kind of record comes. Return the position after them. `read_varint` is written out five times
-    here, because calls take longer than its work: most records are read in half the time.
+    """Append sound records without headers, whose varints have one or two bytes, from `position` on to `found`, until
+    it has `count` in all, another kind of record comes, or `data` ends. Return the position of the first byte that was
+    not consumed. `read_varint` is written out five times here, because calls take longer than its work: most records
+    are read in half the time.
     """
     while len(found) < count and size - position >= _SHORTEST:
         number, cursor = data[position], position + 1

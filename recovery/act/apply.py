@@ -353,8 +353,8 @@ def _flush_done(disks: Disks, located: Located) -> None:
 def _take_back_unless_changed(
     disks: Disks, located: Located, forget: Callable[[], None], refused: RecoveryRefused
 ) -> None:
-    """Undo an execution that cannot continue because of `refused`, and remove its directory in the quarantine. `forget`
-    removes it from the pointer file.
+    """Undo an execution and remove its directory in the quarantine, then return. `refused`, which says why it cannot
+    continue, is raised from here only as the cause of an error. `forget` removes the execution from the pointer file.
 
     Raises `StorageError` (EBUSY), with nothing undone, if a file that the execution had changed was changed again by
     another process: that content must not be overwritten.

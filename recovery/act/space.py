@@ -65,7 +65,7 @@ def refuse_if_full(path: str, sizes: Iterable[int], what: str) -> None:
     `sizes` in bytes, each rounded up to whole blocks. Only the space that this user may take counts. `what` says in the
     message what the space is for. Raises `StorageError` if the file system cannot be examined.
     """
-    existing = path
+    existing = os.path.abspath(path)
     while not os.path.isdir(existing):
         existing = os.path.dirname(existing)
     try:

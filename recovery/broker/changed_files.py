@@ -46,12 +46,12 @@ _UNCHANGED = ChangedFiles()
 
 
 def changed_files(before: Tree, after: Tree, loaded: LoadedPartition) -> ChangedFiles:
-    """Return the files that a start changed in the partition directory `loaded.name`, by name; in `after` a stray
-    directory has its new name. `changed` has the content of new and changed files, `gone` the sorted names of removed
-    ones.
+    """Compare a partition directory before a start (`loaded.name`) and after it (`loaded.stray` if it was renamed as
+    stray). `changed` maps file names to the content of new and changed files; `gone` has the sorted names of removed
+    files.
 
-    Files with equal bytes are not listed, except that a `.log` file with another content object is always listed,
-    because logs are not read for this. If a file was only truncated, its content is a slice of the old one.
+    Equal files are not listed. Logs are not read for this: a `.log` file whose content object differs is listed as
+    changed. If another file was only truncated, its content is a slice of the old one.
     """
     directory, its_name = loaded.name, loaded.stray or loaded.name
     names = before.all_names(directory)

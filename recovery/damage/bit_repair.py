@@ -243,12 +243,13 @@ def repair_batch(window: bytes, neighbors: Neighbors, following_at: int | None =
 def repair_at(
     source: Source, start: int, neighbors: Neighbors, following_at: int | None = None
 ) -> tuple[BitRepair, int] | None:
-    """Return the repair of the damaged magic-2 batch at byte `start`, and its size in bytes after the repair. None
-    unless exactly one repair is possible; also None if less than a header is left, or if the batch has an unknown magic
-    that other batches have too.
+    """Return the only possible repair of the damaged magic-2 batch at byte `start`, and the batch's size in bytes after
+    it. Bits outside the checksum are tried only if no bit under it repairs the batch. None if no repair, or more than
+    one, is possible; also None if less than a header is left, or if the batch has an unknown magic that other batches
+    have too (a newer format).
 
-    With `following_at`, only repairs with that size count. Nothing is written; at most one batch of the tried size is
-    in memory. Raises `StorageError` if reading fails.
+    With `following_at`, only repairs after which the batch has that size in bytes count. Nothing is written; at most
+    one batch of the tried size is in memory. Raises `StorageError` if reading fails.
     """
     left = min(source.size - start, MAX_BYTES)
     head = bytes(source.read(start, BATCH.size))

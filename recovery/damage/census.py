@@ -234,9 +234,9 @@ def has_bytes(tree: Tree, spans: Iterable[Span], checksum: int, size: int) -> bo
 
 
 def _offsets(batch: RecordBatch, unopened: Mapping[Unopened, int] = NOTHING_UNOPENED) -> tuple[int, int]:
-    """Return the first and last offset of a batch, inclusive. The first offset of a compressed message of magic 0 or 1
-    is in its content; if it cannot be decompressed, its first offset is taken from `unopened`, or else is equal to its
-    last.
+    """Return a batch's first and last offset, inclusive. A compressed message of magic 0 or 1 has its first offset from
+    `unopened`, else from its content, but at most the last one; if it cannot be decompressed, both are equal. An
+    uncompressed message has a single offset.
     """
     header = batch.header
     if isinstance(header, BatchHeader):

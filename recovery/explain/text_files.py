@@ -1,4 +1,4 @@
-"""Read text files as spans: every value with its bytes, as in `codec.text_layouts`."""
+"""Read text files as spans: every value with its bytes, as in `codec.parsing.text_layouts`."""
 
 from __future__ import annotations
 

@@ -212,9 +212,9 @@ def clear_places(tree: Tree, directory: str) -> list[Change]:
 
 
 def normalize_partition(tree: Tree, directory: str, donor: Callable[[], str | None]) -> list[Change]:
-    """Remove or rename the files in a partition directory of the tree that a broker could not load; return the changes
-    with their reasons. `donor` is called if the topic id is missing or unreadable: it returns the topic id to write, or
-    None if it is unknown.
+    """Remove, rename or rewrite, only in the virtual tree, files in a partition directory that a broker could not load;
+    return the changes with their reasons, none if nothing was wrong. `donor` is called if the topic id is missing or
+    unreadable: it returns the topic id to write, or None if it is unknown.
     """
     partition = _Partition(tree, directory)
     partition.names()

@@ -45,9 +45,9 @@ PROGRAM = textwrap.dedent(
 USERS = [
     f"kafkalog.codec.{name}"
     for name in (
-        "model", "framing", "record_shape", "index_files", "control", "fetch_result", "compression.lz4",
-        "compression.snappy", "plain", "parsing.whole", "parsing.compressed", "encode.batch", "encode.message", "text",
-        "quorum_state", "parsing.text_layouts",
+        "model", "rules.framing", "rules.record_shape", "files.index_files", "plain.control", "files.fetch_result",
+        "compression.lz4", "compression.snappy", "plain.decoding", "parsing.whole", "parsing.compressed",
+        "encode.batch", "encode.message", "files.text", "files.quorum_state", "parsing.text_layouts",
     )
 ]  # fmt: skip
 TAKEN_BY_NAME = {"META_PROPERTIES_V0", "META_PROPERTIES_V1", "QUORUM_STATE_V0", "QUORUM_STATE_V1"}

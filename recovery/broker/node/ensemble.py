@@ -74,8 +74,8 @@ def identity_with_zookeeper(files: NodeFiles, release: Release, cluster: str | N
 
 
 def _read_files(files: NodeFiles) -> tuple[dict[str, MetaProperties], dict[str, str]]:
-    """Return two dicts by log directory: the `meta.properties` that can be read, and why the others cannot (unreadable
-    file or invalid directory id). A directory without the file is in neither.
+    """Sort what was read of `meta.properties` into two dicts by log directory: the `meta.properties` that can be read,
+    and why the others cannot (unreadable file or invalid directory id). A directory without the file is in neither.
     """
     known: dict[str, MetaProperties] = {}
     errors: dict[str, str] = {}

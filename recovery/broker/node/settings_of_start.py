@@ -68,8 +68,9 @@ def _missing(name: str) -> str:
 
 
 def refuse_small_segments(files: NodeFiles, image: MetadataImage, release: Release) -> None:
-    """Raise `StartEndsError` if `segment.bytes` of a topic or of the broker is below 1 MiB, which 4.0 and later refuse
-    (KIP-1030). Does nothing for earlier releases.
+    """Raise `StartEndsError` if a topic's `segment.bytes`, or `log.segment.bytes` in the node's properties, is a number
+    below 1 MiB, which 4.0 and later refuse (KIP-1030). Values that are not plain digits are ignored. Does nothing for
+    earlier releases.
 
     A broker reads the settings of all topics before it loads a log (`LogManager.fetchTopicConfigOverrides`,
     `LogConfig.validate`).

@@ -26,7 +26,7 @@ Declined = RecoveryRefused | StorageError | UsageError
 
 
 class Acting(Generic[Plan]):
-    """One run of a command that changes directories; it remembers the plans that were made."""
+    """One execution of a command that changes log directories; collects the plans that were made."""
 
     def __init__(
         self,
@@ -51,10 +51,13 @@ class Acting(Generic[Plan]):
 
     @contextmanager
     def _refusal_told(self, happened: Happened) -> Iterator[None]:
-        """With --json, print an object for each directory before a refusal or an error.
+        """Context manager: on `RecoveryRefused`, `StorageError` or `UsageError`, print what was done so far, then
+        raise the error again.
 
-        The object says whether everything could be read; after an error it describes the state in which the error left
-        the directory.
+        With --json, prints one object per directory on standard output, made by the callback `reports`; if a run of
+        this command changed the directory, the object names the run. Prints on standard error one sentence for each
+        run that this command began or ended, from `happened`. Sets `is_unreadable` of a `RecoveryRefused` if a plan
+        could not read everything.
         """
         try:
             yield
@@ -95,7 +98,10 @@ class Acting(Generic[Plan]):
 
 
 def _as_it_is(report: Struct, happened: Happened) -> Struct:
-    """A report of an empty result, or of what a run did before an error."""
+    """Return `report` with `changed` true and `run_id` and `quarantine` of the run that changed its directory, as far
+    as it has these fields. Returns `report` itself if it has no `changed` field or no path, or if no run changed its
+    directory.
+    """
     names = report.__struct_fields__
     path = getattr(report, "path", None) or getattr(report, "root", None)
     run = None if path is None or "changed" not in names else happened.run_in(path)

@@ -13,9 +13,11 @@ __all__ = ["confirm"]
 
 
 def confirm(question: str, *, look: Callable[[], None] = lambda: None) -> None:
-    """Ask on the terminal; raises `RecoveryRefused` without a terminal, or if the answer is no.
+    """Ask a yes-no question on the terminal; return if the answer is yes. Raises `RecoveryRefused` if the answer is
+    no or empty, or if standard input or output is not a terminal.
 
-    `look` is called before the question; it may print, or refuse, what takes time to find out.
+    `look` is called just before the question, on a terminal only: it may print more, or raise `RecoveryRefused` after
+    a check that takes time.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise RecoveryRefused(

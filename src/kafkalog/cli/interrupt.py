@@ -27,7 +27,10 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def interruptible(paths: Sequence[str], quarantine: str | None) -> Iterator[None]:
-    """Turn an interrupt into one that says what was changed in the log directories of `paths`, and by which runs."""
+    """Context manager that turns Ctrl-C (`KeyboardInterrupt`, `click.Abort`) into `Interrupted`, whose text says
+    which runs changed the log directories at `paths` and how to continue, or that nothing was changed. `quarantine`
+    is another directory in which runs are kept.
+    """
     happened = Happened(paths, quarantine)
     try:
         yield
@@ -37,16 +40,21 @@ def interruptible(paths: Sequence[str], quarantine: str | None) -> Iterator[None
 
 
 class Happened:
-    """Changes of log directories since this object was created, from the documents of their runs."""
+    """Changes of log directories since this object was created, found from the journals and manifests of runs
+    (executions of a recovery).
+    """
 
     def __init__(self, paths: Sequence[str], quarantine: str | None) -> None:
         self._quarantine = quarantine
         self._before = {path: _runs(path, quarantine) for path in paths}
 
     def sentences(self, *, only_new: bool = False) -> list[str]:
-        """Sentences about what was begun or done and how to continue; none if nothing was changed.
+        """Return sentences about runs on the log directories that are unfinished, and runs that were finished, undone
+        or deleted since this object was created, with the commands that continue or reverse them; empty if there are
+        none.
 
-        With `only_new`, runs that were unfinished before are left out.
+        With `only_new`, runs that were unfinished before and did not change since are omitted. Reads the directories
+        of runs.
         """
         return [
             text
@@ -55,7 +63,9 @@ class Happened:
         ]
 
     def run_in(self, root: str) -> tuple[str, str] | None:
-        """The run that changed the log directory `root`, and its location; None if none did."""
+        """Return the id and the directory of the newest run that began or changed state on the log directory `root`
+        since this object was created; None if there is none, or if `root` is not one of the paths.
+        """
         from kafkalog.recovery.act.quarantine import Runs, document_of
 
         for path, before in self._before.items():
@@ -114,7 +124,9 @@ def _told(path: str, before: Documents, now: Documents, *, only_new: bool) -> It
 
 
 def _runs(path: str, quarantine: str | None) -> Documents:
-    """All runs that are kept for a log directory; empty if they cannot be examined."""
+    """Return run id -> kind of document (journal, manifest, …; None if the run's directory has none) for all runs
+    kept for a log directory; empty if they cannot be read.
+    """
     from kafkalog.recovery.act.history import root_of_runs
     from kafkalog.recovery.act.journal import PURGING, UNDONE
     from kafkalog.recovery.act.quarantine import Runs, document_of, run_ids_in
@@ -135,9 +147,11 @@ def _runs(path: str, quarantine: str | None) -> Documents:
 
 @contextmanager
 def held_back(said: str) -> Iterator[Callable[[], None]]:
-    """Delay Ctrl-C during a section that must not be interrupted.
+    """Context manager that delays Ctrl-C in a section that must not be interrupted; a second Ctrl-C interrupts at
+    once.
 
-    Yields a function that raises if Ctrl-C was pressed since.  Pressing it a second time interrupts at once.
+    Yields a function that raises `Interrupted` with the text `said` if Ctrl-C was pressed since the section began. If
+    none of its calls raises, the first Ctrl-C has no effect. Replaces the SIGINT handler and restores it at the end.
     """
     pressed = False
     before = signal.getsignal(signal.SIGINT)

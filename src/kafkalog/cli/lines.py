@@ -19,7 +19,9 @@ def half_done_in(paths: Iterable[str]) -> list[Finding]:
 
 
 def print_lines(lines: Iterable[object], shape: type | None = None) -> None:
-    """Print one JSON object per line: lines, or results converted to `shape`."""
+    """Print each of `lines` as a JSON object on a line of its own, on standard output; with `shape` each is first
+    converted to that type of Struct. Consumes `lines` as it prints.
+    """
     import json
 
     with LineWriter() as writer:

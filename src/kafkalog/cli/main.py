@@ -88,7 +88,9 @@ class LazyGroup(click.Group):
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command of that name."""
+        """Import and return the subcommand `cmd_name`. Raises `click.UsageError`, with the nearest name, if it is
+        unknown.
+        """
         if cmd_name not in COMMANDS:
             from kafkalog.codec.common.unknown import unknown
 
@@ -121,7 +123,9 @@ def cli(debug: bool) -> None:
 
 
 def _write_out(stream: TextIO, text: str = "") -> None:
-    """Flush the stream; output that cannot be written is dropped, or the interpreter would try again at its exit."""
+    """Write `text` to a stream and flush it. If that fails with `OSError`, redirects the stream's file descriptor to
+    the null device, so that the interpreter does not fail on it again at exit.
+    """
     try:
         stream.write(text)
         stream.flush()
@@ -132,7 +136,13 @@ def _write_out(stream: TextIO, text: str = "") -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code; no error escapes."""
+    """Run one command line and return its exit code; every exception becomes an exit code and a sentence on standard
+    error, except `SystemExit`. With `--json` an error before any output is also a JSON object on standard output;
+    with `--debug` the traceback is printed.
+
+    Returns `ExitCode.USAGE` and prints the help without arguments, and `PIPE_CLOSED` if the reader of standard output
+    is gone.
+    """
     if not arguments and COMPLETE_VARIABLE not in os.environ:
         sys.stderr.write(cli.get_help(click.Context(cli, info_name="kafkalog")) + "\n")
         return ExitCode.USAGE
@@ -161,7 +171,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _report_findings(error: BaseException) -> None:
-    """Print why a name that was not found may exist."""
+    """Print on standard error the findings of an `UnknownName` error, which say why the name may exist nevertheless.
+    Does nothing for other errors.
+    """
     from kafkalog.codec.common.errors import UnknownName
 
     if isinstance(error, UnknownName) and error.findings:
@@ -182,7 +194,9 @@ def _blocks_printed() -> int:
 
 
 def _as_json(text: str, code: int) -> int:
-    """An error before the first line: a JSON object for programs, the sentence for people."""
+    """Print an error as a JSON object on standard output and as a sentence on standard error; return `code`, or
+    `PIPE_CLOSED` if standard output is closed.
+    """
     from kafkalog.cli.output import ErrorLine, print_json
 
     try:

@@ -166,10 +166,10 @@ def remark(text: str) -> None:
 
 
 def said(text: str) -> str:
-    """A sentence for standard error after the program's name, wrapped at the width of the terminal or COLUMNS.
+    """Return `kafkalog: TEXT` as lines for standard error, with a newline after each and control characters escaped,
+    wrapped at the width of the terminal or COLUMNS (not wrapped without one).
 
-    A sentence with a command in its middle stays on one line, because half of a command that was copied is another
-    command.
+    A sentence with a command in its middle stays on one line, because half of a command would be another command.
     """
     line, width = f"kafkalog: {escape_controls(text)}", terminal_width(sys.stderr)
     # one command behind a colon gets lines that a shell reads as one
@@ -179,7 +179,9 @@ def said(text: str) -> str:
 
 
 def report_findings(findings: Iterable[Finding]) -> bool:
-    """Print findings as sentences on standard error; returns True if any is more than information."""
+    """Print warnings and errors among the findings as sentences on standard error, and commands that continue after
+    unreadable offsets; findings of severity INFO are skipped. Returns True if anything was printed.
+    """
     from kafkalog.words.advice import told  # other output has no advice in it
 
     serious, unread = False, list[Finding]()

@@ -106,7 +106,9 @@ class RecoveryProgress(_Bar):
             self._bar, self._task = None, None
 
     def paused(self, show: Callable[[Made], None]) -> Callable[[Made], None]:
-        """Wrap `show` so that the bar is removed before it prints."""
+        """Return a function that removes the progress bar, so that it does not mix with other output, and then calls
+        `show`.
+        """
 
         def shown(made: Made) -> None:
             self.pause()
@@ -115,7 +117,9 @@ class RecoveryProgress(_Bar):
         return shown
 
     def update(self, state: ProgressState) -> None:
-        """Show the new state."""
+        """Show the phase, bytes, segments and partitions of `state` on the progress bar. In a new phase the bar
+        starts again, so that the remaining time is estimated from this phase's speed.
+        """
         if state.phase != self._phase and self._bar is not None and self._task is not None:
             self._bar.reset(self._task, total=state.bytes)  # what is left is told from this phase's own speed
         self._phase = state.phase
@@ -127,7 +131,9 @@ class RecoveryProgress(_Bar):
 
 
 def total_bytes(paths: Iterable[str]) -> int:
-    """Total size in bytes of all segments below some paths, for a progress bar."""
+    """Return the total size in bytes of all `.log` files below the paths. Files that cannot be examined are skipped,
+    and so is a path that is not a directory.
+    """
     total = 0
     for directory, _, names in chain.from_iterable(map(os.walk, paths)):
         for name in names:

@@ -15,7 +15,10 @@ _SHOWN = 5
 
 
 def seeks_past(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield a line for each batch that stops consumers, of many for the first ones; see `Finding.last_offset`."""
+    """Yield a sentence with the `kafka-consumer-groups.sh` command that moves a group past an unreadable batch, one
+    per finding with a last offset in a live partition directory. Shows the first `_SHOWN`, and counts the rest in a
+    last line. Findings about exceeded limits of kafkalog are skipped.
+    """
     places: dict[tuple[str, int], None] = {}
     for finding in findings:
         if finding.last_offset is None or finding.file is None or finding.code is FindingCode.LIMIT_EXCEEDED:

@@ -33,7 +33,9 @@ EVERY = click.option("--all", "every", is_flag=True, help="List every partition 
 
 
 def request_option(request: type[msgspec.Struct], field: str, **more: Any) -> Callable[[Function], Function]:
-    """Decorator for the option of a request's field; `more` are arguments of `click.option`."""
+    """Return a click decorator for the option of a request's field: a flag for bool, repeatable for a tuple or dict,
+    and otherwise with the field's default. `more` are further arguments of `click.option`.
+    """
     option = options_of_fields(request)[field]
     default = default_of(request, field)
     if isinstance(default, bool):
@@ -59,7 +61,9 @@ def record_filter(given: Mapping[str, Any]) -> RecordFilter:
 
 
 def planning_options(function: Function) -> Function:
-    """Decorator for the options that determine a plan."""
+    """Add the options that determine a recovery plan, such as `--mode` and `--copy`, to a click command, and return
+    it.
+    """
     proofs = click.Choice([proof.name.lower() for proof in Proof])
     directory = click.Path(exists=True, file_okay=False, readable=False)
     for option in (
@@ -86,7 +90,9 @@ def _modes(_context: click.Context, _parameter: click.Parameter, begun: str) -> 
 
 
 def recovery_asked(given: Mapping[str, Any]) -> Recovery:
-    """Create the request from the options of `planning_options`."""
+    """Return the recovery request from the parsed options of `planning_options`. Reads the `--server-properties`
+    file. Raises `UsageError` if a setting or the file is invalid, `StorageError` if the file cannot be read.
+    """
     return Recovery(
         select=given["chosen"],
         config=parse_settings(given["config"]),
@@ -110,7 +116,9 @@ def given_words(
 
 
 def planning_words(request: Recovery, server_properties: str | None) -> list[str]:
-    """Words of a command for the planned situation, without the mode and bit repair."""
+    """Return the words of a command line that repeat the options of a plan, without the mode, bit repair and other
+    options of acting. `server_properties` is the file's path, or None.
+    """
     words = option_words(request, of_acting=False)
     if server_properties is None:
         return words
@@ -119,7 +127,9 @@ def planning_words(request: Recovery, server_properties: str | None) -> list[str
 
 
 def parse_settings(values: Sequence[str]) -> dict[str, str]:
-    """Parse NAME=VALUE pairs."""
+    """Return name -> value from NAME=VALUE texts; of two texts with one name the last counts, and a value may be
+    empty. Raises `UsageError` if a text has no `=` or no name.
+    """
     settings: dict[str, str] = {}
     for text in values:
         name, separator, value = text.partition("=")

@@ -69,7 +69,9 @@ class Column(Struct, frozen=True):
 
 
 def size_text(size: int) -> str:
-    """A size for people: exact below 10 KiB, else three digits and a unit."""
+    """Return a size for people: exact in bytes below `_EXACT_BYTES` (10 KiB), else three digits and a binary unit,
+    `1.25 MiB`.
+    """
     if abs(size) < _EXACT_BYTES:
         return f"{size} B"
     value = float(size)
@@ -89,9 +91,10 @@ def print_table(
     *,
     fits: bool = False,
 ) -> None:
-    """A table with its title; `totals` is a last row, shown where there are several others.
+    """Print a table with a title on standard output; a blank line comes before it if this command has printed a table
+    already. `totals` is a last row, shown only if there are several others. Without rows prints `TITLE: none`.
 
-    A table without rows is one line that says so.  With `fits` its width is `text_width` at most, in a pipe too.
+    On a terminal columns are wrapped or dropped to fit its width; with `fits` also in a pipe, to `text_width`.
     """
     wanted = [Column(column) if isinstance(column, str) else column for column in columns]
     values = [list(row) for row in rows]
@@ -120,7 +123,9 @@ def print_table(
 
 
 def _is_another() -> bool:
-    """Whether this command has printed a table before; a blank line sets them apart."""
+    """Whether this command has printed a table before; remembers in the click context that it prints one now. False
+    outside of a command.
+    """
     context = click.get_current_context(silent=True)
     if context is None:
         return False
@@ -156,7 +161,7 @@ def _numeric(cell: object) -> bool:
 
 
 def _cells_wide(text: str) -> int:
-    """Width of a text in columns of a terminal."""
+    """Return the width of a text in terminal columns; a wide character (Chinese, emoji) takes two."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len  # only where it makes a difference
@@ -214,9 +219,11 @@ def _fitted(
     kept: Sequence[int],
     width: int,
 ) -> list[int] | None:
-    """Widths that fit, heads on several lines and text wrapped as far as is allowed; None if there are none.
+    """Return a width for each column so that the kept ones fit in `width`, with headings on several lines and text
+    wrapped where this is allowed; None if they cannot fit.
 
-    `words` are the longest that must not be broken.
+    `kept` are the indexes of the columns that are shown. For each column, `natural` is the widest cell, `words` the
+    longest word that must not be broken, and `right` whether it is right-aligned.
     """
     heads = [_longest_word([column.name]) for column in columns]
     widths = [max(pair) for pair in zip(natural, heads, strict=True)]
@@ -285,7 +292,9 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _folded(text: str, width: int) -> Iterable[str]:
-    """A line whose characters may be two columns wide, in parts that fit."""
+    """Yield a line in parts of at most `width` terminal columns, but at least one character each; an empty text
+    yields one empty part.
+    """
     while _cells_wide(text) > width:
         end = width
         while end > 1 and _cells_wide(text[:end]) > width:
@@ -296,7 +305,9 @@ def _folded(text: str, width: int) -> Iterable[str]:
 
 
 def _below_each_other(columns: Sequence[Column], rows: Cells, width: int) -> Iterable[str]:
-    """Each record as lines of a name and a value, with nothing left out and a blank line between two."""
+    """Yield each row as lines of column name and value, with a blank line between rows, for a terminal too narrow for
+    a table. Empty cells are omitted; long values are wrapped.
+    """
     names = max(_cells_wide(each.name) for each in columns)
     for number, row in enumerate(rows):
         if number:

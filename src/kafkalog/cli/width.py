@@ -9,7 +9,9 @@ __all__ = ["terminal_width"]
 
 
 def terminal_width(stream: TextIO) -> int | None:
-    """Columns of the terminal that `stream` writes to, or of COLUMNS; None if the width is not limited."""
+    """Return the number of columns of the terminal that `stream` writes to, or of the variable COLUMNS; None if it is
+    no terminal and COLUMNS is not set to a number.
+    """
     if stream.isatty() or os.environ.get("COLUMNS", "").isdigit():
         from shutil import get_terminal_size  # with all archives that Python knows
 

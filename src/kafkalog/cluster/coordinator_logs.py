@@ -1,7 +1,5 @@
-"""Find out how much of a coordinator's topic was read, so that a missing name can be called unknown or absent.
-
-A group or transactional id belongs to one partition of the topic, chosen by its hash.  Its absence is certain only if
-that partition was read from its beginning to its high watermark.
+"""Find out how completely a coordinator's topic was read, to decide whether a missing name is unknown or certainly
+absent.
 """
 
 from __future__ import annotations
@@ -80,9 +78,13 @@ class CoordinatorLogs(Struct, frozen=True, kw_only=True):
         return next(filter(None, map(self.why_partial, sorted({*self.read, *self.lost}))), None)
 
     def why_unknown(self, name: str | None, count: int | None = None) -> str | None:
-        """Reason why a name that was not found may exist (None: any name); None if it certainly does not.
+        """Return the reason why an object that was not found may still exist, as text; None if it certainly does not
+        exist.
 
-        `count` is the number of partitions if no metadata is beside them.
+        `name` is its key: a group or a transactional id. None means any name, for which all known partitions must have
+        been read. A name concerns only the partition that its hash selects, if the metadata tells the number of
+        partitions. `count` is that number if the metadata does not tell it; then any other known partition may give the
+        reason too. If neither number is known, all known partitions are examined.
         """
         known = self.count or count
         if name is None or known is None:
@@ -102,9 +104,12 @@ class CoordinatorLogs(Struct, frozen=True, kw_only=True):
 def coordinator_logs(
     partitions: Sequence[Partition], topic: str, findings: list[Finding], limits: Limits = DEFAULT_LIMITS
 ) -> CoordinatorLogs:
-    """What is known of the partitions of `topic` after they were read.
+    """Determine which partitions of `topic` were read completely, and which are missing.
 
-    `findings` are those of the reading; findings about missing parts are added.  Raises `StorageError` only.
+    `partitions` are those that were read; others than those of `topic` only show which log directories were read.
+    `findings` are the findings of that reading; findings about missing directories, segments and ends of logs are
+    appended to it in place. Reads checkpoints and the cluster's metadata in the log directories; metadata that cannot
+    be read counts as missing. Raises `StorageError` if files cannot be read, and no other error of this library.
     """
     of_topic = [each for each in partitions if each.topic == topic and each.partition is not None]
     for partition in of_topic:
@@ -124,7 +129,12 @@ def coordinator_logs(
 
 
 def _short(partition: Partition, found: Sequence[Finding], limits: Limits) -> Iterable[Finding]:
-    """Findings about a live partition's missing beginning or end; `found` has the damage of its segments."""
+    """Yield findings about the missing beginning or end of a live partition's log.
+
+    Compares the log with its log start offset and high watermark checkpoints and its leader epochs; reads them from
+    disk. `found` are the findings so far, which include the damage of the partition's segments. Yields nothing for a
+    stray, deleted or future replica, or if the partition is not a directory.
+    """
     name = partition.name
     if name is None or name.state is not DirectoryState.LIVE or not is_directory(partition.path):
         return
@@ -147,7 +157,12 @@ def _watermark(partition: Partition) -> int | None:
 
 
 def _why(partition: Partition, findings: Iterable[Finding]) -> str | None:
-    """The first finding of a partition after which it may have held more; None if there is none."""
+    """Describe the first finding about a partition's files that may hide records; None if there is none.
+
+    Errors may hide records, and so may warnings about missing segments, unknown record versions, records that were
+    removed since, and a log that ends below its high watermark. Damage at the end of the log is ignored if a high
+    watermark is recorded, because another finding is made if the log ends below it.
+    """
     own = [each for each in findings if each.file is not None
            and (each.file == partition.path or each.file.startswith(os.path.join(partition.path, "")))]  # fmt: skip
     for finding in own:
@@ -199,8 +214,12 @@ def _identity(root: str) -> tuple[int, str | None]:
 
 
 def _lost_in(root: str, topic: str, read: set[int], known: _Known, here: set[str]) -> Iterable[tuple[int, Finding]]:
-    """Yield number and finding of the partitions that a log directory should hold and does not; nothing if only some of
-    its partitions were to be read. `here` are the names of the directories that were.
+    """Yield (partition number, finding) for each partition of `topic` that the log directory `root` should hold but
+    does not.
+
+    A partition is expected if a checkpoint file or `known.assigned` names it. `read` are the partition numbers that
+    were read, `here` the names of the directories in `root` that were read. Yields nothing if only some of the
+    directory's partitions of the topic were read, or if it has none and its other partitions were not all read.
     """
     names = [entry.name for entry in scan_directory(root)]
     parsed = {name: directory for name in names if (directory := parse_partition_directory(name)) is not None}

@@ -47,7 +47,11 @@ class KnownTopic(Struct, frozen=True):
 
 
 def known_from_image(image: MetadataImage) -> dict[str, KnownTopic]:
-    """The topics of a KRaft image."""
+    """Convert the topics of a KRaft metadata image to `KnownTopic`; return them by name.
+
+    Each has its topic id and, by partition number, the replicas, ISR, eligible leader replicas (ELR), leader, leader
+    epoch and directory ids.
+    """
     return {
         name: KnownTopic(
             topic.id,
@@ -68,7 +72,11 @@ def known_from_image(image: MetadataImage) -> dict[str, KnownTopic]:
 
 
 def known_from_zookeeper(tree: Tree, chroot: str = "") -> dict[str, KnownTopic]:
-    """The topics of a ZooKeeper tree."""
+    """Read topics and partition states from a ZooKeeper tree under `chroot`; return them by topic name.
+
+    Partitions without a readable `state` node are omitted; a topic without any is returned with no partitions. The
+    topic id is None before 2.8. Returns an empty dict if `brokers/topics` is missing.
+    """
     found: dict[str, KnownTopic] = {}
     base = f"{chroot}/brokers/topics"
     topics = tree.nodes.get(base)
@@ -154,7 +162,12 @@ def _node(log_dir: LogDir) -> int | None:
 
 
 def _in_sync(log_dirs: Sequence[LogDir], known: Mapping[str, KnownTopic]) -> Iterable[Finding]:
-    """Findings about in-sync or eligible replicas that are missing or end below the recorded high watermark."""
+    """Yield findings about in-sync or eligible replicas that are missing or end below a recorded high watermark.
+
+    `known` are the topics of the metadata by name. A replica is missing if no directory of its broker in `log_dirs` has
+    a live one. Its log end is compared with the largest high watermark of its partition in any of `log_dirs`. Only
+    brokers whose node id one of the directories tells are examined. Ordered by topic, partition and broker.
+    """
     watermarks: dict[tuple[str, int], tuple[int, int | None]] = {}
     for log_dir in log_dirs:
         for key, offset in log_dir.high_watermarks.items():
@@ -188,9 +201,11 @@ def _in_sync(log_dirs: Sequence[LogDir], known: Mapping[str, KnownTopic]) -> Ite
 def cross_check(
     log_dirs: Iterable[LogDir], known: Mapping[str, KnownTopic], clusters: Mapping[str, str] | None = None
 ) -> tuple[int, list[Finding]]:
-    """Number of live partitions that were compared, and the contradictions between metadata and directories.
+    """Compare live partitions in log directories with the metadata; return their number and the contradictions.
 
-    `clusters` are the cluster ids as `cluster_ids` returns them.
+    The partitions of `__cluster_metadata`, and directories without a valid partition name, are not compared. `known`
+    are the topics by name. `clusters` are the cluster ids by chroot as `cluster_ids` returns them; a directory with
+    another id is reported, unless there are none.
     """
     count = 0
     log_dirs = list(log_dirs)

@@ -126,10 +126,9 @@ Read = TypeVar("Read", bound=_Read)
 def without_disproved(
     read: Read, others: Callable[[], Mapping[str, Iterable[Stretch]]], again: Callable[[Copy, Displaced], Read]
 ) -> Read:
-    """Return the result of reading a copy, in which batches whose offsets other copies disprove count as damage, so
-    that they do not make its log longer. `others` returns walks over the other copies by path. `again` reads the copy
-    with a dict of such batches; it is called for at most eight rounds, until no more are found. If another copy cannot
-    be read, the last result is returned.
+    """Read the copy again, with batches whose offsets other copies disprove as damage, until no more are found, at most
+    eight times; return the last result. It is also returned, without error, if another copy cannot be read. `others`
+    returns walks over the other copies, by path. `again` gets the copy and all batches disproved so far.
     """
     for _ in range(_MOST_ROUNDS):
         try:

@@ -41,7 +41,12 @@ _OF_ONE_KIND = 5
 
 
 def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
-    """Read everything at `paths`; change nothing. Raises `UsageError` for paths that hold nothing of Kafka's."""
+    """Verify, plan and compare all log directories at `paths`, and return the facts for a report; changes nothing in
+    them. `watch` shows the progress. A comparison or plan that fails becomes a problem in the result.
+
+    Reads the clock for `made_at` (ms since 1970). Raises `UsageError` if the paths hold nothing of Kafka's,
+    `UnknownName` if a chosen topic is missing.
+    """
     volumes = [path for path in paths if not _is_zookeeper(path)]
     inventory = open_all(*(volumes or paths), tolerant=True, missing_too=True, limits=asked.limits)
     placed = list(_chosen(inventory, asked))
@@ -101,7 +106,9 @@ def _is_zookeeper(path: str) -> bool:
 
 
 def _placed(inventory: Inventory) -> Iterator[tuple[str, Partition]]:
-    """Yield every partition with its log directory."""
+    """Yield (path of the log directory, partition) for every partition; for a partition that was given by its own
+    path, that path.
+    """
     for log_dir in inventory.log_dirs:
         for partition in log_dir.partitions:
             yield log_dir.path, partition
@@ -118,7 +125,9 @@ def _chosen(inventory: Inventory, asked: Asked) -> Iterator[tuple[str, Partition
 
 
 def _sizes(placed: Sequence[tuple[str, Partition]]) -> dict[str, tuple[int, int]]:
-    """Number of partitions and bytes of their logs by log directory."""
+    """Return log directory -> (number of partitions, total bytes of their logs). Directories without a partition are
+    missing.
+    """
     sizes: dict[str, tuple[int, int]] = {}
     for directory, partition in placed:
         count, size = sizes.get(directory, (0, 0))
@@ -141,7 +150,9 @@ def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
 
 
 def _damages(findings: Sequence[Finding], with_bytes: bool) -> Iterator[Damage]:
-    """Yield the first findings of each code in each file; the last of them counts the others."""
+    """Yield up to `_OF_ONE_KIND` findings of each code and file, in order and at most `MOST_DAMAGES` in total, with
+    the bytes around them if `with_bytes`. The last one of a kind stands for the further ones and counts them.
+    """
     counts: dict[tuple[FindingCode, str | None], int] = {}
     for finding in findings:
         counts[finding.code, finding.file] = counts.get((finding.code, finding.file), 0) + 1
@@ -186,7 +197,9 @@ def _runs(root: str) -> tuple[RunInfo, ...]:
 def _compared(
     paths: Sequence[str], inventory: Inventory, asked: Asked, watch: Watch, size: int
 ) -> tuple[Comparison | None, KafkaLogError | None]:
-    """Return the comparison of the copies, or the error that ended it; both None if no partition is in two places."""
+    """Return the comparison of the copies and None, or None and the error that ended it (`StorageError` or
+    `UsageError`). Both are None if no partition is in two places, and nothing is read then.
+    """
     if not inventory.duplicates():
         return None, None
     try:
@@ -204,7 +217,10 @@ def _compared(
 def _planned(
     inventory: Inventory, placed: Sequence[tuple[str, Partition]], asked: Asked, watch: Watch
 ) -> Iterator[Planned]:
-    """Yield a plan for each log directory, and for partition directories that were given themselves."""
+    """Yield a plan for each log directory that is chosen, and for partition directories that were given by their own
+    path. Other directories with the same partitions serve as copies; if that fails, plans without copies. If no plan
+    is possible, yields an entry with the first error.
+    """
     wanted = {directory for directory, _partition in placed}
     roots = [log_dir.path for log_dir in inventory.log_dirs if log_dir.path in wanted or asked.chosen == ALL]
     alone = [each.path for each in inventory.standalone if each.path in wanted and os.path.isdir(each.path)]
@@ -234,7 +250,9 @@ _ABOUT_LOSSES = (FindingCode.BATCHES_OUTSIDE, FindingCode.LOG_END_BELOW_LOG_STAR
 
 
 def _kept(path: str, made: Plan) -> Planned:
-    """Return the parts of a plan that are shown; the plan itself holds all of a directory's files and is dropped."""
+    """Return the parts of a plan that the report shows; the plan itself holds all of a directory's files and can
+    then be freed.
+    """
     return Planned(
         path,
         made.root,
@@ -257,7 +275,7 @@ def _kept(path: str, made: Plan) -> Planned:
 
 
 def _holders(inventory: Inventory) -> dict[str, set[object]]:
-    """Partitions by log directory that are live there and elsewhere too."""
+    """Return log directory -> the partitions in it that are also live in another directory."""
     several = {partition.path: name for name, partitions in inventory.duplicates().items() for partition in partitions}
     return {
         log_dir.path: {several[partition.path] for partition in log_dir.partitions if partition.path in several}

@@ -47,8 +47,11 @@ class GroupLoss(Struct, frozen=True):
 
 
 def commits_of(found: Comparison, limits: Limits = DEFAULT_LIMITS) -> tuple[list[CommittedOffset], list[Finding]]:
-    """Return the groups' commits, and findings, from the best copy of each compared partition of `__consumer_offsets`.
-    It may have commits that the present coordinator lacks, which matter all the same: the group has read the records.
+    """Return the groups' committed offsets, and findings, from the best copy of each compared partition of
+    `__consumer_offsets`; both empty without such partitions. Raises `StorageError`.
+
+    The best copy may have commits that the present coordinator lacks; they count too, since the group has read the
+    records.
     """
     logs = [
         partition
@@ -61,7 +64,9 @@ def commits_of(found: Comparison, limits: Limits = DEFAULT_LIMITS) -> tuple[list
 
 
 def group_losses(found: Comparison, commits: Iterable[CommittedOffset]) -> list[GroupLoss]:
-    """Return what each group lost, in the order of the commits; groups without loss are omitted."""
+    """Return the losses of each commit, possibly several, in the order of `commits`. Commits without loss, and those to
+    partitions that were not compared or have no best copy, give none.
+    """
     compared = {(each.topic, each.partition): each for each in found.partitions}
     losses = []
     for commit in commits:

@@ -118,7 +118,9 @@ class PartitionHealth(Struct, frozen=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Bad ends of logs, then codes of warnings and errors, each once; empty if all is well."""
+        """Return the stop reasons of segments that do not end well, then the codes of warnings and errors, each once;
+        empty if all is well. For a log that a broker has open (`is_settled`), stop reasons are omitted.
+        """
         stops = [
             str(segment.stop) for segment in self.segments if segment.stop is not StopReason.END and not self.is_settled
         ]
@@ -229,8 +231,8 @@ def health_of(
 
 
 def _settled(found: DirectoryHealth, select: Selection, jobs: int) -> DirectoryHealth:
-    """Return the health of a directory that a broker has open: findings that are found again, of partitions that still
-    exist.
+    """Examine a directory that a broker has open again, and return its health with only those findings that persist;
+    the broker may have been writing during the first walk. Partitions that were deleted meanwhile are omitted.
     """
 
     def again(paths: frozenset[str]) -> dict[str, Sequence[Finding]]:
@@ -263,7 +265,13 @@ def _looked(
     *,
     is_again: bool = False,
 ) -> tuple[DirectoryHealth, ...]:
-    """Examine once. With `is_again`, directories without a wanted partition are examined too."""
+    """Read the wanted partitions once and return the health of each log directory, in order: unreadable paths first,
+    then log directories, then partitions given by their own path. Directories without a wanted partition are omitted,
+    except with `is_again` or if they have no partitions at all.
+
+    `jobs` processes read at a time, and `on_read` is called with the number of bytes read. Checks of a whole
+    directory are made only if everything is selected.
+    """
     together = inventory.findings_together()
     known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
     meant = {id(partition) for partition in wanted}
@@ -302,8 +310,9 @@ def _reached(read: PartitionHealth) -> int | None:
 def _as_rows(
     log_dir: LogDir, findings: Sequence[Finding], select: Selection
 ) -> tuple[list[Finding], tuple[PartitionHealth, ...]]:
-    """Split off findings about partition directories that cannot be listed: return the other findings, and a health
-    without segments for each such directory that is selected.
+    """Split off findings about partition directories of this log directory that cannot be listed: return the other
+    findings, and a health without segments for each such directory that is selected. Such findings about partitions
+    that are not selected are dropped.
     """
     rest, rows = [], []
     for finding in findings:

@@ -70,7 +70,9 @@ def is_of_batch(finding: Finding) -> bool:
 
 
 def lost_batch_at(path: str, position: int) -> LostBatch:
-    """Return the facts about a damaged place of a segment; an empty `LostBatch` if the file cannot be read."""
+    """Return facts about a damaged place of a segment, at `position` in bytes: time and end of the batch before it,
+    and what its own header still tells. Returns an empty `LostBatch` if the file cannot be read.
+    """
     try:
         with FileSource(path) as source:
             before = _header_before(source, path, position)
@@ -111,7 +113,9 @@ def _by_eye(source: FileSource, position: int) -> int:
 
 
 def _header_before(source: FileSource, path: str, position: int) -> BatchHeader | None:
-    """Header of the batch that ends at the position; None if no walk leads there."""
+    """Return the header of the batch that ends at `position`; None if the walk from the start, or from an index
+    entry, does not lead exactly there within `_WALKED` batches.
+    """
     place, header = _start_before(path, position), None
     for _ in range(_WALKED):
         if place >= position:
@@ -124,7 +128,9 @@ def _header_before(source: FileSource, path: str, position: int) -> BatchHeader 
 
 
 def _start_before(path: str, position: int) -> int:
-    """Position of a batch at or before a position, from the index if it is far into the segment; 0 if unknown."""
+    """Return the position in bytes of a batch before `position`, from the offset index if the place is more than
+    `_NEAR` bytes into the segment; 0 if it is not, or if the index has no entry or cannot be read.
+    """
     if position <= _NEAR:
         return 0
     try:

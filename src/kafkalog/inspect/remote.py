@@ -94,7 +94,7 @@ def inspect_remote(
 
 
 class _Looking:
-    """Everything that was read, by topic, topic id and partition."""
+    """Everything that was read: local logs, events and listing, by topic, topic id and partition."""
 
     def __init__(
         self,
@@ -135,7 +135,9 @@ class _Looking:
         return sorted({**self._events, **self._listed, **self._local}, key=lambda key: (key[0], key[2], key[1]))
 
     def partition(self, key: Key, now: int) -> RemotePartition:
-        """Return one tiered log with its findings."""
+        """Return one tiered log with its findings. `key` is topic, topic id and partition; `now` is in ms since
+        1970.
+        """
         local = self._local.get(key, {})
         events = self._events.get(key, [])
         stretches = lineage(events or self._by_listing(key), self._epochs(key, local))
@@ -158,8 +160,8 @@ class _Looking:
         return segments_of(self._tier, listed) if listed and self._tier is not None else []
 
     def _epochs(self, key: Key, local: Mapping[str, LocalPart]) -> Sequence[LeaderEpoch]:
-        """Leader epochs of the local copy that reaches furthest, else those beside the last remote segment; empty if
-        unknown.
+        """Return the leader epochs of the local copy with the largest end offset, or if it has none those stored with
+        the last remote segment; empty if unknown. Reads an object of the remote tier in the second case.
         """
         known = max(local.values(), key=lambda each: each.end, default=None)
         if known is not None and known.partition.leader_epochs:

@@ -22,7 +22,9 @@ _AS_RETENTION = -2
 
 
 def findings_of(found: RemotePartition, now: int) -> Iterator[Finding]:
-    """Yield all findings about one log; `now` in ms since 1970."""
+    """Yield all findings about one tiered log, rule by rule: for each segment missing, incomplete, leaked, damaged
+    and stuck copies, then overlaps, gaps and retention. `now` is in ms since 1970.
+    """
     for row in found.rows:
         yield from _missing(row)
         yield from _incomplete(row, found)
@@ -66,7 +68,10 @@ def _missing(row: RemoteRow) -> Iterator[Finding]:
 
 
 def _incomplete(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:
-    """Yield findings if no event shows whether a segment's copy has ended or its deletion has begun."""
+    """Yield a finding about a listed segment of a log without events, if files of it or its leader epochs are
+    missing, or else if it is not read because another segment has its offsets. Yields nothing if the log has events
+    or the segment was not listed.
+    """
     if found.has_events or row.listed is None:
         return
     gone = [*row.listed.lacking, *(kind.value for kind in _NEEDED if kind not in row.listed.objects)]
@@ -132,8 +137,9 @@ def _stuck(row: RemoteRow) -> Iterator[Finding]:
 
 
 def _overlapping(found: RemotePartition) -> Iterator[Finding]:
-    """Yield findings about overlapping lineages, only if the log's epochs are known, and above its start: below, a
-    broker deletes everything.
+    """Yield a finding for each readable remote segment whose leader epochs are not those of the log at its offsets,
+    so that no broker reads it. Yields nothing if no local copy has leader epochs. Skips segments below the log start
+    offset, which a broker deletes, and segments that were copied twice.
     """
     if not any(local_part.partition.leader_epochs for local_part in found.local.values()):
         return
@@ -154,7 +160,10 @@ def _overlapping(found: RemotePartition) -> Iterator[Finding]:
 
 
 def _gaps(found: RemotePartition) -> Iterator[Finding]:
-    """Yield the gaps from the log start offset up to the first local offset."""
+    """Yield a finding for each range of offsets, from the log start offset up to the first local offset, that is in
+    neither tier. Ranges whose copy has started are skipped. Yields nothing without a local copy, a known log start
+    or events.
+    """
     if not found.local or found.log_start is None or not found.has_events:
         return
     begins = min(local_part.begins for local_part in found.local.values())
@@ -203,8 +212,9 @@ def _behind(found: RemotePartition) -> Iterator[Finding]:
 
 
 def _past_retention(found: RemotePartition, part: LocalPart, now: int) -> Iterator[Finding]:
-    """Check `UnifiedLog.deleteRetentionMsBreachedSegments` and its counterpart for sizes, with the settings of the
-    local part.
+    """Yield one finding of severity INFO if local retention has passed for local segments that are in the remote
+    tier too: a broker deletes them (`UnifiedLog.deleteRetentionMsBreachedSegments` and its counterpart for sizes).
+    Yields nothing if tiering or copying is disabled or the settings are unknown. `now` is in ms since 1970.
     """
     settings = found.settings
     if settings is None or settings.get(REMOTE_STORAGE_ENABLE, "").lower() != "true":
@@ -242,7 +252,9 @@ def _limit(values: Mapping[str, str], what: str) -> int:
 
 
 def _cached(found: RemotePartition) -> Iterator[Finding]:
-    """Compare a broker's cached copy of an index with the one in the tier (`RemoteIndexCache`)."""
+    """Yield a finding for each index in a broker's cache (`RemoteIndexCache`) whose size differs from the one in the
+    remote tier, or is not a whole number of entries. Examines file sizes only.
+    """
     for directory in found.local:
         for row in found.rows:
             for kind in _ENTRY_SIZES if row.segment is not None and row.segment.is_readable else ():

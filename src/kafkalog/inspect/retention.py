@@ -181,7 +181,10 @@ def foresee_retention(
 def _settings(
     topic: str, facts: TopicFacts, given: Mapping[str, str], instead: Mapping[str, str]
 ) -> tuple[CleanerConfig, dict[str, str]]:
-    """Return the effective settings of a topic, and the source of each."""
+    """Return the effective settings of a topic, and setting -> source (`default`, `server.properties`, `kafka`,
+    `broker`, `topic` or `--config`) for the retention settings. Later sources in this list take precedence. Raises
+    `UsageError` for an invalid value.
+    """
     layers = {
         "default": {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"},
         "server.properties": known_settings(given),

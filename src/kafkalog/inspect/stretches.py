@@ -112,7 +112,9 @@ class Stretch(Struct, frozen=True):
     """number of stretches that were joined because there were too many"""
 
     def joined(self, other: Stretch) -> Stretch:
-        """Return two neighbors as one stretch, of the worse kind."""
+        """Return this stretch and the one after it as one, of the worse kind and with the description of that one.
+        Batches and records are added up.
+        """
         worse = max(self, other, key=lambda stretch: stretch.kind.rank)
         offsets = [
             stretch
@@ -166,7 +168,7 @@ def _at_most(stretches: list[Stretch], count: int) -> list[Stretch]:
 
 
 class _Drawing:
-    """Stretches of one segment during the walk."""
+    """Builder of the map of one segment during the walk."""
 
     def __init__(self, segment: Segment, known: Sequence[Finding], is_behind: bool) -> None:
         self.segment = segment
@@ -186,7 +188,9 @@ class _Drawing:
             self._is_behind = True
 
     def found(self, finding: Finding) -> None:
-        """Add a finding of the walk about this segment; a known one is ignored."""
+        """Add a finding of the walk about this segment. Does nothing if one with this code and position is known
+        already.
+        """
         if (finding.code, finding.position) not in self._seen:
             self.findings.append(finding)
             self._marked.add(finding.position)
@@ -194,7 +198,9 @@ class _Drawing:
                 self._ending.add(finding.position)
 
     def batch(self, facts: BatchFacts) -> None:
-        """Add a batch that can be read."""
+        """Add a batch that can be read, after the bytes before it as a hole if the previous batch ended earlier. The
+        batch counts as sound, or as `Kind.AFTER` if damage before it stops consumers.
+        """
         self.hole(facts.position)
         kind = Kind.AFTER if self._is_behind else Kind.SOUND
         end = facts.position + facts.size
@@ -216,8 +222,9 @@ class _Drawing:
         self._stretches.append(stretch)
 
     def ended(self, unreadable: str | None) -> tuple[SegmentMap, bool]:
-        """Return the finished map, and whether consumers stop before the next segment. `unreadable` is the error if the
-        rest could not be read.
+        """Return the finished map, and whether consumers stop before the next segment. `unreadable` is the I/O error
+        if the rest of the segment could not be read, else None. A torn or zero-filled end does not stop consumers.
+        Too many stretches are joined to `_MOST`.
         """
         findings = self.findings
         size = self.segment.size
@@ -233,7 +240,9 @@ class _Drawing:
         return SegmentMap(self.segment, tuple(stretches)), self._is_behind
 
     def _named(self, findings: Sequence[Finding]) -> Iterator[Stretch]:
-        """Yield the stretches with kind and description from the findings in them."""
+        """Yield the stretches in order, with kind and description of the worst warning or error at a position in
+        them. Stretches without one, and those that could not be read, stay unchanged.
+        """
         placed = sorted(
             (
                 placed_finding
@@ -293,8 +302,12 @@ def segment_maps(
     limits: Limits = DEFAULT_LIMITS,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Iterator[SegmentMap]:
-    """Yield the maps of a partition's segments in order. `known` are findings by log file from earlier checks;
-    `listener` receives every batch. Bytes that the operating system cannot read become a stretch of kind unread.
+    """Yield the maps of a partition's segments in order. After an I/O error the walk continues with the next
+    segment.
+
+    `known` are findings by log file from earlier checks. `listener.batch` is called for every batch that can be
+    read, and `on_bytes` with the number of bytes read. Bytes that the operating system cannot read become a stretch
+    of kind unread.
     """
     left, is_behind = list(segments), False
     while left:
@@ -346,7 +359,9 @@ class _Walk:
         yield from self._finish(unreadable)
 
     def _come_to(self, segment: Segment | None) -> Iterator[SegmentMap]:
-        """Finish the segments before `segment` and begin with that one; None: finish all."""
+        """Yield the maps of the segments before `segment`, and begin the map of that one. With None all segments are
+        finished.
+        """
         while self._drawing is None or self._drawing.segment is not segment:
             following = next(self._segments, None)
             if following is None:
@@ -362,7 +377,9 @@ class _Walk:
         self._noted = len(self._reader.findings)
 
     def _finish(self, unreadable: str | None) -> Iterator[SegmentMap]:
-        """Yield the map of the current segment, if there is one."""
+        """Yield the map of the current segment with its findings, if there is one; then none is current. Sets
+        `is_behind`. `unreadable` is the I/O error that ended its reading, else None.
+        """
         drawing, self._drawing = self._drawing, None
         if drawing is not None:
             for finding in self._reader.findings:

@@ -45,7 +45,7 @@ class Series(Struct, frozen=True):
 
 
 class Timeline(Struct):
-    """Collector of batches."""
+    """Collector of batches by time and topic."""
 
     width: int = _WIDTHS[0]
     """width of a bucket in ms"""
@@ -55,7 +55,12 @@ class Timeline(Struct):
     _entries: int = 0
 
     def add(self, topic: str, timestamp: int, records: int, size: int) -> None:
-        """Add one batch; `timestamp` is its largest in ms since 1970, negative if it has none."""
+        """Add a batch to its time bucket; `size` is in bytes and `timestamp` the largest in ms since 1970. A
+        negative timestamp means none: its records are only counted in `untimed`.
+
+        Topics beyond `_MOST_TOPICS` become one entry. If there are too many buckets, all are widened, so memory
+        stays bounded.
+        """
         if timestamp < 0:
             self.untimed += records
             return
@@ -85,7 +90,10 @@ class Timeline(Struct):
         self._entries = sum(len(by_topic) for by_topic in wider.values())
 
     def series(self) -> Series | None:
-        """Return at most 120 buckets that hold nearly everything; None if no batch has a timestamp."""
+        """Return the counts in at most `_SHOWN` buckets of equal width, with topics ordered by bytes, largest first;
+        None if no batch has a timestamp. If few batches have times far outside, the buckets leave these out and
+        `outside` counts their records.
+        """
         if not self._buckets:
             return None
         first, last = self._window()
@@ -107,7 +115,9 @@ class Timeline(Struct):
         return Series(start * per * self.width, per * self.width, dict(ordered), outside, self.untimed)
 
     def _window(self) -> tuple[int, int]:
-        """First and last bucket: all of them, or those with nearly all bytes if that is far shorter."""
+        """Return the numbers of the first and the last bucket to show: those with nearly all bytes if that makes the
+        range less than a quarter as long, else all.
+        """
         numbers = sorted(self._buckets)
         sizes = {number: sum(size for _records, size in self._buckets[number].values()) for number in numbers}
         left = sum(sizes.values()) * (1 - _NEARLY_ALL)
@@ -123,7 +133,9 @@ class Timeline(Struct):
 
 
 def _outermost(numbers: list[int]) -> Iterable[int]:
-    """Yield numbers from both ends inwards, each time the one with the wider gap to its neighbor."""
+    """Yield numbers of a sorted list from both ends inwards, each time the one with the wider gap to its neighbor;
+    the last remaining one is not yielded.
+    """
     low, high = 0, len(numbers) - 1
     while low < high:
         if numbers[low + 1] - numbers[low] >= numbers[high] - numbers[high - 1]:

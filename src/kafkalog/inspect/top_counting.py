@@ -45,7 +45,12 @@ _COLUMN_OF = {
 
 
 def count_groups(question: TopQuestion, partitions: Iterable[Partition], threads: int) -> TopGroups:
-    """Group the records of partitions, and return the largest groups.  Errors: `top`."""
+    """Group the records of partitions, and return the largest groups, with findings and open transactions that end
+    reading. Reading a partition ends at damage. Groups of whole topics or partitions also have the size of their log
+    files.
+
+    `threads` decode records. Raises `StorageError`; other errors are those of `top`.
+    """
     names = tuple(dict.fromkeys(name for group in question.by for name in _COLUMN_OF[group]))
     counted = _Counted(names, is_repeats=TopBy.REPEAT in question.by)
     findings: list[Finding] = []
@@ -74,8 +79,9 @@ def _with_disk_sizes(
     found: TopGroups, sizes: Mapping[tuple[str | None, int | None], int], names: Sequence[str], order: str,
     most: int | None,
 ) -> TopGroups:  # fmt: skip
-    """Return groups of whole topics or partitions with the size of their log files, sorted by it if
-    `order` is `bytes`.
+    """Return the groups with the size in bytes of their log files, the largest first if `order` is `bytes`, and at
+    most `most` of them (None: all). `sizes` maps topic and partition to bytes; `names` are the columns that are
+    grouped by.
     """
     by_group: dict[tuple[str | None, int | None], int] = {}
     for (topic, number), size in sizes.items():
@@ -90,7 +96,11 @@ def _with_disk_sizes(
 def _facts(
     partition: Partition, batch: Any, names: Sequence[str], unit: str, start: int | None, end: int | None
 ) -> Any:
-    """Table with one row per record: the properties it is grouped by, its bytes, and its time in ms."""
+    """Return a table with one row per record: the columns in `names`, by which it is grouped, `bytes` of key and
+    value, `records` (1), and `first` and `last`, both its time in ms (null if none). Rows before `start` or at or
+    after `end` (ms; None: no bound) are left out, and so are rows without a time if there is a bound. `unit` is
+    `hour` or `minute`.
+    """
     time = batch["timestamp"].cast(pa.timestamp("ms", tz="UTC"), safe=False)
     sizes = pc.add(_lengths(batch["key"]), _lengths(batch["value"]))
     columns: dict[str, Any] = {}

@@ -41,7 +41,9 @@ class _PartitionWalk:
         self._before: BatchFacts | None = None
 
     def batch(self, facts: BatchFacts) -> None:
-        """Add one batch."""
+        """Add one batch to the totals, to the range of offsets and times (ms since 1970; negative times are ignored)
+        and to the timeline.
+        """
         self.batches += 1
         self.records += facts.records
         self.codecs[facts.codec] += 1
@@ -64,7 +66,7 @@ class _PartitionWalk:
 
 
 class _Gallery:
-    """Maps that are drawn, the worst first; the others are only counted."""
+    """Segment maps to draw, the worst first; others are only counted."""
 
     def __init__(self) -> None:
         self._by_rank: dict[int, list[tuple[PartitionFacts, SegmentMap]]] = {}
@@ -73,8 +75,9 @@ class _Gallery:
         self.segments = self.not_sound = 0
 
     def add(self, partition: PartitionFacts, maps: Sequence[SegmentMap], not_sound: int) -> None:
-        """Add the maps of one partition that may be drawn; `not_sound` is the number of all its segments that are not
-        sound.
+        """Count a partition's segments, of which `not_sound` are not sound, and keep those of `maps` that the limits
+        allow. The limits count for each rank of damage, and for sound segments apart in partitions with and without
+        damage.
         """
         self.not_sound += not_sound
         self.segments += partition.segments
@@ -89,8 +92,9 @@ class _Gallery:
                 self._clean.append((partition, segment_map))
 
     def drawn(self) -> tuple[tuple[PartitionFacts, SegmentMap], ...]:
-        """Return the worst damaged segments, up to the limit, sound ones kept beside them, and further sound ones while
-        there is room. Partitions with drawn damage come first, then by path and base offset.
+        """Return (partition, map) pairs of the worst damaged segments (at most `MOST_DAMAGED`), sound ones kept
+        beside them, and further sound ones while there is room. Partitions with drawn damage come first, then by
+        path and base offset.
         """
         worst_first = [each for rank in sorted(self._by_rank, reverse=True) for each in self._by_rank[rank]]
         damaged = worst_first[:MOST_DAMAGED]
@@ -110,8 +114,11 @@ def walk_over(
     limits: Limits,
     on_bytes: Callable[[int], None],
 ) -> Examined:
-    """Walk over partitions, each given with its log directory. `findings` are those of `verify` by log file, `verified`
-    its reports by partition directory.
+    """Read all batches of the partitions, each given with its log directory, and return totals, facts per partition,
+    maps of segments and a timeline.
+
+    `findings` are those of `verify` by log file, `verified` its reports by partition directory. `on_bytes` is called
+    with the number of bytes read.
     """
     timeline, gallery = Timeline(), _Gallery()
     partition_facts: list[PartitionFacts] = []
@@ -176,7 +183,9 @@ def walk_over(
 
 
 def _topics(partitions: Sequence[PartitionFacts]) -> tuple[TopicFacts, ...]:
-    """Totals by topic, the largest first."""
+    """Return totals by topic, those with the most bytes first and then by name. Copies of a partition count once as
+    partitions, but with their own bytes and records.
+    """
     by_name: dict[str, list[PartitionFacts]] = {}
     for facts in partitions:
         by_name.setdefault(facts.topic, []).append(facts)

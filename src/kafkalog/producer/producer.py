@@ -312,8 +312,8 @@ class Producer:
         return self._room.wanted > 0 or self._accumulator.has_ready(_monotonic_ms())
 
     def _deliver(self, *, everything: bool) -> None:
-        """Write the batches that are ready, or with `everything` all of them, until none is left; complete their
-        futures.
+        """Write the batches that are ready until none is left, and complete their futures. With `everything`, or while
+        a sender waits for buffer space, batches that are not yet ready are written too.
 
         A failed batch does not stop the others: its error is in its futures and is raised by the next `flush` or
         `close`. An interruption such as `KeyboardInterrupt` is raised at once, and all batches taken from the queues
@@ -487,9 +487,9 @@ class Producer:
 
     @contextmanager
     def _still(self) -> Iterator[None]:
-        """Context in which no other thread writes batches; waits until the current writer has finished. Raises
-        `UsageError` if the producer is closed or belongs to the parent of this forked process, and in a callback, whose
-        batch is unfinished.
+        """Context in which no other thread writes batches; entering waits for the current writer. Raises `UsageError`
+        if the producer is closed, if this is a forked child, or if a callback calls it, because its batch is still
+        being written.
         """
         self._process.require()
         with self._writing:

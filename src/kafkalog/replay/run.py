@@ -185,8 +185,9 @@ class _Replay:
         return is_left
 
     def _take_over_map(self, progress: Mapping[tuple[str, int], int], journal: Journal) -> None:
-        """Add the existing map of a finished replay to the journal, one transaction per partition, so that the replay
-        can be continued. Partitions whose progress the journal knows, or that have no progress, are skipped.
+        """To continue a finished replay, copy its offset map (a Parquet file) to the journal, one transaction per
+        partition. Partitions without progress beyond their log start offset, or whose progress is already in the
+        journal, are skipped.
 
         `progress` has the next source offset by (target topic, partition). Raises the errors of `read_parquet` and
         `Journal.add`.

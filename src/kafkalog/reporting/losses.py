@@ -76,7 +76,9 @@ def total_for_good(facts: ReportFacts) -> Measured:
 
 
 def total_by_start(facts: ReportFacts) -> Measured | None:
-    """Total loss of Kafka's own start; None if it would not start on one of the directories, or that is unknown."""
+    """Return the total loss if Kafka simply starts on all directories; None if there are no plans, or Kafka does not
+    start on one of them or this is unknown.
+    """
     if not facts.planned or any(
         planned_directory.forecast is None or planned_directory.forecast.outcome != "loaded"
         for planned_directory in facts.planned
@@ -118,7 +120,9 @@ def _of_run(run: RunInfo) -> dict[str, Measured]:
 
 
 def _for_good(planned: Planned) -> dict[str, Measured]:
-    """Loss of the recommended way by partition directory; empty if no way is recommended."""
+    """Return partition directory -> loss of the recommended way to recover; empty if no way is recommended. Includes
+    partitions that lose the same in every way.
+    """
     best = recommended_of(planned)
     if best is None:
         return {}
@@ -170,7 +174,9 @@ def has_batches_outside(facts: ReportFacts) -> bool:
 
 
 def _elsewhere(lost: Measured | None, planned: Planned) -> str:
-    """Text that a file outside the logs may have lost records; empty if none begins at one of their offsets."""
+    """Return a clause for the text of a loss, that the records may be in a file outside the logs; empty if no
+    batches outside (`batches_outside`) begin at a lost offset.
+    """
     begins = [each.offset or 0 for each in planned.damages if each.code is FindingCode.BATCHES_OUTSIDE]
     is_there = lost is not None and any(
         lost_range.first <= offset and (lost_range.last is None or offset <= lost_range.last)
@@ -186,7 +192,9 @@ def _is_any(lost: Measured | None) -> bool:
 
 
 def _amount(lost: Measured | None) -> str:
-    """Text such as `3 (offsets 3 to 5)`, `none` or `none; 7 records on disk that readers skip`; empty if unknown."""
+    """Return text such as `3 (offsets 3 to 5)`, `none` or `none; 7 records on disk that readers skip`; empty if
+    `lost` is None, which means unknown.
+    """
     if lost is None:
         return ""
     if lost.records_lost == 0 and lost.is_exact:
@@ -202,7 +210,9 @@ def with_skipped(text: str, lost: Measured) -> str:
 
 
 def _batches(name: str, planned: Planned) -> Iterator[LostBatch]:
-    """Yield facts about the batches at the first damaged places of a partition; reads them again."""
+    """Yield facts about the batches at the first `_LOOKED_AT` damaged places of the partition directory `name`;
+    reads the files again. Unreadable ones yield an empty `LostBatch`.
+    """
     places = dict.fromkeys(
         (os.path.join(planned.root, damage.file), damage.position)
         for damage in (*planned.damages, *planned.choice.damaged)
@@ -214,8 +224,8 @@ def _batches(name: str, planned: Planned) -> Iterator[LostBatch]:
 
 
 def _times(ranges: Sequence[LostRange], root: str, facts: ReportFacts, batches: Sequence[LostBatch]) -> str:
-    """Text of the time at which lost ranges were written: by the sound batches on both sides, else as the batch's
-    header claims; empty if unknown.
+    """Return text about when lost records were written, for the first range for which it is known: by the sound
+    batches on both sides, else as the damaged batch's header claims; empty if unknown.
     """
     for lost_range in ranges:
         around = _time_of(lost_range, root, facts)
@@ -226,7 +236,9 @@ def _times(ranges: Sequence[LostRange], root: str, facts: ReportFacts, batches: 
 
 
 def _time_of(lost: LostRange, root: str, facts: ReportFacts) -> str:
-    """Text of the time between the batches around a lost range; empty if unknown."""
+    """Return text about the time between the batches around a lost range, in the partition of that name in the log
+    directory `root`; empty if unknown.
+    """
     path = os.path.join(os.path.realpath(root), lost.partition)
     for partition in facts.examined.partitions:
         if os.path.realpath(partition.path) == path:
@@ -236,7 +248,9 @@ def _time_of(lost: LostRange, root: str, facts: ReportFacts) -> str:
 
 
 def _unread_in(partition: PartitionFacts, facts: ReportFacts) -> list[Unread]:
-    """Unreadable offset ranges of a partition: those in findings of `verify`, then those of the walk."""
+    """Return the unreadable offset ranges of a partition: those in findings of `verify`, then those of the walk over
+    its batches; a range may be in both.
+    """
     ranges = [
         finding.unread
         for finding in facts.findings

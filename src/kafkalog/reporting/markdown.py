@@ -51,7 +51,9 @@ def _code_in_cell(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Format data as code."""
+    """Return `text` as inline code in Markdown, with a fence longer than any backticks in it and control characters
+    escaped.
+    """
     plain = escape_controls(text)
     longest = max((len(ticks) for ticks in re.findall("`+", plain)), default=0)
     fence = "`" * (longest + 1)
@@ -162,8 +164,11 @@ def _worth_it(planned: Sequence[Planned]) -> list[Planned]:
 
 
 def _ways(planned: Planned, arguments: Sequence[str], *, is_one_of_several: bool) -> Iterator[str]:
-    """Lines about the ways of one log directory. The first screen has its consequences, and the command if there is
-    only one directory.
+    """Yield Markdown lines about the ways to recover one log directory: a heading, the outcome of Kafka's start, a
+    table of the ways, and the recommended command. If no plan could be made, only the heading and the reason.
+
+    `arguments` are options that the command repeats. Unless `is_one_of_several`, the outcome (if there is a choice)
+    and the command are left out, because the report's first screen has them.
     """
     forecast = planned.forecast
     yield ""

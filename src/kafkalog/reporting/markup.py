@@ -26,7 +26,9 @@ class Markup(str):
 
 
 def join(content: Content) -> Markup:
-    """Join content to one piece of HTML. Integers get thousands separators; None is empty."""
+    """Return content as one piece of HTML: strings are escaped, integers get thousands separators, iterables are
+    joined, `Markup` stays as it is, and None is empty.
+    """
     if content is None:
         return Markup()
     if isinstance(content, Markup):
@@ -39,8 +41,9 @@ def join(content: Content) -> Markup:
 
 
 def element(name: str, /, *content: Content, **attributes: str | int | bool | None) -> Markup:
-    """Make `<name attributes>content</name>`, or only the start tag of a void element. In attribute names trailing `_`
-    are dropped (`class_`) and others become `-`; True is an attribute without a value, False and None omit it.
+    """Return `<name attributes>content</name>`, or only the start tag of a void element; content and values are
+    escaped. In attribute names trailing `_` are dropped (`class_`) and others become `-`; True is an attribute
+    without a value, False and None omit it.
     """
     words = [name]
     for key, value in attributes.items():
@@ -65,8 +68,8 @@ def prose(text: str) -> Markup:
 def table(
     caption: str, columns: Iterable[str], rows: Iterable[Iterable[Content]], *, numeric: Iterable[int] = ()
 ) -> Markup:
-    """A table that scrolls by itself if it is wider than the page; `numeric` are numbers of columns aligned to the
-    right.
+    """Return an HTML table that scrolls by itself if it is wider than the page; cells are escaped. `numeric` has the
+    numbers (from 0) of columns aligned to the right.
     """
     right = frozenset(numeric)
     head = element(

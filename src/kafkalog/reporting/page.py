@@ -48,7 +48,9 @@ def _digest(text: str) -> str:
 
 
 def page_of(facts: ReportFacts) -> str:
-    """Return the whole page as HTML text. Raises `UsageError` if this installation is incomplete."""
+    """Return the whole report as one HTML page. Reads template, style and script from the package. Raises
+    `UsageError` if this installation is incomplete.
+    """
     verdict = verdict_of(facts)
     sections = [
         ways_section(facts),

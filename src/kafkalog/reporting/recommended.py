@@ -18,7 +18,10 @@ def why_no_plan(planned: Planned) -> str:
 
 
 def recommended_command(planned: Planned, arguments: Sequence[str]) -> str | None:
-    """Command of the way that loses least, or of the plan itself if there is only one way."""
+    """Return the command lines of the recommended way to recover, joined by newlines, or of the plan itself if
+    nothing has to be chosen; None if there is nothing to do, recovery is refused, no plan could be made, or an
+    unfinished run comes first. `arguments` are options that the commands repeat.
+    """
     if planned.refusal is not None or planned.problem is not None or planned.choice.loses_metadata:
         return None
     if planned.waits_for_a_run:

@@ -20,7 +20,9 @@ class Section(Struct, frozen=True):
 
 
 def section(anchor: str, title: str, note: str, *content: Content, is_open: bool = True) -> Section:
-    """Make a section that can be collapsed; `is_open` says whether it is open at first."""
+    """Return a section of the page that can be collapsed; `is_open` says whether it is open at first. `anchor`
+    becomes its HTML id, and `note` is shown beside the title.
+    """
     heading = element(
         "summary",
         element("h2", title, id=f"{anchor}-title"),

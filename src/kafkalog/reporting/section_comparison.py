@@ -15,7 +15,9 @@ _MOST = 100
 
 
 def comparison_section(facts: ReportFacts) -> Section | None:
-    """Section about partitions with several copies; None if no partition has two."""
+    """Return the section about partitions with several copies; None if no partition has two. Says only why if the
+    comparison failed. Shows the first `_MOST` partitions whose copies differ, and counts the rest.
+    """
     if facts.comparison_problem is not None:
         why = sentence_of(facts.comparison_problem)
         return section("copies", "Copies compared", "not compared", element("p", f"{why}."))
@@ -71,7 +73,9 @@ def _numbers(copy: CopyReport) -> list[Content]:
 
 
 def standing_of(partition: PartitionComparison, copy: CopyReport) -> str:
-    """Words for a copy, compared with the best one."""
+    """Return how a copy compares with the best one, in a few words: `unreadable: …`, `best`, `the only copy`,
+    `same`, `other start or end`, or a list of differences.
+    """
     if copy.error is not None:
         return f"unreadable: {copy.error}"
     if copy is partition.best:

@@ -22,7 +22,9 @@ _IN_A_ROW = 8
 
 
 def damage_section(facts: ReportFacts) -> Section | None:
-    """Make the section; None if there are no findings."""
+    """Return the section with findings; None if there are none. If some are not shown one by one, a table counts all
+    by severity and code.
+    """
     if not facts.findings:
         return None
     errors = len(facts.errors)

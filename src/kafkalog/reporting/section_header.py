@@ -20,7 +20,9 @@ _MOST_PATHS = 20
 
 
 def header_section(facts: ReportFacts, verdict: ReportVerdict) -> Markup:
-    """Make the verdict, the facts as a list, and the numbers of what was examined."""
+    """Return the top of the page as HTML: the verdict with its exit code, the summary, the table of losses, numbers
+    of what was examined, and facts such as paths and times.
+    """
     examined = facts.examined
     times = [partition for partition in examined.partitions if partition.first_timestamp is not None]
     first = min((time.first_timestamp for time in times if time.first_timestamp is not None), default=None)
@@ -68,7 +70,9 @@ def header_section(facts: ReportFacts, verdict: ReportVerdict) -> Markup:
 
 
 def _losses(facts: ReportFacts) -> Markup | None:
-    """Table of losses, whose cells wrap so that all its columns fit the page; None if there are no losses."""
+    """Return the table of losses, whose cells wrap so that all columns fit the page; None if there are no losses.
+    The column about text that is readable by eye appears only if a row has some.
+    """
     found = loss_rows(facts)
     has_eye = any(loss_row.by_eye for loss_row in found)
     columns = ["topic-partition", "lost permanently", "lost by a simple start", "written",
@@ -87,7 +91,7 @@ def _number(text: str) -> Markup:
 
 
 def index_of_sections(sections: Sequence[Section]) -> Markup:
-    """Links to the sections."""
+    """Return the HTML of the links to the sections, with their notes."""
     links = [
         element("li", element("a", each.title, href=f"#{each.anchor}"), " ", element("span", each.note, class_="note"))
         for each in sections

@@ -22,7 +22,9 @@ _BROKER = {
 
 
 def inventory_section(facts: ReportFacts) -> Section:
-    """Section with all directories, and the partitions that are damaged or have the most bytes."""
+    """Return the section with all log directories, and a table of at most `MOST` partitions: those with findings and
+    those with the most bytes. Open at first if there are at most 60 partitions.
+    """
     partitions = facts.examined.partitions
     content: list[Content] = []
     if facts.directories:

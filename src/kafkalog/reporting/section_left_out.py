@@ -1,4 +1,4 @@
-"""Section about what this page does not say."""
+"""Section about the limits of the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ __all__ = ["left_out_section"]
 
 
 def left_out_section(facts: ReportFacts) -> Section:
-    """Section that says how far the page can be believed."""
+    """Return the collapsed section "How to read this": what the page and checksums can prove, whether records were
+    decoded, and one line for each thing that could not be examined.
+    """
     lines = [
         "Everything was read and nothing was changed. What a running broker writes meanwhile may look torn.",
         "Checksums prove that bytes are as they were written; they do not prove who wrote them.",

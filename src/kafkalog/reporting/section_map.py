@@ -32,7 +32,7 @@ PATTERNS = {
 
 
 def map_section(facts: ReportFacts) -> Section | None:
-    """Make the section; None if there are no segments."""
+    """Return the section with a bar for each drawn segment, damaged partitions first; None if there are no segments."""
     maps = facts.examined.maps
     if not facts.examined.segments:
         return None
@@ -82,7 +82,7 @@ def _left_out(facts: ReportFacts) -> Markup | None:
 
 
 def _defs() -> Markup:
-    """SVG definitions of the pattern and color for each kind."""
+    """Return an SVG element that draws nothing and defines the pattern and color for each kind of stretch."""
     patterns = [
         element(
             "pattern",
@@ -115,7 +115,7 @@ def _legend() -> Markup:
 
 
 def _view() -> Markup:
-    """Zoom view, which the script fills."""
+    """Return the HTML of the zoom view, hidden and empty; the page's script fills and shows it."""
     buttons = [
         ("previous", "◀ Segment", "Previous segment"),
         ("next", "Segment ▶", "Next segment"),
@@ -179,7 +179,9 @@ def _partition(path: str, found: Sequence[tuple[PartitionFacts, SegmentMap]], nu
 
 
 def _chips(stretches: object) -> list[Content]:
-    """Number of stretches of each kind that is not sound, as labels."""
+    """Return labels with the number of stretches of each kind other than sound, worst kind first; empty if all are
+    sound.
+    """
     counts: Counter[Kind] = Counter()
     for stretch in stretches:  # type: ignore[attr-defined]
         counts[stretch.kind] += 1
@@ -217,8 +219,8 @@ def _bar(made: SegmentMap, number: int, largest: int) -> Markup:
 
 
 def _rects(made: SegmentMap, width: int) -> list[Markup]:
-    """Rectangles of a bar: neighbors of one kind joined, damage above sound batches and always wide enough to be
-    visible.
+    """Return the SVG rectangles of a segment's bar of `width` units: neighbors of one kind are joined, damage lies
+    above sound batches and is always wide enough to be visible. An empty segment is one thin rectangle.
     """
     size = made.segment.size
     if not size:
@@ -241,7 +243,10 @@ def _rects(made: SegmentMap, width: int) -> list[Markup]:
 
 
 def map_data(facts: ReportFacts) -> dict[str, object]:
-    """Data for the script: each stretch is [kind, start, end, batches, records, first, last, detail, places]."""
+    """Return the data with which the page's script draws the maps: names of the kinds, segments, and a list of
+    descriptions. Each stretch of a segment is a list [kind, start, end, batches, records, first offset, last offset,
+    index of its description, places].
+    """
     details: dict[str, int] = {"": 0}
     segments = []
     for partition, segment_map in facts.examined.maps:

@@ -28,7 +28,9 @@ def _lost(run: RunInfo) -> str:
 
 
 def runs_section(facts: ReportFacts) -> Section | None:
-    """Section about earlier runs; None if no recovery has left anything."""
+    """Return the section about earlier recoveries; None if none is kept. Shows the last `_MOST` runs of each log
+    directory with the command that reverses each, or the reason why it cannot be reversed.
+    """
     if not facts.runs:
         return None
     content: list[Content] = []

@@ -16,7 +16,9 @@ _HEIGHT = 100
 
 
 def timeline_section(facts: ReportFacts) -> Section | None:
-    """Make the section; None if no batch has a timestamp."""
+    """Return the section with bars of appended bytes (or records) over time by topic; None if no batch has a
+    timestamp.
+    """
     series = facts.examined.series
     if series is None:
         return None
@@ -57,7 +59,9 @@ def timeline_section(facts: ReportFacts) -> Section | None:
 
 
 def _rows(series: Series) -> list[tuple[str, list[tuple[int, int]]]]:
-    """The largest topics, and all others as one row."""
+    """Return name and buckets of each topic, at most `_ROWS`; if there are more topics, the last row sums up the
+    smaller ones as `all others`.
+    """
     found = [(name or "other topics", buckets) for name, buckets in series.topics.items()]
     if len(found) <= _ROWS:
         return found
@@ -91,7 +95,9 @@ def _row(name: str, buckets: list[tuple[int, int]], number: int) -> Markup:
 
 
 def _bars(values: list[int]) -> str:
-    """Outline of bars beside each other; the smallest amount stays visible."""
+    """Return the SVG path of bars beside each other, one per value, scaled to the largest; values above 0 are always
+    visible, and 0 has no bar.
+    """
     largest = max(values, default=0)
     parts = []
     for number, value in enumerate(values):
@@ -113,7 +119,9 @@ def _table(series: Series) -> Markup:
 
 
 def timeline_data(facts: ReportFacts) -> dict[str, object] | None:
-    """Data with which the script describes the bar under the pointer; None if no batch has a timestamp."""
+    """Return the data with which the page's script describes a bar of the timeline: start and bucket width in ms,
+    and rows with names and buckets; None if no batch has a timestamp.
+    """
     series = facts.examined.series
     if series is None:
         return None

@@ -14,7 +14,9 @@ MOST = 100
 
 
 def topics_section(facts: ReportFacts) -> Section | None:
-    """Section about the topics; None if there are none."""
+    """Return the section about sizes and rates of topics; None if there are none. Shows the first `MOST` topics, and
+    sums up the rest in a sentence.
+    """
     topics = facts.examined.topics
     if not topics:
         return None

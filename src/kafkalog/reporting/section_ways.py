@@ -28,7 +28,9 @@ _UNDO = "What it removes goes to quarantine, and `kafkalog undo` puts it back. S
 
 
 def ways_section(facts: ReportFacts) -> Section | None:
-    """Make the section; None if there are no plans, because only segments were given."""
+    """Return the section with the plans for each log directory; None if there are no plans, because only segments
+    were given.
+    """
     if not facts.planned:
         return None
     changing = sum(planned.is_worth_a_look for planned in facts.planned)
@@ -146,7 +148,9 @@ def _releases(forecast: BrokerForecast) -> str:
 
 
 def forecast_text(forecast: BrokerForecast) -> str:
-    """Text about Kafka's next start."""
+    """Return text about Kafka's next start on a directory: that it starts, with or without its own recovery, and how
+    many readable records it drops; or why it does not start or loses more.
+    """
     if forecast.outcome != "loaded" or (forecast.node is not None and not forecast.node.loses_nothing):
         told = start_sentences(forecast.node, forecast.outcome, forecast.exception, forecast.message)
         return shortened("; ".join(told))

@@ -30,7 +30,9 @@ _NOT_COUNTED = codes_with(Trait.HIDES_DIRECTORY) | {FindingCode.PARTITION_MISSIN
 
 
 def summary_of(facts: ReportFacts) -> list[tuple[str, str]]:
-    """Return names and sentences, in the order of a reader's questions."""
+    """Return (name, sentence) pairs in the order of a reader's questions: brokers, affected partitions, losses, and
+    what is missing or could not be read if there is such a finding.
+    """
     rows = [("Broker", _listed(dict.fromkeys(_brokers(facts)), "not told by any meta.properties"))]
     hurt = [partition.name for partition in facts.examined.partitions if partition.words]
     lost = [name for node in _nodes(facts) for name in (*node.lost, *node.strays)]
@@ -62,7 +64,9 @@ def _nodes(facts: ReportFacts) -> list[NodeStart]:
 
 
 def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
-    """Yield what the recommended way of each directory loses, what a simple start loses, and what was lost before."""
+    """Yield (name, sentence) pairs about losses: beside the logs, by each recommended way, in total, by a simple
+    start of Kafka, and by earlier recoveries. Unknown losses and refused recoveries are said too.
+    """
     told = [(planned, way) for planned in facts.planned if (way := recommended_of(planned)) is not None]
     unknown = [each for each in facts.planned if each.forecast is None]
     beside = "; ".join(lost_beside(_nodes(facts), facts.findings))

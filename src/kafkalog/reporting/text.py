@@ -27,8 +27,8 @@ _LEFT_OUT = 50
 
 
 def screen_of(facts: ReportFacts) -> FirstScreen:
-    """Return the first screen for everything examined: a title with the verdict, the outlook of each plan, and why
-    there is no plan for the others.
+    """Return the first screen for everything examined: a title with the verdict, the outlook of each plan, and the
+    reason for each directory without a plan.
     """
     verdict = verdict_of(facts)
     problems = [f"{each.path}: {why_no_plan(each)}" for each in facts.planned if each.problem is not None]
@@ -67,7 +67,9 @@ def _what_to_type(planned: Planned, facts: ReportFacts) -> tuple[str, list[str]]
 
 
 def text_of_report(facts: ReportFacts) -> str:
-    """Whole report, with a newline at the end."""
+    """Return the whole report as text of at most `REPORT_WIDTH` columns with control characters escaped, ending in a
+    newline.
+    """
     screen = screen_of(facts)
     lines = screen.lines(REPORT_WIDTH)
     for line in (*_left_out(screen), *_details(facts)):

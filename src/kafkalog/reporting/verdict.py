@@ -94,7 +94,9 @@ def _sentence(facts: ReportFacts, code: ExitCode) -> str:
 
 
 def _copies(facts: ReportFacts) -> str:
-    """How many partitions have copies that differ."""
+    """Return text about the number of partitions whose copies differ; if there are none, that the compared
+    directories have another fault.
+    """
     several = [] if facts.comparison is None else [each for each in facts.comparison.partitions if len(each.copies) > 1]
     differing = sum(not partition_comparison.is_clean for partition_comparison in several)
     if not differing:
@@ -107,7 +109,9 @@ def _are(count: int) -> str:
 
 
 def _start(facts: ReportFacts) -> str:
-    """Text about permanent losses, and about the outcome of a broker's start; empty if neither matters."""
+    """Return text about permanent losses and the outcome of Kafka's own start (refused, or dropping readable
+    records); empty if nothing is lost and the start is fine or unknown.
+    """
     for_good = total_for_good(facts)
     outside = " from the logs (batches_outside: they may be elsewhere)" if has_batches_outside(facts) else ""
     gone = f"{records_text(for_good)} cannot be had back{outside}"
@@ -130,7 +134,9 @@ def _start(facts: ReportFacts) -> str:
 
 
 def _refusing(forecasts: Sequence[BrokerForecast]) -> Sequence[str]:
-    """Groups of releases that do not start on one of the directories, each once."""
+    """Return the groups of Kafka releases that do not start on one of the directories, each once; the modeled
+    release if a forecast names none.
+    """
     named: dict[str, None] = {}
     for forecast in forecasts:
         groups = [] if forecast.node is None else forecast.node.grouped

@@ -30,7 +30,7 @@ def shortened(text: str, most: int = 600) -> str:
 
 
 def size_text(size: int | float) -> str:
-    """Text of a size in bytes: `812 bytes`, `1.5 MiB`."""
+    """Return a size in bytes as text: `812 bytes`, `1 byte`, `1.5 MiB` (binary units)."""
     unit = 0
     value = float(size)
     while value >= _STEP and unit + 1 < len(_UNITS):
@@ -72,7 +72,9 @@ def duration_text(milliseconds: int) -> str:
 
 
 def rate_text(amount: int, first: int | None, last: int | None, *, of_bytes: bool = False) -> str:
-    """Text of a rate per second, hour or day over a span of ms; empty if the span is unknown or below a second."""
+    """Return text of the average rate over the span from `first` to `last`, in ms: per second, or per hour or day if
+    it is low. Empty if one is None or the span is below a second. `of_bytes`: the amount is in bytes.
+    """
     if first is None or last is None or last - first < 1000:
         return ""
     unit, value = "s", amount * 1000 / (last - first)

@@ -109,9 +109,10 @@ class _Open:
 
 
 class PartitionFiles:
-    """Write the files of one partition in one round.
+    """Writer of the Parquet files of one partition in one round: an export writes files of all partitions and then
+    commits them to the table in one step, which is called a round.
 
-    `place` returns the path of a new file for a day and a number.  `schema` is the schema of the files, without the
+    `place` returns the path of a new file for a day and a number. `schema` is the schema of the files, without the
     columns that the folder names contain; `options` are those of pyarrow's `ParquetWriter`.
     """
 
@@ -125,7 +126,13 @@ class PartitionFiles:
         self.finished: list[DataFile] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add rows, in the order of their offsets."""
+        """Write rows, which must be in the order of their offsets, to the file of their day (UTC); rows without a
+        time have a file of their own, and without `by_day` all are in one. Creates files through `place`, and keeps
+        rows in memory up to a limit.
+
+        Raises `UsageError` if the times change between days so often that too many files are needed, `StorageError`
+        if a file cannot be written.
+        """
         days = _days(batch.column("timestamp")) if self._by_day else None
         if days is None:
             self._add(None, batch)
@@ -194,7 +201,9 @@ def _days(timestamps: pa.Array) -> pa.Array:
 
 
 def made_directories(root: str, *names: str) -> str:
-    """Create a directory below `root`, with its missing parents, and return its path."""
+    """Return the path of `root` with `names` appended, and create the directories on it that are missing below
+    `root`, which must exist. Raises `StorageError`.
+    """
     path = root
     for name in names:
         path = os.path.join(path, name)

@@ -54,7 +54,9 @@ class DeltaTopicTable:
         self._settings: TableSettings | None = None
 
     def load(self) -> TableSettings | None:
-        """Load the newest version."""
+        """Load the newest version of the table and return its settings; None if there is none yet. Raises
+        `UsageError` if the folder has other files or a table that no export created.
+        """
         if not is_directory(self.path):
             return None
         try:
@@ -68,7 +70,9 @@ class DeltaTopicTable:
         return self._settings
 
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
-        """Positions of the loaded version."""
+        """Return partition -> position for those of `partitions` that the loaded version has records of; empty
+        without a table. Read from Delta's application transactions.
+        """
         found = {}
         for number in partitions if self._table is not None else ():
             names = [_application(number, each) for each in ("first", "next", "epoch", "record", "digest")]
@@ -84,7 +88,12 @@ class DeltaTopicTable:
         return ["partition", DATE.name] if self._settings is not None and self._settings.by_day else ["partition"]
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-        """Create the table, or merge new columns into its schema by Delta's rules."""
+        """Create the table if it is missing, or add new columns by Delta's rules; return the schema of its rows.
+        Changing the schema commits a version.
+
+        Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if another writer changed the table
+        meanwhile.
+        """
         if self._table is None:
             self._settings = settings
             made_directories(os.path.dirname(self.path), os.path.basename(self.path))
@@ -116,7 +125,10 @@ class DeltaTopicTable:
         """Do nothing: files that no commit names do not belong to a Delta table and are never removed here."""
 
     def files(self, partition: int, round_id: str) -> PartitionFiles:
-        """Return a writer of files without the partition columns."""
+        """Return a writer of the files of a partition, which lie in its folders (`partition=N`, and `date=…` if the
+        table is divided by day) but in no version yet. `round_id` becomes part of their names. Raises `UsageError`
+        before `prepare`.
+        """
         if self._schema is None:
             raise UsageError("a table is prepared before it is written")
 
@@ -128,7 +140,11 @@ class DeltaTopicTable:
         return PartitionFiles(partition, place, schema, {}, by_day=DATE.name in self._by)
 
     def commit(self, commit: Commit) -> None:
-        """Commit one version with the files and the application transactions."""
+        """Commit one version with the files and the positions (as application transactions), both or neither.
+        Returns normally if an error comes after the version was written.
+
+        Raises `RecoveryRefused` if another writer was faster, `StorageError` if the version cannot be written.
+        """
         transactions = [
             Transaction(_application(number, name), value)
             for number, position in sorted(commit.positions.items())
@@ -176,7 +192,9 @@ def _same(one: pa.Schema, other: pa.Schema) -> bool:
 
 
 def _plain(type: pa.DataType) -> pa.DataType:
-    """Convert a type to the form used here; libraries name the inner fields of lists and maps differently."""
+    """Return the type with the names used here for the inner fields of lists and the string keys of maps, which
+    libraries name differently; other types are unchanged.
+    """
     if pa.types.is_struct(type):
         return pa.struct([(each.name, _plain(each.type)) for each in type])
     if pa.types.is_map(type):

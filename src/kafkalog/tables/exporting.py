@@ -77,16 +77,19 @@ def export(
     on_bytes: Callable[[int], None] | None = None,
 ) -> ExportResult:
     """Add the records of topics to tables below the directory `target`, one for each topic; see docs/tables.md.
+    Returns what was added, by partition, with findings.
 
-    Whatever was added before, by this or another process, is left out: the table itself keeps what it has.  Called
-    again after it was killed at any moment, it goes on where the table ends.
+    Each table stores the offset after its last record, and only later records are added, so a repeated or
+    interrupted export adds each record once. `target` is created if it is missing.
 
-    * `request`: which records, and what the tables are
-    * `paths`: log directories, partitions or segments
-    * `jobs`: partitions at a time; `on_bytes` is told of bytes of logs that are done
+    * `request`: which records, and the format and columns of the tables * `paths`: log directories, partitions or
+    segments * `jobs`: number of partitions that are read at a time * `on_bytes`: called with the number of log bytes
+    read
 
-    Raises `UsageError`, `RecoveryRefused` where a table and a log do not go together or somebody else writes at the
-    same time, and `StorageError`; what was committed before stays.
+    Kafka's own topics are skipped unless they are named. Raises `UsageError` for a request that makes no sense or
+    paths without records to add, `UnknownName` for a topic that does not exist, `RecoveryRefused` if a table does
+    not belong to a log, another writer is active or a recovery is unfinished, and `StorageError`; records that were
+    committed before an error stay in the tables.
     """
     names, replica, schemas = [os.fspath(path) for path in paths], request.replica, request.schemas
     root = os.path.abspath(os.fspath(target))
@@ -178,7 +181,9 @@ def _forget(work: Future[_Added]) -> None:
 
 
 class _TopicExport(Struct, kw_only=True):
-    """Export one topic to its table, round after round."""
+    """Export one topic to its table in rounds: each writes files for a range of offsets of every partition, and
+    commits them with the new positions in one step.
+    """
 
     table: TopicTable
     topic: str
@@ -191,7 +196,12 @@ class _TopicExport(Struct, kw_only=True):
     on_bytes: Callable[[int], None] | None
 
     def run(self, *, by_day: bool) -> None:
-        """Run rounds until nothing is left."""
+        """Add records in rounds until the table has all of them; adds one entry per partition to
+        `result.partitions`, and findings. Nothing is created if there are no records to add. `by_day` divides a new
+        table by day.
+
+        Raises `UsageError`, `RecoveryRefused` and `StorageError` as `export` does.
+        """
         reported = {
             each.partition or 0: ExportedPartition(topic=self.topic, partition=each.partition or 0, next_offset=0)
             for each in self.partitions
@@ -276,7 +286,9 @@ class _TopicExport(Struct, kw_only=True):
         return {one.span.number: one.span.partition for one in added if not one.is_whole}
 
     def _started(self, rows: TopicRows, schema: object, spans: list[Span], id: str) -> list[Future[_Added]]:
-        """Write each span to its own files; when this returns, all writers have ended."""
+        """Write each span of offsets to files of its own, in `jobs` threads; return one finished future per span, in
+        order. After the first error the others are told to stop. Errors are in the futures.
+        """
         stopped = Event()
         with ThreadPoolExecutor(self.jobs) as pool:
             threads = max(self.jobs // len(spans), 1)

@@ -75,7 +75,9 @@ class IcebergTopicTable:
         return self._catalog
 
     def load(self) -> TableSettings | None:
-        """Load the newest metadata."""
+        """Load the newest metadata of the table and return its settings; None if the catalog or the table does not
+        exist. Raises `UsageError` for a table that no export created.
+        """
         if not exists(os.path.join(self._root, _FILE)):
             return None
         try:
@@ -86,7 +88,9 @@ class IcebergTopicTable:
         return self._settings
 
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
-        """Positions from the table's property."""
+        """Return partition -> position for those of `partitions` that the table has records of, from a table
+        property; empty without a table. Raises `FormatError` if the property is invalid.
+        """
         if self._table is None:
             return {}
         try:
@@ -96,7 +100,12 @@ class IcebergTopicTable:
             raise FormatError(f"the property {_POSITIONS} is not what an export wrote", source=self.path) from None
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-        """Create the table, or add columns by Iceberg's rules."""
+        """Create the table if it is missing, or add columns by Iceberg's rules; return the schema of its rows. Also
+        turns off the commit retries of the table. Each change is committed at once.
+
+        Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if another writer changed the table
+        meanwhile.
+        """
         if self._table is None:
             self._make(schema, settings)
         wanted = merged(self._schema(), schema, self.rules, self.path)
@@ -137,7 +146,9 @@ class IcebergTopicTable:
         """Do nothing: files that no commit names do not belong to an Iceberg table and are never removed here."""
 
     def files(self, partition: int, round_id: str) -> PartitionFiles:
-        """Return a writer of files that contain the field ids of the table."""
+        """Return a writer of the files of a partition, with the field ids of the table; they belong to no snapshot
+        yet. `round_id` becomes part of their names. Raises `UsageError` before `load`.
+        """
         if self._settings is None:
             raise UsageError("a table is prepared before it is written")
         by_day = self._settings.by_day
@@ -152,7 +163,11 @@ class IcebergTopicTable:
         return PartitionFiles(partition, place, schema, {"store_schema": False}, by_day=by_day)
 
     def commit(self, commit: Commit) -> None:
-        """Commit one snapshot with the files; write the positions to its summary and to the table's property."""
+        """Commit one snapshot with the files; the offsets of each partition are in its summary, and all positions in
+        a table property. Returns normally if an error comes after the commit succeeded.
+
+        Raises `RecoveryRefused` if another writer was faster, `StorageError` if it cannot be committed.
+        """
         positions = {**json.loads(self._table.properties.get(_POSITIONS, "{}"))}
         positions |= {str(number): list(structs.asdict(each).values()) for number, each in commit.positions.items()}
         summary = {_COMMIT: commit.id}
@@ -203,8 +218,8 @@ def _with_date(schema: pa.Schema, settings: TableSettings) -> pa.Schema:
 
 
 def _counted(plan: dict[int, Any], file: DataFile, ids: Mapping[str, int]) -> dict[int, Any]:
-    """The statistics plan without columns for which a row group has no statistics, such as columns with long texts
-    only.
+    """Return the plan of statistics (field id -> mode) with mode none for columns of which a row group has no
+    statistics, such as columns with long texts only.
     """
     metadata = file.metadata[0]
     columns = [
@@ -217,7 +232,9 @@ def _counted(plan: dict[int, Any], file: DataFile, ids: Mapping[str, int]) -> di
 
 
 def _small(type: pa.DataType) -> pa.DataType:
-    """Convert Iceberg's `large_…` types to the types used here."""
+    """Return the type with Iceberg's `large_…` and fixed-size binary types as plain strings, binaries and lists,
+    also inside structs, maps and lists.
+    """
     if pa.types.is_struct(type):
         return pa.struct([(each.name, _small(each.type)) for each in type])
     if pa.types.is_map(type):

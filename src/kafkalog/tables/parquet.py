@@ -50,7 +50,12 @@ class ParquetTable:
         self._schema: pa.Schema | None = None
 
     def load(self) -> TableSettings | None:
-        """Take the lock, read the manifest and remove the files of an interrupted round."""
+        """Lock the table, read its manifest and return its settings; None if the folder does not exist (no lock
+        then), or if the table has no round yet. The lock is held until `close`.
+
+        Raises `RecoveryRefused` if another export holds the lock or data files exist without a manifest,
+        `UsageError` if the folder has other files, `FormatError` for an invalid manifest.
+        """
         if not is_directory(self.path):
             return None
         self._hold()
@@ -103,7 +108,12 @@ class ParquetTable:
         return {partition: found[partition] for partition in partitions if partition in found}
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-        """Create the folder; later files may have more columns than earlier ones."""
+        """Create and lock the folder if it is missing, remove the files of an interrupted round, and return the
+        schema of the table with the new columns. Earlier files lack later columns.
+
+        Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if there are data files that the
+        manifest does not name or another export holds the lock.
+        """
         if self._lock < 0:
             made_directories(os.path.dirname(self.path), os.path.basename(self.path))
             self._hold()
@@ -131,7 +141,9 @@ class ParquetTable:
         return [path for path in self._of_exports(self.path) if os.path.basename(path).startswith(_BEGINNING)]
 
     def _refuse_unaccounted(self, paths: Sequence[str]) -> None:
-        """Raise `RecoveryRefused` if there are data files that the manifest does not account for."""
+        """Raise `RecoveryRefused` if `paths`, the data files that the manifest does not name, is not empty. Removes
+        nothing.
+        """
         if paths:
             raise RecoveryRefused(
                 f"{self.path} holds files of an export that {MANIFEST} does not name ({len(paths)}, such as "
@@ -154,7 +166,9 @@ class ParquetTable:
         self._write({**self._as_written(), "begun": round_id}, self._manifest.get("positions", {}))
 
     def _as_written(self) -> dict[str, Any]:
-        """Manifest without positions, as it is now."""
+        """Return the content of the manifest (settings, schema and files) except the positions. Raises `UsageError`
+        before `prepare`.
+        """
         if self._schema is None or self._settings is None:
             raise UsageError("a table is prepared before it is written")
         return {
@@ -171,7 +185,10 @@ class ParquetTable:
         self._manifest = {**manifest, "positions": dict(positions)}
 
     def files(self, partition: int, round_id: str) -> PartitionFiles:
-        """Return a writer of files without the columns that the folder names contain."""
+        """Return a writer of the files of a partition, without the columns that the folder names contain; the
+        manifest does not name the files yet. `round_id` becomes part of their names. Raises `UsageError` before
+        `prepare`.
+        """
         if self._schema is None or self._settings is None:
             raise UsageError("a table is prepared before it is written")
         by_day = self._settings.by_day
@@ -184,7 +201,9 @@ class ParquetTable:
         return PartitionFiles(partition, place, schema, {}, by_day=by_day)
 
     def commit(self, commit: Commit) -> None:
-        """Replace the manifest by one with the new files."""
+        """Replace the manifest, in one step, by one that also names the new files and has the new positions. Raises
+        `StorageError` if it cannot be written.
+        """
         manifest = self._as_written()
         manifest["files"] += [
             {

@@ -58,8 +58,8 @@ class Span(Struct, frozen=True, kw_only=True):
 
 
 def require_same_topic(recorded: str | None, partition: Partition, *, is_new: bool) -> None:
-    """Raise `RecoveryRefused` if a partition has another topic id than `recorded`, which is the table's, or that of the
-    first partition if the table is new.
+    """Raise `RecoveryRefused` if the partition has another topic id than `recorded`: that of the table, or with
+    `is_new` that of the table's first partition. If either id is unknown, nothing is raised.
     """
     found = None if partition.metadata is None else partition.metadata.topic_id
     if recorded and found and recorded != found:
@@ -82,9 +82,13 @@ def span_of(
     accept_loss: bool,
     masked: bool = False,
 ) -> Span | None:
-    """Return the offsets to add, or None if there are none; if damage is the reason, `findings` says so.
+    """Return the offsets of a partition to add to the table, at most up to its log end, the upper bound, or the
+    first open transaction (read_committed); None if there are none.
 
-    Raises `RecoveryRefused` if records before them are missing (`accept_loss` continues), or were replaced.
+    `known` is the table's position, None for a partition it has nothing of: then the lower bounds apply. If damage
+    or an open transaction is the reason for None, or the log ends before the table, a finding is added to
+    `findings`. Raises `RecoveryRefused` if records after the table's end were deleted (`accept_loss` continues
+    behind them), or if earlier ones were replaced; `masked`: they are compared by time and sizes only.
     """
     log_end = partition.log_end_offset()
     if known is None:
@@ -141,8 +145,8 @@ def _first(partition: Partition, bounds: RecordFilter, end: int, findings: list[
 
 
 def digest_of(partition: Partition, offset: int, *, masked: bool) -> int | None:
-    """Return 63 bits that distinguish a record from another one at its offset; None if it does not exist or cannot be
-    read.
+    """Return a 63-bit digest that distinguishes a record from another one at its offset; None if there is no record
+    at `offset` or it cannot be read.
 
     With `masked` only its time and sizes are used, since a digest of hidden content would allow guessing it.
     """
@@ -184,7 +188,10 @@ def _rewritten_from(partition: Partition, known: Position) -> int:
 
 
 def _epoch_in_log(partition: Partition, known: Position) -> int:
-    """Base offset of the batch with the table's last offset, if its leader epoch is later; else the end."""
+    """Return the base offset of the batch with the table's last offset if its leader epoch is later than the
+    table's; otherwise, or if the batch is deleted, unreadable or of an old version, the offset after the table's
+    last one.
+    """
     last = known.next_offset - 1
     if last < partition.log_start_offset:
         return known.next_offset

@@ -126,8 +126,11 @@ class TopicRows:
         self, columns: dict[str, pa.Array], problems: dict[str, dict[int, str]], batch: pa.RecordBatch,
         partition: Partition,
     ) -> Iterator[Finding]:  # fmt: skip
-        """Treat values that do not fit their column as if they could not be decoded: put the reason and the bytes into
-        `columns`, and yield a finding for each column.
+        """Treat values that do not fit their column like undecodable ones: add the reason to the column `finding`
+        and, without masks, the original bytes to the `_bytes` column of the part. Yields one finding per part
+        (`key`, `value`) with such rows.
+
+        `problems` maps part -> row number -> reason. Changes `columns` in place.
         """
         for part, rows in problems.items():
             if not rows:

@@ -66,7 +66,8 @@ def _timestamp(type: pa.DataType, rules: TypeRules) -> pa.DataType:
 
 
 def widened(old: pa.DataType, new: pa.DataType, rules: TypeRules) -> pa.DataType | None:
-    """Type of a column that holds values of both types; None if the existing column's type would have to change.
+    """Return the type of an existing column that also holds values of type `new`; None if there is none, or if the
+    table format does not allow the change.
 
     Fields are added to structs and never removed; numbers are widened if the format allows it.
     """

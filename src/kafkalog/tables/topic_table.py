@@ -33,7 +33,9 @@ class TableSettings(Struct, frozen=True, kw_only=True):
     topic_id: str | None = None
 
     def as_properties(self) -> dict[str, str]:
-        """Return the settings as texts under names of this program, in the form of table properties."""
+        """Return the settings as table properties, name -> text, with the prefix `_PREFIX` and a version; settings
+        that are None are missing.
+        """
         found = {f"{_PREFIX}version": VERSION}
         for name, value in asdict(self).items():
             if value is not None:
@@ -42,7 +44,9 @@ class TableSettings(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_properties(cls, properties: Mapping[str, str | None], path: str) -> TableSettings:
-        """Read settings from table properties; raises `UsageError` for a table that no export created."""
+        """Return the settings in table properties; `path` is for messages. Raises `UsageError` if the table was not
+        created by an export of this version, or a setting is missing or invalid.
+        """
         if properties.get(f"{_PREFIX}version") != VERSION:
             raise UsageError(f"{path} is not a table that an export of this version made; nothing is added to it")
         found = {name.removeprefix(_PREFIX): value for name, value in properties.items()}
@@ -96,7 +100,10 @@ class TopicTable(Protocol):
 
 
 def merged(old: pa.Schema | None, new: pa.Schema, rules: TypeRules, path: str) -> pa.Schema:
-    """Columns of a table that also holds rows of another schema; raises `UsageError` if they cannot be combined."""
+    """Return the schema that holds rows of both schemas: the columns of `old`, widened if needed, then new ones;
+    `new` itself if `old` is None. Raises `UsageError` if a column's types cannot be combined; `path` is for its
+    message.
+    """
     if old is None:
         return new
     fields = []

@@ -169,12 +169,13 @@ class Tiering:
     def _between(
         self, key: Key, start: int, begins: int, gone: tuple[int, int] | None
     ) -> tuple[tuple[int, int] | None, bool]:
-        """Return the offsets from the log start `start` up to the first local segment at `begins` that are in neither
-        tier, as (first, last) inclusive, and whether that is certain.
+        """Return the first and last offset, inclusive, from the log start `start` up to the first local segment at
+        `begins` that neither tier has, and whether this is certain.
 
-        If the readable remote segments reach the local part, or it is unknown, the offsets are `gone`, those lost by
-        the local log alone (None: none). It is unknown without events, if events are invalid, or while a copy or
-        deletion is under way.
+        If remote segments reach `begins`, these are `gone`, what the local log lost (None: nothing), and certain. They
+        are `gone` and uncertain if the remote tier is unclear: without events, with invalid ones, or while a copy or
+        deletion is under way. Otherwise they begin where the remote segments that follow each other from `start` on
+        end.
         """
         segments = self.remote.of(*key)
         if not segments:

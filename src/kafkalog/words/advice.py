@@ -65,7 +65,9 @@ _WORDS = ("root", "replica")
 
 
 def in_options(advice: Advice) -> str:
-    """Advice with options and commands in place of the library's names."""
+    """Return the text of an advice with the options and commands of the command line in place of the library's
+    parameters and functions.
+    """
     if advice.ask is not Ask.WAY:
         values = {name: shell_word(str(value)) if name in _WORDS else value for name, value in advice.values.items()}
         return advice.text.replace("{}", WORDS[advice.ask].format(**values), 1)

@@ -1,4 +1,4 @@
-"""Command lines that carry out a way, as a user would type them."""
+"""Command lines that carry out a way to recover, as a user would type them."""
 
 from __future__ import annotations
 
@@ -71,9 +71,11 @@ _ABOUT_EVERY_PATH = (*_SELECTING, "--cluster-metadata", "--mark-clean", _META_PR
 
 
 def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVEN) -> list[str]:
-    """Return the command lines that carry out a way, in order; empty if no command of ours does.
+    """Return the command lines that carry out a way to recover, in order; empty if no command of kafkalog does.
+    `given` has the options that each repeats.
 
-    A way for single partitions has one line for each, and one more if the plan changes others, which a start may need.
+    A way for single partitions has one line for each, and one more if the plan changes other partitions, which a
+    start may need.
     """
     if way.spec.is_for_each_partition:
         of_partition = {
@@ -121,7 +123,9 @@ def identity_command(plan: PlannedFor, words: Sequence[str]) -> str | None:
 
 
 def _of_partition(plan: PlannedFor, given: Given, name: str) -> list[str]:
-    """Arguments that select one partition."""
+    """Return the arguments of `kafkalog recover` that select the partition directory `name`: its path, or with a
+    copy (`given.original`) the original path with --topic and --partition.
+    """
     parsed = parse_partition_directory(name)
     if given.original is None or parsed is None:
         return [os.path.join(plan.root, name), *given.of_acting]
@@ -130,8 +134,9 @@ def _of_partition(plan: PlannedFor, given: Given, name: str) -> list[str]:
 
 
 def paths_of(plan: PlannedFor, given: Given) -> list[str]:
-    """Paths of the plan's target: the log directory, or its chosen partition directories; then the metadata log in
-    another directory, if any.
+    """Return the paths for a command that carries out a plan: the log directory (or all of `given.together`), or its
+    chosen partition directories; then the directory with the metadata log, if that is another one. With
+    `given.original` only that path.
     """
     if given.original is not None:
         return [given.original]

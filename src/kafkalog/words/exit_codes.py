@@ -48,7 +48,9 @@ class ExitCode(enum.IntEnum):
 
 
 def exit_code_of(error: BaseException) -> int:
-    """Exit code for an error that ended a command."""
+    """Return the exit code for an error that ended a command: interrupt, closed pipe, usage, unknown name and
+    invalid format (both as findings), refusal, I/O error or memory; `INTERNAL` for any other.
+    """
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):
@@ -69,8 +71,8 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def exit_code_of_findings(findings: Iterable[Finding]) -> ExitCode:
-    """Exit code for findings: I/O error if something could not be read, else findings if there is a warning or an
-    error, else clean.
+    """Return the exit code for findings: I/O error if a warning or error says that something could not be read, else
+    findings if there is any warning or error, else clean.
     """
     from kafkalog.codec.common.findings import FindingCode, Severity
 
@@ -86,7 +88,9 @@ def exit_code_of_change(changed: bool, *, is_new: bool = False) -> ExitCode:
 
 
 def sentence_of(error: BaseException) -> str:
-    """One sentence for an error; for an error of the operating system with the file."""
+    """Return one sentence for an error, with the file for an error of the operating system, and with advice in
+    command-line options; the name of its type if it has no text.
+    """
     if isinstance(error, KeyboardInterrupt | click.Abort):
         cause = error.__cause__ if isinstance(error, click.Abort) else error  # click puts its own in place of ours
         return str(cause or "") or "interrupted"

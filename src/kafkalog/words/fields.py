@@ -38,8 +38,8 @@ def field_path(prefix: str, name: str) -> str:
 
 
 def value_text(span: FieldSpan) -> str | None:
-    """Short text of a value; None for a structure, whose fields are shown instead, and for a field that could not be
-    read.
+    """Return a short text of a field's value; None for a structure (its fields are shown instead) and for a field
+    that could not be read. A checksum is hexadecimal, a set of bits lists those that are set, and null is `null`.
     """
     value = span.value
     if span.name == "crc" or span.name.endswith("checksum"):
@@ -63,7 +63,9 @@ def _bytes_text(value: bytes) -> str:
 
 
 def words_of(span: FieldSpan) -> str:
-    """Meaning of the value; empty if it needs no explanation."""
+    """Return the meaning of a field's value, such as a time, an offset or the name of a code; empty if it needs no
+    explanation.
+    """
     if span.resolved is not None:
         is_time = span.name.startswith("timestamp")
         return moment_text(span.resolved) if is_time and span.resolved >= 0 else f"offset {span.resolved}"

@@ -73,8 +73,12 @@ class FirstScreen(Struct, frozen=True):
     """what comes before everything else: missing or unreadable directories"""
 
     def lines(self, width: int, height: int = HEIGHT) -> list[str]:
-        """Return at most `height` lines. A line is wider than `width` only if it is the title or has a
-        word that wide.
+        """Return the lines of the screen, wrapped to `width` columns with control characters escaped. Sections have
+        a maximum number of lines, so long sentences are truncated; `left_out` has them in full. Losses fill the rest
+        up to `height`.
+
+        Only the title, a command or a single long word can be wider than `width`. There can be more than `height`
+        lines if `height` is small or the first command is long.
         """
         head = [
             escape_controls(self.title),
@@ -92,7 +96,9 @@ class FirstScreen(Struct, frozen=True):
         return [*head, *_some_losses(self.losses, room, width), *tail]
 
     def left_out(self, width: int) -> list[str]:
-        """Sentences that `lines` truncates or leaves out, in full."""
+        """Return in full the sentences that `lines` truncates or omits at this width; losses and commands are not
+        among them.
+        """
         shown = set(self.lines(width))
         sentences = [
             *self.problems,
@@ -116,7 +122,9 @@ def paths_text(paths: Sequence[str]) -> str:
 
 
 def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
-    """Wrap sentences into at most `most` lines, each with its share. A truncated one ends in an ellipsis."""
+    """Wrap sentences into at most `most` lines of `width` columns, each sentence with its share. A truncated one
+    ends in an ellipsis; if not all fit, the last line counts the others.
+    """
     lines: list[str] = []
     for number, sentence in enumerate(sentences):
         left = len(sentences) - number
@@ -132,7 +140,9 @@ def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
 
 
 def _with_ellipsis(line: str, width: int) -> str:
-    """Shorten a line to whole words, with an ellipsis, that fit into `width`; a first word that is too long is cut."""
+    """Return a line shortened to whole words so that it fits into `width` with ` ...` at its end; the ellipsis is
+    always added. A first word that is too long is cut.
+    """
     room = width - len(" ...")
     if len(line) > room:
         whole_words = line[: room + 1].rpartition(" ")[0]
@@ -153,7 +163,9 @@ def _some_losses(losses: Sequence[Loss], room: int, width: int) -> list[str]:
 
 
 def _some_commands(commands: Sequence[str], most: int, width: int) -> list[str]:
-    """Return the first commands that fit, in full so that each can be pasted; the first one always."""
+    """Return the lines of the first commands that fit into `most` lines, in full so that each can be pasted; the
+    first one always, even if longer. A last line counts the others.
+    """
     lines: list[str] = []
     for number, command in enumerate(commands):
         parts = _command_lines(command, width)

@@ -28,7 +28,9 @@ class Mend(NamedTuple):
 
 
 def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Mend]:
-    """Yield what may repair the faults of a start that `recover` does not repair; nothing if the start is unknown.
+    """Yield advice, each with a command, for faults of a start that `recover` does not repair, such as the files of
+    a KRaft quorum; at most one for the metadata log and quorum. Yields nothing if the node starts or this is
+    unknown.
 
     `recovered` are names of partition directories that the recovery in question includes.
     """

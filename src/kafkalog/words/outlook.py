@@ -72,7 +72,9 @@ def forecast_sentences(forecast: BrokerForecast) -> list[str]:
 
 
 def copies_to_keep(forecast: BrokerForecast) -> list[str]:
-    """Paths of `-future` directories from which a start removes records."""
+    """Return the paths of `-future` directories (moves between log directories) from which a start removes records,
+    each once.
+    """
     answers = () if forecast.node is None else forecast.node.answers
     consequences = (consequence for answer in answers for consequence in answer.consequences)
     kind = ConsequenceKind.FUTURE_TRUNCATED
@@ -118,7 +120,9 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
 
 
 def _note(outlooks: Sequence[Outlook]) -> str:
-    """Text before the commands: what to do, for each directory with commands, or for the first if none has any."""
+    """Return the text before the commands of the first screen: one note if it is the same for all, else a note with
+    its directory for each one that has commands (or for the first with a note). Empty if there is no note.
+    """
     typed = [outlook for outlook in outlooks if outlook.commands]
     if len(typed) > 1 and len({tuple(outlook.commands) for outlook in typed}) == 1:  # one command, for all of them
         return typed[0].note
@@ -149,7 +153,9 @@ def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
 
 
 def _outside(outlooks: Sequence[Outlook]) -> str:
-    """Beginning of a note that says where lost data may still be; empty if nothing outside a log has any."""
+    """Return the beginning of a note about places outside the logs that may have the lost records: a `-future` copy,
+    or else a file with sound batches. Empty if there are none.
+    """
     futures = dict.fromkeys(path for outlook in outlooks if outlook.forecast is not None
                             for path in copies_to_keep(outlook.forecast))  # fmt: skip
     if futures:
@@ -165,8 +171,8 @@ def _outside(outlooks: Sequence[Outlook]) -> str:
 
 
 def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
-    """Yield each different forecast once, with its directories if there are several forecasts. With `are_alone` other
-    directories of the broker are missing, so the forecast is not for the whole broker.
+    """Yield the sentences of each different forecast once, after its directories if there are several forecasts.
+    With `are_alone` other directories of the broker are missing, so the forecast is not for the whole broker.
     """
     by_answer: dict[tuple[str, ...], list[str]] = {}
     for outlook in outlooks:
@@ -190,8 +196,9 @@ def _deleted_logs(outlook: Outlook, lost: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
-    """Sentence about the partitions that no client reaches after a start, or after the plan; empty if unknown. With
-    `are_alone` other directories of the broker are missing, and nothing is said about them.
+    """Return a sentence about the partitions that no client reaches after a start, or after the plan, or that there
+    are none; empty if unknown. With `are_alone` other directories of the broker are missing, so it is never said
+    that there are none.
     """
     nodes = dict.fromkeys(outlook.forecast.node for outlook in outlooks
                           if outlook.forecast is not None and outlook.forecast.node is not None)  # fmt: skip
@@ -219,8 +226,8 @@ def _is_down(forecast: BrokerForecast) -> bool:
 
 
 def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
-    """Sentence about what a start with any release takes out of service, deletes or creates again, empty; "" if
-    nothing.
+    """Return a sentence about partitions (or the directory or node) that are out of service after a start with any
+    release; empty if none are.
     """
     start_consequences = [each for node in nodes for answer in node.answers for each in answer.consequences]
     names = {name for consequence in start_consequences if consequence.kind in _OUT for name in consequence.names}
@@ -259,8 +266,9 @@ def _hurt(choice: RecoveryChoice) -> dict[str, Measured]:
 
 
 def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
-    """Yield the loss of each partition with the plan, largest first; `where` is its log directory if there are several.
-    Reads the batches at damaged places of the first partitions again.
+    """Yield the loss of each partition with the plan, largest first; `where` is the log directory, put before names
+    if there are several, else None. Reads the damaged batches of the first `_SHOWN` partitions again, to find out
+    when records were written.
     """
     damages = _damages(outlook)
     for number, (name, lost) in enumerate(_hurt(outlook.choice).items()):
@@ -278,7 +286,7 @@ def _written(lost: Measured, batches: Sequence[LostBatch]) -> str:
 
 
 def _damages(outlook: Outlook) -> Mapping[str, list[tuple[str, int]]]:
-    """File and position of each damaged place by partition directory, sorted, each once."""
+    """Return partition directory -> sorted (path, position in bytes) of its damaged places, each once."""
     places_by_directory: dict[str, dict[tuple[str, int], None]] = {}
     for finding in (*outlook.findings, *outlook.choice.damaged):
         if not is_of_batch(finding) or finding.file is None or finding.position is None:

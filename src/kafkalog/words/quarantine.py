@@ -10,7 +10,9 @@ __all__ = ["quarantine_sentence"]
 
 
 def quarantine_sentence(root: str, quarantine: str | None) -> str:
-    """Sentence that names the quarantine, and says if it is on another file system than the log directory `root`."""
+    """Return a sentence that names the quarantine (where a recovery keeps removed bytes), and says if it is on
+    another file system than the log directory `root`. If `quarantine` is None the name is empty.
+    """
     text = f"every byte that was removed is in {escape_controls(quarantine or '')}"
     if quarantine is None or not _is_elsewhere(root, quarantine):
         return text

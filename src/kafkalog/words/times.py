@@ -38,8 +38,9 @@ def span_text(milliseconds: int) -> str:
 
 
 def unit_remarks(ranges: Iterable[tuple[str, int | None, int | None]]) -> list[str]:
-    """Return one sentence for each unit that timestamps look like instead of milliseconds, with the logs that have
-    them. `ranges` are a name with its smallest and largest timestamp in ms, or None.
+    """Return a sentence for each unit that timestamps seem to have instead of milliseconds (such as seconds), with
+    the names of the logs; empty if all look like ms. `ranges` are (name, smallest, largest timestamp); None if
+    unknown.
     """
     named: dict[str, list[str]] = {}
     for name, first, last in ranges:

@@ -39,7 +39,8 @@ def folded_with_command(line: str, width: int) -> list[str]:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Wrap text to lines of at most `width` columns; later lines are indented by two more than the first.
+    """Wrap text to lines of at most `width` columns, but not below `_NARROWEST`; later lines are indented by two
+    more than the first.
 
     A word that is longer than a line, such as a path, is not broken. A line that fits is returned unchanged.
     """
@@ -52,7 +53,9 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def wrapped_command(command: str, width: int) -> list[str]:
-    """Wrap a command line to lines that a shell reads as one: each but the last ends in a backslash."""
+    """Wrap a command line to lines that a shell reads as one: each but the last ends in a backslash, and later ones
+    are indented. Words are not broken, so a line may be wider than `width` columns.
+    """
     if len(command) <= width:
         return [command]
     indent = command[: len(command) - len(command.lstrip())]

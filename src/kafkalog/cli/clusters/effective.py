@@ -1,4 +1,4 @@
-"""`kafkalog metadata --effective`: which settings count, and where each comes from."""
+"""`kafkalog metadata --effective`: the effective settings of topics and brokers, and the source of each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ __all__ = ["print_effective"]
 
 
 def print_effective(settings: Sequence[EffectiveSetting], *, as_json: bool, show_secrets: bool) -> None:
-    """Every setting that counts: of a topic, of a broker, of a topic as it counts at a broker, or of all."""
+    """Print effective settings, as one table or, with `as_json`, as one JSON line each. Values of secret settings,
+    such as passwords, are replaced by `HIDDEN` unless `show_secrets`; empty values stay empty.
+    """
 
     def shown(setting: Setting) -> str:
         hidden = not show_secrets and setting.value and is_secret_config(setting.given_as)

@@ -128,7 +128,9 @@ def _print_members(groups: Sequence[Group]) -> None:
 
 
 def _new_counts(texts: tuple[str, ...]) -> dict[str, int]:
-    """The numbers of partitions in `--partitions TOPIC=N`."""
+    """Return topic -> number of partitions from texts `TOPIC=N` of the option `--partitions`; of two texts for one
+    topic the last counts. Raises `UsageError` if a text is not of this form or N is not from 1 to `_MOST_PARTITIONS`.
+    """
     counts = {}
     for text in texts:
         topic, separator, number = text.rpartition("=")
@@ -183,9 +185,11 @@ def command(
 ) -> int:
     """Show groups with members, generation, protocol and assignment, from `__consumer_offsets`.
 
-    Also shows whether the stored assignment is what the group's assignor computes from the stored subscriptions.  With
-    --topic, --partition or --exclude, shows only groups with commits or assignments for the chosen partitions.  A path
-    may be a ZooKeeper directory, which the old consumers of 2.x and earlier used.
+    Also shows whether the stored assignment is the one that the group's assignor computes from the stored
+    subscriptions.  With --topic, --partition or --exclude, shows only groups with commits or assignments for the
+    chosen partitions.  A path may be a ZooKeeper directory, which the old consumers of 2.x and earlier used.
+
+    Exit code 0 if all is well, 1 if something was found, 4 if something could not be read.
     """
     cluster_groups = groups(
         *paths,

@@ -78,7 +78,9 @@ def _print_partitions(state: MetadataState) -> None:
 
 
 def _print_topics(state: MetadataState, *, show_secrets: bool) -> None:
-    """The partitions and the configurations of their topics."""
+    """Print tables of the partitions of `state` and of the configurations of topics; the second is omitted if it
+    would be empty. Values of secret settings are hidden unless `show_secrets`.
+    """
     _print_partitions(state)
     rows = [
         [*_entity(resource), name, value]
@@ -172,7 +174,9 @@ CHANGE_COLUMNS: list[str | Column] = [
 
 
 def print_changes(changes: Sequence[PartitionChange], *, as_json: bool) -> None:
-    """Changes of partitions as lines or as a table."""
+    """Print changes of partitions in the given order, as one table or, with `as_json`, as one JSON line each. A table
+    row shows the state after the change, or before it if the partition was deleted.
+    """
     if as_json:
         print_lines(map(_change_line, changes))
         return
@@ -199,7 +203,10 @@ def _refuse_together(
     show_secrets: bool,
     chosen: Selection,
 ) -> None:
-    """`UsageError` for options that mean nothing together."""
+    """Raise `UsageError` for options of `kafkalog metadata` that contradict each other or have no effect together,
+    such as `--history` with `--against`. `as_of` and `broker` are None, and `against` is empty, if the option was not
+    used.
+    """
     if not effective and (broker is not None or no_defaults):
         raise UsageError(f"--{'broker' if broker is not None else 'no-defaults'} needs --effective")
     if effective and (history or against):
@@ -245,11 +252,14 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> int:
-    """Show what a KRaft cluster knew: topics, brokers, configurations, features, quotas, credentials, access control.
+    """Show what a KRaft cluster knew: topics, brokers, configurations, features, quotas, credentials, access
+    control.
 
     Reads the newest complete snapshot of `__cluster_metadata` and the log after it.  With --topic, --partition or
     --exclude shows only these partitions and the configurations of their topics.  With --effective,
     --server-properties gives the settings that the broker was started with.
+
+    Exit code 0 if all is well, 1 if something was found, 4 if something could not be read.
     """
     if not given["effective"]:
         properties_only_for(ctx, "--effective")

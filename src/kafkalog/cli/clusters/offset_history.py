@@ -1,4 +1,4 @@
-"""`kafkalog offsets --history`: how the offsets of groups came to be what they are."""
+"""`kafkalog offsets --history`: every change of the committed offsets of groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["show_history"]
 
 
 def show_history(history: OffsetHistory, *, as_json: bool) -> int:
-    """Print every change; return the exit code."""
+    """Print every change of committed offsets, as one table or, with `as_json`, as one JSON line each; return the
+    exit code. Prints on standard error a sentence for each log partition of `__consumer_offsets` from which the
+    cleaner has removed records, then the findings, which decide the exit code.
+    """
     if as_json:
         print_lines(map(_line, history.changes))
     else:

@@ -127,7 +127,7 @@ def command(
 ) -> int:
     """Show the last committed offset of every group and partition, from `__consumer_offsets`.
 
-    Also shows what share groups have of each partition, from `__share_group_state`.
+    Also shows the state of share groups for each partition, from `__share_group_state`.
 
     If a topic's own log is in the paths too, also shows its end offset and the group's lag.  A commit made in a
     transaction counts once the transaction's marker commits it; until then `--pending` lists it.
@@ -135,9 +135,11 @@ def command(
     A path may be a ZooKeeper directory, where older consumers stored their offsets.  `--migrate kafka --into DIR`
     writes these to a new log directory; `--migrate zookeeper` prints a script for zkCli.sh.
 
-    `--history` shows how the offsets came to be: each commit, when it counted, and how far it moved the offset.
+    `--history` shows every change of the offsets: each commit, when it took effect, and how far it moved the offset.
 
     `--format reset-csv` prints topic, partition and offset if one --group is named; otherwise the group comes first.
+
+    Exit code 0 if all is well, 1 if something was found, 4 if something could not be read.
     """
     only_pending, form, replica = given["only_pending"], given["form"], given["replica"]
     _refuse_contradictions(only_pending=only_pending, form=form, migrate=migrate, into=given["into"], as_json=as_json)
@@ -186,7 +188,15 @@ def _share_line(share: ShareOffset) -> ShareLine:
 def _migrate(
     side: str, paths: Sequence[str], asked: Mapping[str, Any], into: str | None, count: int | None, *, as_json: bool
 ) -> int:
-    """Write ZooKeeper's offsets into a new log directory, or print a script that makes ZooKeeper hold Kafka's."""
+    """Migrate committed offsets to the place `side`; return the exit code, which the findings decide.
+
+    `kafka`: write the offsets of a ZooKeeper directory into the new log directory `into`, and print one row or JSON
+    line per group. `count` is the number of partitions of `__consumer_offsets` (None: ZooKeeper's, else 50).
+    `zookeeper`: print a script for zkCli.sh that stores the offsets of Kafka log directories; `into` and `as_json`
+    are ignored. `asked` has the other options, by name. Raises `UsageError` if the paths do not fit `side`, or for
+    `kafka` if `into` is None or not an empty directory, or `count` contradicts ZooKeeper; `StorageError` if a file
+    cannot be read or written.
+    """
     logs, zookeeper = split_zookeeper(paths)
     refuse_without_logs(logs, {
         Ask.AT_OFFSET: asked["as_of"].offset, Ask.REPLICA: asked["replica"],

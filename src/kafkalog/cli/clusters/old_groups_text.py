@@ -1,4 +1,4 @@
-"""Groups of consumers that met in ZooKeeper, as tables."""
+"""Print groups of old consumers, which kept members and partition owners in ZooKeeper, as tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def old_row(old: OldGroup) -> list[object]:
 
 
 def print_old_groups(groups: Sequence[OldGroup], without: str | None, joining: str | None) -> None:
-    """Print the owners of partitions, and the requested what-ifs."""
+    """Print the table of partition owners of old consumers, one row for each consumer thread, omitted if there are no
+    owners. Then print a table of the assignment for each what-if: after the consumer id `without` left its groups,
+    and after the consumer id `joining` joined each group that has consumers. None: no such table.
+    """
     rows = []
     for group in groups:
         registered = {each.consumer_id: each for each in group.consumers}

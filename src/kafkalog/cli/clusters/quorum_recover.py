@@ -87,12 +87,12 @@ def recover_command(
 ) -> int:
     """Bring a lost KRaft quorum back, under the controllers' locks and with journals; `undo` reverses it.
 
-    --standalone DIR makes one controller the quorum; PATH are then other copies, which are only read.  Without it the
-    controllers at all PATH are the quorum, at the endpoints that --endpoint or --voters gives.  --from-broker makes a
-    controller of a broker's copy.  In every way the best log that was given is the one that goes on.
+    --standalone DIR makes one controller the quorum; PATH are then other copies, which are only read.  Without it
+    the controllers at all PATH are the quorum, at the endpoints that --endpoint or --voters gives.  --from-broker
+    makes a controller from a broker's copy.  In each case the quorum continues with the best of the given logs.
 
-    Controllers that vote and are not given must never start again with their disks: --others-are-gone says that they
-    will not.  What only they had is lost.
+    Voters whose directories are not given must never start again with their disks; --others-are-gone confirms that.
+    Records that only they had are lost.
 
     Exit code 0 if there was nothing to do or DIR was written, 1 if there was nothing to do and a controller does not
     start, 2 if something was changed in place, 3 if it refused.
@@ -150,7 +150,10 @@ def _settings(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def _properties(paths: Sequence[str]) -> dict[int, dict[str, str]]:
-    """By the node that each file is of."""
+    """Return node id -> settings, from a broker's or controller's properties file each. Raises `UsageError` if a file
+    has no numeric `node.id` (or `broker.id`), if two files are of the same node, or if a file is not a properties
+    file; `StorageError` if a file cannot be read.
+    """
     found: dict[int, dict[str, str]] = {}
     for path in paths:
         settings = settings_in(path)

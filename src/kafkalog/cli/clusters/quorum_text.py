@@ -75,7 +75,10 @@ def _row(survivor: QuorumSurvivor, is_best: bool) -> list[object]:
 
 
 def _start_sentences(log: QuorumLog) -> list[str]:
-    """Sentences about the node's start on its copy, if any release does not start or loses something."""
+    """Return sentences about the node's start on this copy of the metadata log: why it does not start, or what it
+    would lose. Empty if it starts and loses nothing. Simulates a start on the log directory, except if the log has a
+    hole; nothing is changed.
+    """
     if log.hole is not None and log.refusal is not None:
         return [log.refusal]
     start = node_start([log.root], loads_others=False)
@@ -100,7 +103,10 @@ def _lacks(survivor: QuorumSurvivor) -> str:
 
 
 def print_quorum(quorum: Quorum) -> None:
-    """A table, and what it means."""
+    """Print on standard output a table of the copies of the metadata log, best first, and sentences: the voters in
+    force, voters whose directories were not given, how a node starts on each copy, the offset below which everything
+    is certainly committed, and what may be lost.
+    """
     best = quorum.best
     kind = "static voters" if best.is_static else "dynamic voters"
     title = f"cluster {escape_controls(quorum.cluster_id or 'without an id')}, {kind}; best first"
@@ -127,7 +133,9 @@ def print_left_out(left_out: Sequence[LeftOut], as_json: bool) -> None:
 
 
 def print_quorum_plan(made: QuorumPlan) -> None:
-    """The copies, what would be done to each directory, what it costs, and the configuration."""
+    """Print a plan to recover a KRaft quorum on standard output: the copies, the changes to each directory, what is
+    lost, and configuration lines to paste into properties files.
+    """
     print_quorum(made.quorum)
     with SentenceWriter() as writer:
         for line in _plan_lines(made):
@@ -165,8 +173,9 @@ def _configuration_lines(made: QuorumPlan) -> Iterator[str]:
 
 
 def _action_lines(change: DirectoryChange) -> Iterator[str]:
-    """Lines about the changes of a directory; leftovers that a start would delete too are counted, with the first of
-    them.
+    """Yield one line for each file operation on a directory, with its kind, path and size. Of the files already
+    marked for deletion (suffix `.deleted`), which a broker's start would delete too, only the first `_FEW` get a
+    line; a last line says how many more there are.
     """
     leftovers = [each for each in change.actions if each.path.endswith(DELETED)]
     kept = {id(leftover) for leftover in leftovers[_FEW:]}
@@ -179,7 +188,10 @@ def _action_lines(change: DirectoryChange) -> Iterator[str]:
 
 
 def _expiry_lines(made: QuorumPlan) -> Iterator[str]:
-    """Lines about what brokers would delete at their first start, one for each reason."""
+    """Yield lines about the topics or segments that brokers would delete at their first start: a heading, then one
+    line per reason with the first names. Shows at most `_SHOWN` reasons and `_FEW` names each, and counts the rest.
+    Yields nothing if the plan has no such deletions.
+    """
     if not made.expiry:
         return
     yield "brokers delete at their first start, unless they are told not to:"
@@ -196,7 +208,10 @@ def _expiry_lines(made: QuorumPlan) -> Iterator[str]:
 
 
 def print_quorum_result(result: QuorumResult) -> None:
-    """Print what was done, how to undo it, and which nodes do not start even now."""
+    """Print the result of a quorum recovery on standard output: the directory that was written; for each changed
+    directory where its old files are kept and the command that reverses the change, or that there was nothing to do;
+    and why a node does not start even now.
+    """
     with SentenceWriter() as writer:
         if result.into is not None:
             writer.write(f"written: {escape_controls(result.into)}")

@@ -1,8 +1,4 @@
-"""`kafkalog offsets --format reset-csv`: what `kafka-consumer-groups --reset-offsets --from-file` reads.
-
-Without a header: topic, partition and offset where that command is run for one group, and before them the group where
-it is run for several (`ConsumerGroupCommand.ConsumerGroupService.parseResetPlan`, `CsvUtils`).
-"""
+"""`kafkalog offsets --format reset-csv`: lines that `kafka-consumer-groups --reset-offsets --from-file` reads."""
 
 from __future__ import annotations
 
@@ -20,9 +16,12 @@ _UNFIT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def reset_lines(committed: Iterable[CommittedOffset], *, with_group: bool) -> Iterator[str]:
-    """A line for each group, topic and partition, in their order; of two offsets for one the first counts.
+    """Yield a CSV line (topic, partition, offset; with `with_group` the group before them) for each commit, without a
+    line end, in the order of `committed`. Of several offsets for one group, topic and partition only the first is
+    used.
 
-    A negative offset is left out: clients take it for no commit, and the command refuses it.
+    Negative offsets are skipped: clients treat them as no commit, and the Kafka command rejects them. Raises
+    `UsageError` at a group or topic name that has control characters or is not UTF-8, unless its commit is skipped.
     """
     seen: set[OffsetKey] = set()
     for committed_offset in committed:

@@ -1,4 +1,4 @@
-"""`kafkalog schemas`: the schema registry that `_schemas` holds, listed or given back."""
+"""`kafkalog schemas`: list or export the schema registry that is stored in `_schemas`."""
 
 from __future__ import annotations
 
@@ -118,11 +118,14 @@ def command(
 ) -> int:
     """Show the subjects, versions and ids of a schema registry, from its _schemas topic on the disk.
 
-    PATH is a log directory that has _schemas; or a .jsonl file that --export or `dump --json` has written, or a folder
-    of schemas whose files are named after their ids, such as 17.avsc.  Deleted versions are shown too, as long as
-    their records are on the disk.
+    PATH is a log directory that has _schemas; or a .jsonl file that --export or `dump --json` has written, or a
+    folder of schemas whose files are named after their ids, such as 17.avsc.  Deleted versions are shown too, as
+    long as their records are on the disk.
 
-    --export prints lines that bring the registry back with its ids: see docs/values.md.
+    --export prints lines that restore the registry with its ids: see docs/values.md.
+
+    Exit code 0 if all is well, 1 if something was found or a name or id is unknown, 4 if something could not be
+    read.
     """
     if export is not None and (subjects or ids or as_json):
         raise UsageError("--export is the whole registry, as JSON lines: leave out --subject, --id and --json")

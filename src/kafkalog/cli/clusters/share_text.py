@@ -1,4 +1,4 @@
-"""The state of share groups, as `groups` and `offsets` print it."""
+"""Print the state of share groups, for `groups` and `offsets`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _SHOWN = 6
 
 
 def _batches(state: SharePartition) -> str:
-    """`5-9 acknowledged x1, 12-12 available x2`."""
+    """Return the first `_SHOWN` batches of a share-partition as text, `5-9 acknowledged x1, 12-12 available x2`:
+    first and last offset, state, delivery count. Ends in `and N more` if there are more; empty without batches.
+    """
     words = [
         f"{each.first_offset}-{each.last_offset} {each.state} x{each.delivery_count}" for each in state.batches[:_SHOWN]
     ]
@@ -24,7 +26,9 @@ def _batches(state: SharePartition) -> str:
 
 
 def print_share_state(shares: Sequence[ShareOffset]) -> None:
-    """A table of share-partitions; nothing if there are none."""
+    """Print a table of share-partitions on standard output, one row each; prints nothing if `shares` is empty. A
+    negative start offset or write time (none known) is an empty cell.
+    """
     if not shares:
         return
     columns: list[str | Column] = [

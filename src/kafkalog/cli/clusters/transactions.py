@@ -102,7 +102,10 @@ def _print(found: ClusterTransactions) -> None:
 
 
 def _print_commands(opened: Sequence[OpenTransaction], server: str | None) -> None:
-    """Write the command that ends each transaction that hangs, but for those that were committed."""
+    """Print the commands that abort each hanging transaction: one for brokers of 3.0 and later, one for older
+    brokers. Skips transactions that may not be aborted (not hanging, or committed by their coordinator). `server` is
+    the bootstrap server in the commands; None: a placeholder.
+    """
     with LineWriter() as writer:
         for open_transaction in opened:
             if not open_transaction.may_be_aborted:
@@ -140,6 +143,8 @@ def command(
     producers of the chosen partitions, and transactional ids with such a partition in their transaction.
 
     With --json, prints a line for every producer of every partition, then one for every transactional id.
+
+    Exit code 0 if all is well, 1 if something was found, 4 if something could not be read.
     """
     found = transactions(*paths, select=chosen, transactional_ids=names, replica=replica)
     if as_json:

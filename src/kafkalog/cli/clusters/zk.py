@@ -26,7 +26,9 @@ __all__ = ["command"]
 
 
 def _print_typed(chosen: Sequence[tuple[str, Node]], *, show_secrets: bool) -> None:
-    """Brokers and configurations among the nodes."""
+    """Print a table of the broker registrations among the znodes, then one of their configurations, one row per
+    setting. An empty table is omitted; values of secret settings are hidden unless `show_secrets`.
+    """
     brokers = [each for path, node in chosen if (each := broker_registration(path, node.data)) is not None]
     if brokers:
         columns: list[str | Column] = [
@@ -83,7 +85,10 @@ def command(
 ) -> int:
     """Show the tree of a ZooKeeper server, from its dataDir (and dataLogDir).
 
-    JSON lines hold every node's bytes, secrets included: protect them like the directory itself, or use --hide-secrets.
+    JSON lines hold every node's bytes, secrets included: protect them like the directory itself, or use
+    --hide-secrets.
+
+    Exit code 0 if all is well, 1 if something was found, 4 if something could not be read.
     """
     if hide_secrets and not as_json:
         raise UsageError("--hide-secrets needs --json; a table hides them anyway")

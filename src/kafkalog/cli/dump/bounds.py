@@ -1,6 +1,5 @@
-"""Where reading a partition begins and ends: offsets, or kcat's `-o` and `-G`, which each partition has its own for.
-
-Decided by kcat's `kcat.c` (`argparse`, `consume_cb`) and, for `s@`, by `ListOffsets`.
+"""Offsets at which reading a partition begins and ends: from offset options, or kcat's `-o` and `-G`, separately for
+each partition.
 """
 
 from __future__ import annotations
@@ -52,7 +51,13 @@ class Begin(Struct, frozen=True):
     stop_time: int | None = None
 
     def of(self, partition: Partition, options: Options, committed: Committed, findings: list[Finding]) -> Bounds:
-        """The bounds in a partition, and what was wrong where they were looked for; raises `StorageError`."""
+        """Return the offset bounds to read in a partition. They end at `--end-offset` (exclusive) or, for a view of
+        records below the log start offset, where that view ends; and at `stop_time` in ms (exclusive).
+
+        Negative positions count from the partition's end, but not below its log start. A time after all records
+        starts at the end, and so does `stored` without a commit in `committed` (topic and partition -> offset).
+        Damage met in the search for a time is added to `findings`. Raises `StorageError` if a file cannot be read.
+        """
         end = _earlier(options.end_offset, partition.deleted_below)
         if options.one_offset is not None:
             return Bounds(options.one_offset, _earlier(options.one_offset + 1, partition.deleted_below))
@@ -85,7 +90,12 @@ def _earlier(one: int | None, other: int | None) -> int | None:
 
 
 def begin_of(texts: Sequence[str], group: str | None) -> Begin:
-    """The beginning that all `-o` name, and `-G`, which alone means `-o stored`; raises `UsageError`."""
+    """Return the start position and stop time from all `-o` texts: beginning, end, stored, N, -N, s@MS and e@MS.
+    Without a start among them the position is `stored` if `-G` names a group, and otherwise unset.
+
+    Raises `UsageError` for another text, for two starts or two stop times, for `stored` without a group, and for a
+    group with another start.
+    """
     starts: list[Begin] = []
     stop: int | None = None
     for text in texts:

@@ -64,7 +64,7 @@ class ColumnsSink:
         self._held += sum(len(key) + len(value or b"") for key, value in shown.headers) + 100
 
     def flush(self) -> None:
-        """Write what is kept."""
+        """Write the kept rows to the file as one record batch and forget them; writes nothing if there are none."""
         if self._rows["offset"]:
             arrays = [pa.array(self._rows[name], self._schema.field(name).type) for name in self._schema.names]
             self._file.write(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
@@ -72,7 +72,13 @@ class ColumnsSink:
         self._held = 0
 
     def whole(self, walk: Walk, partition: Partition, bounds: Bounds) -> bool:
-        """All records within the bounds, without an object for each; False where that does not give what is wanted."""
+        """Write all records within the bounds as Arrow batches, without a Python object for each record; return True.
+        Returns False, and writes nothing, if filters, a limit, `--all` or redaction need single records, or if the
+        partition has no topic name.
+
+        Kept rows are written first. Updates the walk's record count, progress and findings; reading ends at the first
+        damage. Raises `StorageError`.
+        """
         plain = walk.is_plain(bounds) and self._redaction is None
         if not plain or partition.topic is None:
             return False

@@ -1,4 +1,4 @@
-"""`-G`: where a group has committed, from the `__consumer_offsets` that is at hand."""
+"""`-G`: the committed offsets of a group, from the partitions of `__consumer_offsets` among the paths."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ __all__ = ["committed_of"]
 
 
 def committed_of(group: str, at_hand: Sequence[Partition], findings: list[Finding]) -> Committed:
-    """The offsets of a group; `UsageError` without the topic, `UnknownName` for a group that is not in it.
+    """Return (topic, partition) -> committed offset of a group, from the partitions of `__consumer_offsets` among
+    `at_hand`.
 
-    What is not known of them, because their partition was not read whole, is added to `findings`.
+    If the group's partition of `__consumer_offsets` could not be read completely, the findings are added to
+    `findings`. Raises `UsageError` if there is no such partition, `UnknownName` if no group has this id,
+    `StorageError`.
     """
     from kafkalog.cluster.groups.groups import read_groups
 

@@ -14,7 +14,9 @@ __all__ = ["ContentFilter"]
 
 
 class ContentFilter(Struct, frozen=True):
-    """All conditions must hold; a condition that is None or empty always does.  Times are ms, the end exclusive."""
+    """Filter on records: all conditions must hold, and one that is None or empty always holds. Times are ms since
+    1970, the end exclusive.
+    """
 
     start_time: int | None = None
     end_time: int | None = None
@@ -37,9 +39,10 @@ class ContentFilter(Struct, frozen=True):
         headers: Sequence[str],
         header_regexes: Sequence[str],
     ) -> ContentFilter:
-        """The filter that the words of the command line ask for.
+        """Return the filter for texts of the command line; times are ms, `end_time` exclusive. A header text is NAME
+        (any value) or NAME=VALUE, and a header regex is NAME=REGEX; text becomes UTF-8 bytes.
 
-        Raises `UsageError` for a broken regular expression.
+        Raises `UsageError` for an invalid regular expression, or a header regex without `=`.
         """
         wanted = []
         for text in headers:
@@ -76,7 +79,9 @@ class ContentFilter(Struct, frozen=True):
         return self.start_time is None or batch.header.max_timestamp >= self.start_time
 
     def accepts(self, record: Record) -> bool:
-        """Whether the record passes; its batch's header is asked separately."""
+        """Whether the record passes the conditions on time, key, value and headers; conditions on its batch are in
+        `accepts_batch`. Raises `UsageError` if a regular expression takes too long.
+        """
         if self.start_time is not None and record.timestamp < self.start_time:
             return False
         if self.end_time is not None and record.timestamp >= self.end_time:

@@ -1,4 +1,4 @@
-"""`--values auto`: keys and values as JSON values in a record's line, and what could not be decoded, counted."""
+"""`--values auto`: put decoded keys and values into a record's JSON line, and count those that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Problem(Struct):
 
 
 class ShownValues(Struct):
-    """Puts what keys and values say into lines."""
+    """Puts decoded keys and values into JSON lines, and counts those that cannot be decoded."""
 
     decoder: ValueDecoder
     masks: frozenset[str]
@@ -45,7 +45,13 @@ class ShownValues(Struct):
         return cls(ValueDecoder(registry), frozenset(options.masks))
 
     def put(self, target: dict[str, object], record: Record, topic: str | None) -> None:
-        """Key and value of a record."""
+        """Decode key and value of a record and put them into `target`, its JSON object, in place: as `key` and
+        `value`, each with a `_schema` field that names its schema (or None).
+
+        If one cannot be decoded its value is None, a `_b64` field has its bytes unless masks are set, `target` gets
+        a text `finding`, and the problem is counted for `findings`; beyond `_MOST_PROBLEMS` different problems they
+        are counted as one.
+        """
         key, value = self.decoder.key(record, topic), self.decoder.value(record, topic)
         problems = [each for part, decoded in (("key", key), ("value", value))
                     if (each := self._put(target, part, decoded)) is not None]  # fmt: skip
@@ -69,7 +75,9 @@ class ShownValues(Struct):
         return problem
 
     def findings(self, partition: Partition) -> Iterator[Finding]:
-        """Findings for values that were not decoded since the last call, with the number of records."""
+        """Yield one `VALUE_UNDECODABLE` finding per problem since the last call, with the number of records and the
+        first offset; the counts start again at zero. Nothing happens before the iterator is used.
+        """
         problems, self._problems = self._problems, {}
         for detail, problem in problems.items():
             told = f"{counted(problem.records, 'record')} not decoded: {detail}"

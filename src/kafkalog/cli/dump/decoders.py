@@ -183,7 +183,10 @@ def decoder_of(topic: str | None, *, show_secrets: bool = False) -> Decoder | No
 
 
 def control_decoded(record: Record) -> dict[str, object] | None:
-    """The fields of a KRaft control record under its name; None for others, and for what is not understood."""
+    """Return the decoded fields of a KRaft control record (leader change, snapshot header or footer, voters,
+    version), in an object under its type's name. None if the key is invalid, if it is another type of control record,
+    or if the value cannot be decoded.
+    """
     from kafkalog.cluster.layout.kraft_control import VALUES
     from kafkalog.cluster.records.framed_records import decode_control
     from kafkalog.cluster.records.record_json import control_json

@@ -1,4 +1,4 @@
-"""The command itself: what is read, in which form it is shown, and what was found."""
+"""`kafkalog dump`: the command itself, from options to printed lines and findings."""
 
 from __future__ import annotations
 

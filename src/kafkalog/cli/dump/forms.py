@@ -1,4 +1,4 @@
-"""The forms that `dump` has, and which options mean something in each: any other is refused by name."""
+"""Output forms of `dump`, and the options that have an effect in each; any other option is refused by name."""
 
 from __future__ import annotations
 
@@ -90,7 +90,10 @@ _MEANT = {
 
 
 def form_of(options: Options) -> Form:
-    """Select the output form; the first option that determines one decides."""
+    """Return the output form that the options ask for; the first that applies: a file of columns, kcat's lines,
+    kafka-dump-log's lines, batches, JSON lines, else text. `--files` alone means kafka-dump-log's lines unless
+    combined with --batches or --json.
+    """
     given = options.given
     if options.columns_file is not None:
         return Form.COLUMNS
@@ -109,7 +112,10 @@ def names_of(parameters: Iterable[click.Parameter]) -> dict[str, str]:
 
 
 def refuse_meaningless(options: Options, form: Form, names: dict[str, str], *, side_files: Sequence[str]) -> None:
-    """Raises `UsageError` for an option without a meaning for the form, and for those that contradict each other."""
+    """Raise `UsageError` for the first option without an effect in this output form, or for options that contradict
+    each other; returns None otherwise. `names` is parameter name -> option as typed, for messages; `side_files` are
+    the paths of indexes, snapshots and checkpoints.
+    """
     if "encoding" in options.given and not options.as_json:
         raise UsageError("--encoding has no effect without --json")
     for each in (form, *([Form.SIDE_FILES] if side_files else [])):
@@ -156,7 +162,10 @@ def _refuse_pairs(options: Options, names: dict[str, str]) -> None:
 
 
 def _refuse_without_effect(options: Options, names: dict[str, str], side_files: Sequence[str]) -> None:
-    """Refuse options of kafka-dump-log that have no effect unless records, indexes or decoded data are printed."""
+    """Raise `UsageError` for an option of kafka-dump-log's form that has no effect, because no records, no decoded
+    data or no index would be printed. `names` is parameter name -> option as typed; `side_files` are the given index,
+    snapshot and checkpoint files.
+    """
     given = options.given
     if not given & {"print_data_log", "deep_iteration", *_DECODERS, *_CLASSES}:
         for name in sorted(given & _OF_RECORDS_BENEATH):

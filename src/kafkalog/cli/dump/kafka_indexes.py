@@ -1,8 +1,4 @@
-"""Indexes as kafka-dump-log prints them: each entry, and whether the log says the same.
-
-Decided by `DumpLogSegments.dumpIndex` and `dumpTimeIndex` of 4.1, `OffsetIndex.sanityCheck` and
-`TimeIndex.sanityCheck`.  Where that tool throws, the reason is a finding.
-"""
+"""Print indexes as kafka-dump-log does: each entry, compared with the log."""
 
 from __future__ import annotations
 
@@ -61,7 +57,7 @@ class _Told:
 
 
 class KafkaIndexes:
-    """Prints indexes; `tell` says at the end what does not agree with the logs."""
+    """Prints indexes; `tell` prints at the end which entries disagree with the logs."""
 
     def __init__(self, writer: LineWriter, *, sanity_only: bool, verify_only: bool, largest_message: int) -> None:
         self._writer = writer
@@ -75,7 +71,11 @@ class KafkaIndexes:
         self._missing = _Told("The following indexed offsets are not found in the log.")
 
     def file(self, path: str) -> None:
-        """Print one index; raises `StorageError`."""
+        """Print one offset or time index as kafka-dump-log does. Reads the log (and offset index) beside it to
+        compare, unless only the sanity of the index is checked; disagreements are remembered for `tell`. An empty
+        offset index gets one line that says so. Raises `StorageError`, `ValueError` if the file's name is not that of
+        an index.
+        """
         parsed = parse_segment_file(os.path.basename(path))
         if parsed is None:
             raise ValueError("not the name of an index")

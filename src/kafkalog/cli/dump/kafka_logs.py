@@ -1,8 +1,4 @@
-"""Logs as kafka-dump-log prints them: each batch of a file, whether it is valid or not, and records beneath it.
-
-Decided by `DumpLogSegments.dumpLog` of 4.1.  A file is walked by the sizes that it declares, as Kafka's tool does; what
-ends the walk early is said, where that tool throws.
-"""
+"""Print logs as kafka-dump-log does: each batch of a file, whether it is valid or not, and its records if requested."""
 
 from __future__ import annotations
 
@@ -150,7 +146,10 @@ class KafkaLogs:
 
     @staticmethod
     def _checksums(batch: RecordBatch, records: Sequence[Record], *, is_valid: bool) -> Sequence[Checksum | None]:
-        """The checksums of messages of magic 0 and 1, as they are stored; those in a wrapper have their own."""
+        """Return one checksum for each record of a batch: None for magic 2, where records have none. In an
+        uncompressed batch of magic 0 or 1 it is the batch's stored CRC with `is_valid`; in a compressed one each
+        inner message's own CRC, which is verified here.
+        """
         header = batch.header
         if not isinstance(header, LegacyHeader):
             return [None] * len(records)
@@ -171,7 +170,9 @@ class KafkaLogs:
         self._walk.findings += [finding.in_file(segment.path) for finding in scanner.findings]
 
     def tell_gaps(self) -> None:
-        """End as Kafka's tool does: files with offsets that do not follow each other, on standard error."""
+        """Print on standard error the offsets that do not follow each other, for each file that has some, in the
+        words of kafka-dump-log.
+        """
         for path, gaps in self._gaps.items():
             if not gaps.pairs:
                 continue

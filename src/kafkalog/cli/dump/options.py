@@ -210,7 +210,9 @@ class SectionedCommand(click.Command):
     """A command whose help has its options in three parts."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Ours, kafka-dump-log's, kcat's."""
+        """Write the options of a command into its help, in three sections: kafkalog's own, those of kafka-dump-log,
+        and those of kcat's consumer. Overrides `click.Command.format_options`; hidden options are omitted.
+        """
         parameters = [get_param for get_param in self.get_params(ctx) if get_param.get_help_record(ctx) is not None]
         for heading, theirs in (("Options", None), ("As kafka-dump-log", _KAFKA), ("As kcat", _KCAT)):
             names = None if theirs is None else _names_of(theirs)
@@ -226,7 +228,9 @@ class SectionedCommand(click.Command):
 
 
 def _names_of(options: Iterable[Callable[[Any], Any]]) -> frozenset[str]:
-    """Names of the parameters that some decorators declare."""
+    """Return the names of the parameters that some `click.option` decorators declare, by applying them to an empty
+    function.
+    """
 
     def nothing() -> None:
         """Takes the declarations."""

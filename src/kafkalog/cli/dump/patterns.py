@@ -1,8 +1,4 @@
-"""Regular expressions over data, each search within a budget of the processor's time.
-
-Python's matcher takes exponential time for some expressions, and it looks for signals while it matches: a timer ends
-what takes too long.  A second matcher would know other expressions than the first, or be one more dependency.
-"""
+"""Regular expressions over data, with a limit of processor time for each search."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ class _TookTooLongError(Exception):
 
 
 class Pattern:
-    """An expression that is looked for anywhere in some bytes; `UsageError` if it is none, or takes too long."""
+    """A regular expression to search for in bytes; raises `UsageError` if it is invalid or a search takes too long."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -40,7 +36,9 @@ class Pattern:
             raise UsageError(f"{text[:100]!r} is not a regular expression: {reason}") from None
 
     def found_in(self, data: bytes | None) -> bool:
-        """Whether the expression is found; never in null."""
+        """Whether the regular expression matches anywhere in `data`; False if `data` is None. Raises `UsageError` if
+        the search takes more than `SECONDS` of processor time.
+        """
         if data is None:
             return False
         try:
@@ -59,7 +57,10 @@ def _expired(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def searching() -> Iterator[None]:
-    """Around all searches: takes the signal of the timer, as far as this is the main thread, and gives it back."""
+    """Context manager that must be active while patterns are searched: installs the SIGVTALRM handler that ends slow
+    searches, and restores the previous one at the end. Raises `UsageError` outside of the main thread, where Python
+    allows no signal handlers.
+    """
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("regular expressions are looked for in the main thread only, where a timer can end them")
     before = signal.signal(signal.SIGVTALRM, _expired)

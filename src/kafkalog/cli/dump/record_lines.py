@@ -56,7 +56,9 @@ REDACTED = "redacted"
 
 
 def batch_line(batch: RecordBatch, *, is_valid: bool = True, redacted: bool = False) -> str:
-    """The line that kafka-dump-log prints for a batch."""
+    """Return the line that kafka-dump-log prints for a batch, `baseOffset: 0 lastOffset: 4 …`. `is_valid` is the
+    value of `isvalid`; with `redacted` the CRC is hidden.
+    """
     words = []
     hidden = {"crc": REDACTED} if redacted else {}
     for name, value in {**batch_words(batch), "isvalid": is_valid, **hidden}.items():
@@ -109,7 +111,12 @@ class RecordText(Struct, frozen=True):
     """whether control records of KRaft are shown by their fields"""
 
     def line(self, batch: RecordBatch, record: Record, checksum: Checksum | None = None) -> str:
-        """Return the line of a record; `checksum` is that of a message of magic 0 and 1, as in kafka-dump-log."""
+        """Return kafka-dump-log's line for a record, without a newline: its metadata, then key and payload unless
+        they are null. Metadata or data are omitted as the fields of this object say; control records show their type
+        in place of data.
+
+        `checksum` is the CRC of a message of magic 0 or 1, None for magic 2.
+        """
         line = ""
         if not self.skip_record_metadata:
             line = self._about(batch, record)
@@ -144,7 +151,9 @@ class RecordText(Struct, frozen=True):
 
 
 def _put_text(target: Json, name: str, data: bytes | None) -> None:
-    """Bytes as text, or null beside a `_b64` sibling where they are not UTF-8."""
+    """Set `target[name]` to bytes decoded as UTF-8, or None for None. Bytes that are not UTF-8 become None, and also
+    `target[name + "_b64"]`, in base64.
+    """
     try:
         target[name] = None if data is None else data.decode("utf-8")
     except UnicodeDecodeError:
@@ -184,10 +193,12 @@ def record_object(
     redaction: Redaction | None = None,
     values: ShownValues | None = None,
 ) -> Callable[[RecordBatch, Record], str]:
-    """A function that makes a record's JSON line; `encoding` is `text` or `base64`.
+    """Return a function that takes a batch and a record and returns the record's JSON line, without a newline.
+    `encoding` says how keys and values are written: `text` or `base64`.
 
-    With a `decoder` the line has what the data says as `decoded`; with metadata what its batch says; with
-    `values`, key and value are what they say.
+    With `decoder` the object has `decoded`, the parsed content of records of Kafka's internal topics; with
+    `with_metadata` fields of its batch; with `values` key and value are decoded JSON values. `redaction` replaces
+    data by size and hash, and then nothing is decoded by `decoder`.
     """
     put_values = _base64_values if encoding == "base64" else _text_values
 

@@ -1,4 +1,4 @@
-"""The walk over what is shown: records or batches, within their bounds, as far as the filters let them."""
+"""Walk over the records or batches to show, within their bounds and through the filters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["Walk", "json_lines", "text_lines"]
 
 
 class Walk(Struct):
-    """One run: what is wanted, how far it is, and what was found."""
+    """One execution of `dump` over all partitions: filters, limit, progress, number of printed records and findings."""
 
     wanted: ContentFilter
     filter: RecordFilter
@@ -59,7 +59,12 @@ class Walk(Struct):
         )
 
     def records(self, partition: Partition, bounds: Bounds, sink: Sink) -> None:
-        """Records into a sink."""
+        """Send the partition's records within the bounds that pass the filters to the sink, batch by batch; calls
+        `sink.begin` first. Ends at `max_records` of the whole run, at the first record at or after
+        `bounds.stop_time`, or at damage unless `--all` is used.
+
+        Updates `printed` and `findings`. Raises `StorageError`; `UsageError` if a regular expression takes too long.
+        """
         sink.begin(partition)
         reader = self.reader(partition, bounds)
         everything = self.wanted.is_empty
@@ -84,7 +89,12 @@ class Walk(Struct):
         self.ended(partition, reader)
 
     def batches(self, partition: Partition, bounds: Bounds, writer: LineWriter, *, as_json: bool) -> None:
-        """Batch lines; times are compared with the largest in a batch, which its line shows."""
+        """Write a line for each batch within the bounds that passes the filters: a JSON object or kafka-dump-log's
+        line, headed by the segment's path. Times are compared with the batch's largest timestamp. Ends at the first
+        batch that begins at or after `end_offset` or reaches `stop_time`, and at `max_records` of the run.
+
+        Updates `printed`, progress and `findings`. Raises `StorageError`.
+        """
         start = bounds.start_offset
         if not self.everything:
             start = consumer_view(partition, start).start_offset
@@ -116,7 +126,9 @@ class Walk(Struct):
         self.ended(partition, reader)
 
     def ended(self, partition: Partition, reader: BatchReader | RecordReader) -> None:
-        """Take over what was found; where damage ended the walk, with what comes after it."""
+        """Add the findings of a finished reader to `findings`. If reading ended at damage, the last finding also says
+        how many batches and records follow it; for this the rest of the log is read. Raises `StorageError`.
+        """
         findings = list(reader.findings)
         if reader.damaged_at is not None and findings and not self.everything:
             ended, start = findings[-1:], partition.log_start_offset
@@ -150,7 +162,12 @@ def _before(records: Sequence[Record], stop_time: int) -> tuple[Sequence[Record]
 
 
 def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWriter, encoding: str) -> bool:
-    """All records as JSON lines, most of them without an object for each; False where that is not worth it."""
+    """Write all records within the bounds as JSON lines with the compiled kernel, which makes most lines without
+    Python objects; return True. Returns False, and writes nothing, if filters or a limit apply, or if the partition
+    is too small or compiled code is missing.
+
+    `encoding` is `text` or `base64`. Adds the reader's findings to those of the walk. Raises `StorageError`.
+    """
     if not walk.is_plain(bounds) or not kernel_is_worth_it(partition.size):
         return False
     from kafkalog.codec.columnar.json_lines import JsonLines
@@ -171,7 +188,12 @@ def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWri
 
 
 def text_lines(walk: Walk, partition: Partition, bounds: Bounds, sink: TextSink) -> bool:
-    """All records as a sink's lines, most of them without an object for each; False where that is not worth it."""
+    """Write all records within the bounds as kafka-dump-log's lines through the sink with the compiled kernel, which
+    makes most lines without Python objects; return True. Returns False, and writes nothing, if filters or a limit
+    apply, or if the partition is too small or compiled code is missing.
+
+    Adds the reader's findings to those of the walk. Raises `StorageError`.
+    """
     if not walk.is_plain(bounds) or not kernel_is_worth_it(partition.size):
         return False
     from kafkalog.codec.columnar.text_lines import TextLines

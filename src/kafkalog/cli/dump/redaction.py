@@ -1,4 +1,4 @@
-"""`--redact`: keys, values and values of headers as their size and a salted hash, so that equal ones are seen to be."""
+"""`--redact`: show keys, values and header values as their size and a salted hash, which is equal for equal data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def size_of(data: bytes | None) -> int:
 
 
 def redacted_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings without the checksums of data, which carry no salt."""
+    """Return the findings in their order, without the checksums in the text of those with the code `CRC_MISMATCH`: an
+    unsalted checksum would allow guesses at the data. Other findings are unchanged.
+    """
     return [
         replace(finding, detail=_CHECKSUMS.sub("the checksum does not match the bytes", finding.detail))
         if finding.code is FindingCode.CRC_MISMATCH
@@ -50,7 +52,9 @@ class Redaction:
         self._hash = blake2b(digest_size=_DIGEST_BYTES, key=urandom(_SALT_BYTES) if salt is None else salt)
 
     def data(self, data: bytes | None) -> bytes | None:
-        """The words for some data; null stays null."""
+        """Return `[N bytes #HASH]` as bytes in place of data, with a salted hash and its `size` set to N; None for
+        None.
+        """
         if data is None:
             return None
         digest = self._hash.copy()

@@ -1,4 +1,4 @@
-"""The form in which partitions are shown, chosen once; each loads what it needs."""
+"""Choose the output form of partitions once, and import only the modules that it needs."""
 
 from __future__ import annotations
 
@@ -28,9 +28,12 @@ __all__ = ["shown"]
 def shown(
     options: Options, form: Form, walk: Walk, writer: LineWriter, paths: Sequence[str]
 ) -> Iterator[Callable[[Partition, Bounds], None]]:
-    """Yield a function that shows one partition.
+    """Context manager that yields a function to show one partition within bounds; it writes to `writer`, or to the
+    file of --parquet or --arrow.
 
-    `paths` are the inputs; a file of columns is never created in one of them.
+    `paths` are the inputs; a file of columns is never created in one of them. At the end rows still kept are written,
+    gaps between offsets are reported on standard error (kafka-dump-log's form), and `walk.is_incomplete` is set if
+    kcat's form could not print a record. Showing and closing raise `StorageError` and `UsageError`.
     """
     redaction = Redaction() if options.redact else None
     decode = not options.no_decode
@@ -111,7 +114,9 @@ def _columns(
 
 
 def _require_text(partition: Partition) -> None:
-    """Raises `UsageError` for a topic that no column of text can hold."""
+    """Raise `UsageError` if the partition's topic name is not UTF-8, so that a text column of Arrow or Parquet cannot
+    hold it. A missing name is accepted.
+    """
     try:
         (partition.topic or "").encode("utf-8")
     except UnicodeEncodeError:

@@ -13,7 +13,10 @@ __all__ = ["write_side_file"]
 
 
 def write_side_file(path: str, walk: Walk, writer: LineWriter, *, as_json: bool) -> None:
-    """The entries of one file; what is wrong with it is found.  Raises `StorageError`."""
+    """Write the entries of an index, snapshot or checkpoint file, one line each, until the walk's limit of records is
+    reached; without `as_json` a heading comes first. Updates `walk.printed`; damage is added to `walk.findings`.
+    Raises `StorageError` if the file cannot be read.
+    """
     content = read_side_file(path)
     if not as_json:
         writer.write(f"Dumping {escape_controls(path)}")

@@ -36,7 +36,9 @@ class Sink(Protocol):
 
 
 def heading_lines(path: str, base_offset: int) -> list[str]:
-    """The lines with which kafka-dump-log begins a log or a snapshot of KRaft's."""
+    """Return the two lines with which kafka-dump-log begins a file: its path, and the starting offset of a log, the
+    end offset and epoch of a KRaft snapshot, or that it is a bootstrap snapshot.
+    """
     lines = [f"Dumping {escape_controls(path)}"]
     snapshot = parse_kraft_snapshot_file(os.path.basename(path))
     if snapshot is not None and not snapshot.pending:
@@ -93,7 +95,9 @@ class JsonSink:
     values: ShownValues | None = None
 
     def begin(self, partition: Partition) -> None:
-        """Choose what decodes the partition's records."""
+        """Prepare for the records of a partition, according to its topic: sets the function that makes their JSON
+        lines.
+        """
         self._line = record_object(
             partition.topic,
             partition.partition,

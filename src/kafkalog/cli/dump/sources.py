@@ -49,7 +49,12 @@ class Sources:
         self.findings: list[Finding] = []
 
     def open(self, options: Options, form: Form) -> None:
-        """Look into the paths; `UnknownName` for a topic that is not there."""
+        """Open the paths, and set `partitions` (the chosen ones; with `--deleted` the deleted ones), `at_hand` (all
+        readable ones), `in_order` and `findings`. Does not open side files (indexes, snapshots, checkpoints).
+
+        Raises `UnknownName` if a chosen topic or partition is missing, and says so if only deleted copies of it
+        exist.
+        """
         if self._others:
             self._open(options)
         self.in_order = [*self.side_files, *self.partitions]

@@ -71,7 +71,12 @@ def command(
 
 
 def _losses(found: Comparison, paths: tuple[str, ...]) -> tuple[list[GroupLoss], list[Finding]]:
-    """Losses of groups, and findings that make the answer incomplete."""
+    """Compare what groups committed with the copies in `found`. Returns the groups' losses, and the findings
+    (warnings and errors) that make this answer incomplete.
+
+    If `found` has no `__consumer_offsets`, compares the copies of that topic at `paths` first. Raises `UnknownName`
+    if no path has it, `StorageError`.
+    """
     beside = found
     if not any(partition.topic == CONSUMER_OFFSETS_TOPIC for partition in found.partitions):
         try:

@@ -17,7 +17,10 @@ __all__ = ["print_comparison", "print_losses"]
 
 
 def print_comparison(found: Comparison) -> None:
-    """Everything but the findings, which are for standard error."""
+    """Print a comparison of copies on standard output, without its findings: a table with one row per copy, a
+    paragraph for each partition that is not clean, the source of the ISRs, paths that were skipped or unreadable, and
+    the number of equal and complete partitions.
+    """
     print_table(
         "copies",
         [
@@ -54,7 +57,9 @@ def print_comparison(found: Comparison) -> None:
 
 
 def print_losses(losses: Sequence[GroupLoss]) -> None:
-    """A row for each group and partition that lost something."""
+    """Print a table of offsets that groups have read or will skip and that the best copies lack, one row per group
+    and partition. If `losses` is empty, prints a sentence that says so.
+    """
     if not losses:
         with LineWriter() as writer:
             writer.write("groups: none has read anything that the best copies lack")
@@ -92,7 +97,9 @@ def _numbers(copy: CopyReport) -> list[object]:
 
 
 def _standing(partition: PartitionComparison, copy: CopyReport) -> str:
-    """The copy against the best one, in a few words."""
+    """Return how a copy compares with the best one, in a few words: `unreadable`, `best`, `the only copy`, `same`,
+    `other end`, or a list of differences such as `lacks 3 records, starts at 20`.
+    """
     if copy.error is not None:
         return "unreadable"
     if copy is partition.best:
@@ -229,7 +236,9 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
 
 
 def _replay_of(partition: PartitionComparison, copy: CopyReport, start: int) -> str:
-    """The command that writes what a copy alone has into a live cluster."""
+    """Return a `kafkalog replay` command, quoted for a shell, that writes the records from offset `start` of this
+    copy into a topic with the suffix `-lost`. HOST:PORT in it is to be filled in.
+    """
     topic = partition.topic
     return shell_line([
         "kafkalog", "replay", "--topic", topic, "--partition", str(partition.partition), "--start-offset", str(start),
@@ -243,7 +252,9 @@ def _not(count: int) -> str:
 
 
 def _end(found: Comparison) -> Iterator[str]:
-    """Lines about the positions of brokers, the source of ISRs, what was not examined, and the sum."""
+    """Yield lines about the source of the ISRs (or why they are unknown or may be outdated), paths that were skipped,
+    paths that cannot be read, and last the number of equal and complete partitions.
+    """
     if found.memory is not None:
         yield f"ISRs: from {found.memory}"
     if found.memory_problem is not None:

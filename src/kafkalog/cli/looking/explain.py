@@ -247,8 +247,10 @@ def command(
 ) -> int:
     """Explain the bytes of a file of a log directory: field, value and meaning of each.
 
-    Of a log without --position or --offset that is the first damage, between the sound entries on both sides of it; the
-    field that breaks is named where that can be known.  A sound file is explained from its start.
+    Without --position or --offset, explains the first damage of a log and the sound entries before and after it, and
+    names the damaged field if that can be determined.  A sound file is explained from its start.
+
+    Exit code 0 if no damage was found, 1 if it was, 4 if the file cannot be read.
     """
     explanation = explain(path, position=position, offset=offset, max_fields=max_fields, records=records)
     if as_json:

@@ -105,7 +105,9 @@ def _partition_line(summary: PartitionHealth, log_dir: LogDir | None) -> Partiti
 
 
 def _line(health: DirectoryHealth) -> LsLine:
-    """Line of a log directory, or of what was pointed at itself: a partition directory, a segment."""
+    """Return the JSON line of a log directory. For a path that is a partition directory or a segment itself, the
+    fields about a log directory are None. `findings` has those of the directory and then those of its partitions.
+    """
     log_dir, partitions = health.log_dir, health.partitions
     meta = None if log_dir is None else log_dir.meta_properties
     findings = [*health.findings, *(finding for partition in partitions for finding in partition.findings)]
@@ -135,7 +137,11 @@ def _codecs(codecs: dict[str, int]) -> str:
 def _print_partitions(
     title: str, summaries: list[PartitionHealth], *, each_of_many: bool, with_directory: bool = False
 ) -> None:
-    """A table of the partitions; of many sound ones a paragraph in its place."""
+    """Print a table of partitions with totals. If there are more than `MANY` and `each_of_many` is False, prints a
+    summary in a few lines, and a table only of those that are not sound or not live (future, deleted, stray), if any.
+
+    `with_directory` adds a column with the parent directory.
+    """
     if len(summaries) > MANY and not each_of_many:
         with SentenceWriter() as writer:
             writer.write(title)
@@ -224,7 +230,7 @@ class _Sum(NamedTuple):
 
 
 def _paragraph(summaries: Sequence[PartitionHealth]) -> list[str]:
-    """Summary of many partitions in a few lines."""
+    """Return two lines about many partitions: their numbers, bytes, time span and codecs, and how many are sound."""
     total = _Sum.of(summaries)
     topics = len({each.partition.topic for each in summaries})
     codecs: Counter[str] = Counter()
@@ -242,7 +248,9 @@ def _paragraph(summaries: Sequence[PartitionHealth]) -> list[str]:
 
 
 def _print_deleted(summaries: list[PartitionHealth]) -> None:
-    """A line for each partition that holds deleted segments, which no table shows."""
+    """Print one line for each partition with segments marked for deletion (`.deleted`): their number and total size.
+    Prints nothing for other partitions.
+    """
     with SentenceWriter() as writer:
         for summary in summaries:
             segments = deleted_segments(summary.partition)
@@ -253,7 +261,9 @@ def _print_deleted(summaries: list[PartitionHealth]) -> None:
 
 
 def _print_cut_names(summaries: list[PartitionHealth]) -> None:
-    """A line with the topic id for each directory whose name may end before its topic's."""
+    """Print one line with the topic id for each partition directory whose name may have lost the end of its topic's
+    name, as names of deleted and stray directories are limited in length. Prints nothing for other directories.
+    """
     with SentenceWriter() as writer:
         for summary in summaries:
             directory = os.path.basename(summary.partition.path)
@@ -295,7 +305,10 @@ def _print_segments(summary: PartitionHealth) -> None:
 
 
 def _title(log_dir: LogDir, stands: Standing) -> str:
-    """The title of a log directory's table, and a line for each thing that an operator should know first."""
+    """Return the title of a log directory's table, and below it one line for each sentence about its state that an
+    operator should know first. The title has the path, cluster id and node id if known, and whether it was shut down
+    cleanly.
+    """
     meta = log_dir.meta_properties
     clean = "not stopped cleanly" if log_dir.clean_shutdown is None else "stopped cleanly"
     named = [] if meta is None else [("cluster id", meta.cluster_id), ("node id", meta.node_id)]
@@ -328,9 +341,10 @@ def command(
 ) -> int:
     """List topics, partitions and segments, with their health: offsets, times, bytes, codecs.
 
-    Reads every batch and checks its checksum; the insides of batches are for `kafkalog verify`.  Also lists deleted,
-    future and stray directories.  If only some partitions are chosen, log directories that hold none of them are left
-    out.  Exit code 0 if all is well, 1 if something was found, 4 if something could not be read; the rest is listed.
+    Reads every batch and checks its checksum; `kafkalog verify` also checks the contents of batches.  Also lists
+    deleted, future and stray directories.  If only some partitions are chosen, log directories that hold none of
+    them are left out.  Exit code 0 if all is well, 1 if something was found, 4 if something could not be read; the
+    rest is listed.
     """
     if as_json and with_segments:
         raise UsageError("--segments is a table; --json has the segments of every partition anyway")

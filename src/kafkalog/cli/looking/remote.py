@@ -57,9 +57,9 @@ def rebuild_command(
 ) -> int:
     """Write the events of __remote_log_metadata again, from the objects in a remote tier.
 
-    For a cluster that has lost them: each segment that is whole gets the events of a copy that has ended.  PATH is a
-    log directory with the cluster's metadata, which knows the topic's id and how many partitions it has.  Put the
-    directories that are written in place of those of a stopped broker.
+    For a cluster that has lost this topic: each complete segment gets the events of a finished copy.  PATH is a log
+    directory with the cluster's metadata, which has the topic's id and number of partitions.  Put the written
+    directories in place of those of a stopped broker.
 
     Exit code 0, 1 if a segment got no events, 4 if something could not be read.
     """
@@ -108,9 +108,9 @@ def command(
     """Show the remote segments of tiered logs: what the events say, what is there, what is local too, what is wrong.
 
     PATH are log directories, of one broker or of several; __remote_log_metadata in them says which segments were
-    copied.  With --remote the objects are listed and compared with that; with --remote alone the listing has to do.
-    No log is read, local or remote: `verify --remote` does that.  `kafkalog remote rebuild-metadata --help` is about
-    events that are lost.
+    copied.  With --remote the objects are listed and compared with the events; with --remote alone only the listing
+    is used.  No log is read, local or remote: `verify --remote` does that.  See `kafkalog remote rebuild-metadata
+    --help` for lost events.
 
     Exit code 0 if all is well, 1 if something was found, 4 if something could not be read.
     """
@@ -192,7 +192,10 @@ def _title(view: RemoteView) -> str:
 
 
 def _sentence(found: RemotePartition) -> str:
-    """Sentence about the start and the end of both tiers."""
+    """Return a sentence about a tiered partition: which offsets are in the remote tier and their size, the local
+    start of each directory, and the log start offset. Without events about it, says how many remote segments were
+    listed.
+    """
     size = sum(row.log_bytes or 0 for row in found.rows if not _is_gone(row))
     copied = "nothing is remote" if found.copied_to is None else (
         f"offsets {found.stretches[0].first} to {found.copied_to - 1} are remote, {size_text(size)}"

@@ -16,7 +16,10 @@ STANDARD_OUTPUT = "-"
 
 
 def check_place(target: str, examined: Sequence[str], *, overwrite: bool) -> None:
-    """Before anything is read: `UsageError` for a place that a report must not go to."""
+    """Raise `UsageError` if a report cannot be written to `target`: a directory, an existing file without
+    `overwrite`, something that is not a regular file, or a file inside an examined or log directory. Accepts `-`
+    (standard output). Creates nothing.
+    """
     if target == STANDARD_OUTPUT:
         return
     if os.path.isdir(target):
@@ -28,7 +31,9 @@ def check_place(target: str, examined: Sequence[str], *, overwrite: bool) -> Non
 
 
 def place(target: str, text: str, *, overwrite: bool) -> None:
-    """Write a report; a file is replaced in one step, and never if it came to be since and `overwrite` is not given."""
+    """Write a report to standard output (`target` `-`) or to a file, completely or not at all. Raises `UsageError` if
+    the file exists and `overwrite` is False, `StorageError` if it cannot be written.
+    """
     if target == STANDARD_OUTPUT:
         with LineWriter() as writer:
             writer.write(text.removesuffix("\n"))

@@ -127,7 +127,9 @@ def _print(found: Sequence[PartitionRetention], now: int) -> None:
 
 
 def _held(each: PartitionRetention) -> str | None:
-    """Reason why segments are kept longer than their own age requires; None without one."""
+    """Return how many segments of a partition are kept beyond their own retention time, until when, and which earlier
+    segment holds them (Kafka deletes from the start of the log only); None if there are none.
+    """
     held = [segment for segment in each.segments if segment.held_by is not None]
     if not held:
         return None

@@ -1,4 +1,6 @@
-"""Tiered logs, for people: how many there are, from where that is known, and where nothing tells all of it."""
+"""Sentences about tiered logs: their number, the source of that knowledge, and where the remote tier may be
+incomplete.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ _SHOWN = 3
 
 
 def tiering_text(found: Sequence[tuple[str, LocalStart | None]]) -> Iterator[str]:
-    """Text about the tiering of partitions, by name; empty if none is tiered."""
+    """Yield sentences about tiered partitions from pairs of name and local start (None: unknown): their number and
+    the source of that knowledge, then up to `_SHOWN` partitions of which it is not certain that the remote tier is
+    complete, and how many more there are. Yields nothing if none is tiered.
+    """
     tiered = [(name, local_start) for name, local_start in found if local_start is not None and local_start.is_tiered]
     begin_remote = [(name, start) for name, start in tiered if start.log_start < start.local_log_start]
     if not tiered:

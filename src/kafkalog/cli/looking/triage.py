@@ -25,7 +25,9 @@ __all__ = ["command"]
 
 @contextmanager
 def _refusal_printed(as_json: bool) -> Iterator[None]:
-    """With --json there is a summary before a refusal or an I/O error goes its way."""
+    """Context manager that prints a JSON summary line with the reason if the block raises `RecoveryRefused` or
+    `StorageError`, and then raises the error again. Prints nothing if `as_json` is False.
+    """
     try:
         yield
     except (RecoveryRefused, StorageError) as error:

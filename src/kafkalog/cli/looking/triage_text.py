@@ -30,7 +30,10 @@ def _words(nodes: Iterable[int]) -> str:
 
 
 def _losses(each: PartitionTriage) -> str:
-    """`under 2: 1 loses 40-59`."""
+    """Return what other copies lose under each possible leader, `under 2: 1 loses 40-59`: node ids and inclusive
+    offsets; `under N` is omitted if only one leader is possible. Leaders with a damaged log are named too. Empty if
+    nothing is lost.
+    """
     told = []
     for leader, losses in each.losses.items():
         if not losses:
@@ -54,7 +57,9 @@ def _unknown_row(each: UnknownPartition) -> list[object]:
 
 
 def print_triage(found: Triage) -> None:
-    """The partitions, all of them or those at risk, and what to do."""
+    """Print the table of elections (all partitions, or if there are more than `MANY` only those at risk), the table
+    of partitions unknown to the metadata if there are any, and sentences about losses and advice.
+    """
     shown = found.partitions if len(found.partitions) <= MANY else found.at_risk
     columns: list[str | Column] = [
         "topic",
@@ -77,7 +82,10 @@ def print_triage(found: Triage) -> None:
 
 
 def _of_unknown(found: Triage) -> list[str]:
-    """Sentences about partitions that nobody will lead; none without such partitions."""
+    """Return sentences about partitions in brokers' directories that are missing in the metadata, which get no
+    leader: their number, what a broker does to them, and where another copy of the metadata has them. Empty if there
+    are none.
+    """
     if not found.unknown:
         return []
     partitions = len({(partition.topic, partition.partition, partition.topic_id) for partition in found.unknown})
@@ -96,7 +104,9 @@ def _of_unknown(found: Triage) -> list[str]:
 
 
 def _cut_by_start(partitions: Sequence[PartitionTriage]) -> str:
-    """Sentence about what brokers truncate from the best copies at their own starts, before there is a leader."""
+    """Return a sentence about bytes that brokers truncate from the best copies when they start, before any election;
+    names the first `_PLACES` and counts the rest. At least one of `partitions` must have such a truncation.
+    """
     cut = [(partition, log) for partition in partitions for log in partition.cut_by_start]
     named = [
         f"broker {log.node} cuts {size_text(log.cut_bytes)} off {triage.topic}-{triage.partition}, which then ends at "

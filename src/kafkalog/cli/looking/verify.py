@@ -67,9 +67,10 @@ def _in_order(reports: Iterable[PartitionReport]) -> list[PartitionReport]:
 
 
 def _print(report: VerifyReport, *, shallow: bool, every: bool, words: Sequence[str]) -> None:
-    """The first screen, a sum of the partitions, and a table of those with findings; with `every`, of all.
+    """Print the first screen (verdict and next command), the sums over all partitions, and a table of the partitions
+    with findings, the most unreadable bytes first; with `every` a table of all partitions with totals instead.
 
-    `words` are options that the recommended command repeats.
+    `shallow`: records were not counted. `words` are options that the recommended command repeats.
     """
     reports = report.partitions
     segments, batches = sum(each.segments for each in reports), sum(each.batches for each in reports)

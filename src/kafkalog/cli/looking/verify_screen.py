@@ -26,9 +26,11 @@ _GRAVE = codes_with(Trait.HIDES_DIRECTORY)
 
 
 def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequence[str] = ()) -> FirstScreen:
-    """The verdict on everything that was checked; `hurt` are the partitions with findings.
+    """Return the first screen of a verification: verdict, whether the brokers start, the first finding of each
+    partition, and a `kafkalog plan` command if a broker's directory is not clean.
 
-    `words` are options that the recommended command repeats.
+    `hurt` are the partitions with findings. `words` are options that the recommended command repeats. Reads bytes of
+    the first `_SHOWN` damaged logs again.
     """
     title = f"{'clean' if report.is_clean else 'not clean'}: {paths_text(report.paths)}"
     several = len(report.directories) > 1
@@ -63,7 +65,12 @@ def _worst_first(hurt: Sequence[PartitionReport]) -> list[PartitionReport]:
 
 
 def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
-    """The first finding of a partition that is more than information, and how many sound records come after it."""
+    """Return the line of one partition: its findings' codes, the first missing offset if known, the number of sound
+    records after the damage, and since when records are lost. The partition must have a warning or an error.
+
+    With `is_read` the damaged bytes are read again for this. With `several` (log directories) the name is the whole
+    path.
+    """
     findings = [finding for finding in partition.findings if finding.severity is not Severity.INFO]
     first = next((finding for finding in findings if is_of_batch(finding)), findings[0])
     codes = list(dict.fromkeys(str(finding.code) for finding in findings))
@@ -86,9 +93,10 @@ def _batch_at(finding: Finding) -> LostBatch:
 
 
 def _first_missing(first: Finding, batch: LostBatch, partition: PartitionReport) -> int | None:
-    """The first offset that a consumer misses because of the first damaged place; None if that is not known.
+    """Return the first offset that a consumer misses because of the first damage; None if it is unknown or `first` is
+    not about a batch. `batch` is what was read at the damaged position.
 
-    The log's end is that offset only if nothing sound comes after the damage, in the same segment or in a later one.
+    The log end offset is returned only if nothing sound follows the damage.
     """
     if not is_of_batch(first):
         return None
@@ -104,9 +112,10 @@ def _first_missing(first: Finding, batch: LostBatch, partition: PartitionReport)
 
 
 def _starts(directories: Sequence[DirectoryReport], *, are_alone: bool) -> Iterator[str]:
-    """Each different answer once, with its directory if there are several answers.
+    """Yield sentences on how brokers start, each different answer once, in the order of `directories`; the path of
+    the first directory comes before it if there are several answers. Skips directories without a broker's answer.
 
-    `are_alone`: something of the broker could not be read, so the answer is not that of the whole broker.
+    `are_alone`: a part of the broker could not be read, so each answer is about this directory alone.
     """
     by_answer: dict[tuple[str, ...], list[str]] = {}
     for directory in directories:

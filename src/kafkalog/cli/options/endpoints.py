@@ -47,7 +47,9 @@ class VoterList(_VotersType):
     name = "ID@HOST:PORT,..."
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Endpoint, ...]:
-        """The voters."""
+        """Parse the text `ID@HOST:PORT,…` to endpoints with their node ids, in order; blanks around a voter are
+        ignored. Fails with `click.BadParameter` if a voter is not of this form.
+        """
         found = []
         for each in str(value).split(","):
             match = _VOTER.match(each.strip())

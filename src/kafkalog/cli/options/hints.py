@@ -1,4 +1,6 @@
-"""Options of Kafka's own tools that a command has under another name or not at all: each is refused with the way."""
+"""Options of Kafka's own tools that a command does not have under that name: each is refused with a sentence that
+names the replacement.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,10 @@ _GROUP_VALUED = {
 
 
 def refused_with_hints(*, flags: Mapping[str, str], valued: Mapping[str, str]) -> Callable[[Function], Function]:
-    """Declares options, hidden from the help, that are `UsageError` with a sentence: name of the option -> sentence."""
+    """Return a decorator that adds hidden options to a click command; using one raises `UsageError` with a sentence
+    that names the way to do it here. Both arguments map the option's name to that sentence: `flags` take no value,
+    `valued` take one.
+    """
 
     def declare(function: Function) -> Function:
         for number, (name, why) in enumerate({**flags, **valued}.items()):

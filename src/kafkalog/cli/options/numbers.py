@@ -28,7 +28,9 @@ class Whole(_NumberType):
         self.high = high
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number."""
+        """Return the number. Fails with `click.BadParameter` unless the text is a whole number from `low` to `high`
+        (inclusive).
+        """
         text = str(value).strip()
         number = int(text) if _NUMBER.fullmatch(text) else None
         if number is None or not self.low <= number <= self.high:

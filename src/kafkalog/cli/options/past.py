@@ -23,12 +23,14 @@ else:
 
 
 class Zxid(_NumberType):
-    """A transaction id: decimal, or hexadecimal after 0x."""
+    """A ZooKeeper transaction id (zxid): decimal, or hexadecimal after 0x."""
 
     name = "zxid"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number."""
+        """Return the ZooKeeper transaction id. Fails with `click.BadParameter` if the text is not a number or is out
+        of range.
+        """
         text = str(value).strip()
         number = _number(text)
         if number is None:
@@ -48,7 +50,10 @@ class _PositionOrTime(_PositionType):
     name = "moment"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Moment:
-        """A hexadecimal number is a ZooKeeper transaction, a decimal one an offset or a transaction."""
+        """Return the moment that a text names: `0x…` is a ZooKeeper transaction id, a decimal number an offset (or
+        transaction id), and anything else a time. Fails with `click.BadParameter` for a negative or too large number,
+        or an invalid time.
+        """
         text = str(value).strip()
         number = _number(text)
         if number is not None:
@@ -77,7 +82,9 @@ def _refuse_at(ctx: click.Context, param: click.Parameter, value: str | None) ->
 
 
 def as_of_time(function: Function) -> Function:
-    """`--as-of` and `--at-offset`, as `as_of` (ms) and `at_offset`; `--at`, which meant the past once, is refused."""
+    """Add the options `--as-of` (parameter `as_of`, ms since 1970 or None) and `--at-offset` (`at_offset`) to a click
+    command, and return it. The hidden option `--at`, an earlier name, is refused.
+    """
     for option in (
         click.option("--at", hidden=True, expose_value=False, is_eager=True, callback=_refuse_at),
         click.option("--at-offset", type=OFFSET, metavar="OFFSET",

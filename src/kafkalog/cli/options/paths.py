@@ -25,7 +25,9 @@ _COMMAS = re.compile(r"\s*,\s*")
 
 
 def settings_in(path: str | None) -> dict[str, str]:
-    """The settings in a broker's or controller's properties file; none without one."""
+    """Return the settings of a broker's or controller's properties file, name -> value; empty if `path` is None.
+    Raises `UsageError` if it is not a properties file, `StorageError` if it cannot be read.
+    """
     from kafkalog.codec.common.errors import FormatError, UsageError
     from kafkalog.codec.common.limits import DEFAULT_LIMITS
     from kafkalog.codec.parsing.properties import decode_properties
@@ -94,9 +96,10 @@ def _many(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) ->
 
 
 def properties_only_for(ctx: click.Context, use: str | None = None) -> None:
-    """`UsageError` where `--server-properties` was given beside a PATH, to a command that takes nothing else from it.
+    """Raise `UsageError` if `--server-properties` was used together with PATH, in a command that takes only its log
+    directories from it. Does nothing if the option supplied the paths or was not used.
 
-    `use` is an option with which it would take more.
+    `use` is an option with which the command would use more settings; the message names it.
     """
     if ctx.params.get("server_properties") is None or ctx.meta.get(_SUPPLIED):
         return
@@ -121,7 +124,9 @@ SERVER_PROPERTIES = click.option(
 
 
 def paths_in_properties(function: Function) -> Function:
-    """`--server-properties` for a command that takes nothing but its PATH from it, which is not told of it."""
+    """Add `--server-properties` to a click command, and return the command. The file only replaces PATH, so the
+    function does not receive the parameter; `UsageError` is raised at the call if both were used.
+    """
 
     @wraps(function)
     def told_nothing(*args: Any, server_properties: str | None, **given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`--remote`, and what says how it is read: the other tier of tiered logs."""
+"""`--remote` and the options that say how to read it: the remote tier of tiered logs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Remote(Struct, frozen=True):
-    """The remote tier that a command line names, if it does, and how it is read."""
+    """The remote tier that the options name, if any, and how to read it."""
 
     uri: str | None
     layout: str | None
@@ -29,7 +29,9 @@ class Remote(Struct, frozen=True):
     private_keys: tuple[str, ...]
 
     def tier(self) -> RemoteTier | None:
-        """The tier that was named; `UsageError` where the others were given without it."""
+        """Open the remote tier; None if `--remote` was not used. Raises `UsageError` if the other options were used
+        without it or the tier is missing or does not fit them, `StorageError` if it cannot be read.
+        """
         if self.uri is None:
             given = {"--layout": self.layout, "--storage": self.storage, "--private-key": self.private_keys}
             for name, value in given.items():
@@ -41,7 +43,10 @@ class Remote(Struct, frozen=True):
         return open_tier(self.uri, layout=self.layout, storage=_values(self.storage), keys=key_files(self.private_keys))
 
     def beside(self, paths: Sequence[str]) -> tuple[str, ...]:
-        """The paths of a command; with `--remote` those that stand for both tiers, or for the remote one alone."""
+        """Return the paths to open: `paths` themselves without `--remote`, otherwise paths at which each log
+        directory or partition is combined with its remote part; a single one for the whole tier if no local
+        partition is in it or `paths` is empty. Raises `UsageError`, `StorageError`.
+        """
         tier = self.tier()
         if tier is None:
             return tuple(paths)
@@ -50,7 +55,9 @@ class Remote(Struct, frozen=True):
         return tuple(path for _, path in mounted(paths, tier))
 
     def words(self) -> list[str]:
-        """The options that name it again; of a store's options no values, which may be secrets."""
+        """Return the words of a command line that repeat these options; empty without `--remote`. Values of
+        `--storage` are replaced by `...`, because they may be secrets.
+        """
         if self.uri is None:
             return []
         words = shell_option("--remote", self.uri)
@@ -64,7 +71,9 @@ class Remote(Struct, frozen=True):
 
 
 def remote_options(function: Function) -> Function:
-    """`--remote`, `--layout`, `--storage` and `--private-key`, as one `Remote` named `remote`."""
+    """Add `--remote`, `--layout`, `--storage` and `--private-key` to a click command, and return the command; its
+    function receives them as one `Remote` named `remote`. The tier is not opened.
+    """
 
     @wraps(function)
     def with_tier(

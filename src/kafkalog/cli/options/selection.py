@@ -36,10 +36,11 @@ class _Pattern(_TextType):
 
 
 def selection_options(function: Function) -> Function:
-    """`--topic`, `--partition` and `--exclude`, as one `Selection` named `chosen`.
+    """Add `--topic`, `--partition` and `--exclude` to a click command, and return the command; its function receives
+    them as one `Selection` named `chosen`.
 
     `Selection.check(keys)` raises `UnknownName` (exit code 1) for a topic or partition that is not among `keys`, with
-    the nearest name; `Selection.takes(topic, partition)` says whether one is meant.
+    the nearest name; `Selection.takes(topic, partition)` says whether one is selected.
     """
 
     @wraps(function)

@@ -1,4 +1,4 @@
-"""A command that takes no option twice, and nothing empty: where disks are at stake, a slip must not be passed over."""
+"""A command that rejects repeated options and empty values, because a slip could damage disks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ __all__ = ["StrictCommand"]
 
 
 class StrictCommand(click.Command):
-    """A command that refuses an option given twice, of which the last would count without a word, and '' for a path."""
+    """A command that rejects an option given twice, of which click would silently use the last, and an empty value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse arguments like any command, after checking them."""
+        """Parse arguments like any click command. Raises `click.UsageError` before that if an option that takes one
+        value is used twice, or if a value is empty or blank. Checks nothing during shell completion.
+        """
         if not ctx.resilient_parsing:
             given, _, order = self.make_parser(ctx).parse_args(args=list(args))
             for param, count in Counter(order).items():

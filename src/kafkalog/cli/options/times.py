@@ -35,17 +35,19 @@ else:
 
 
 class Timestamp(_TimeType):
-    """Milliseconds since 1970, an ISO 8601 date and time (UTC unless it says otherwise), or `-2h`, counted from now.
+    """Milliseconds since 1970, an ISO 8601 date and time (UTC unless it names a zone), or a span from now such as
+    `-2h`.
 
-    A time alone is one of today; "today" is that of its zone, UTC where it names none.
-    Four digits are a year, as ISO 8601 has it, and not the second or so after 1970 that they would be as milliseconds.
-    Now is what `--at` says, where it is given, or else the clock.
+    A time without a date is one of today, in its zone or else in UTC. Four digits are a year, as in ISO 8601, not
+    milliseconds. Now is `--at` if that option is used, else the clock.
     """
 
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The time in ms since 1970."""
+        """Return the time in ms since 1970. Fails with `click.BadParameter` if the text is not a time, or does not
+        fit in 64 bits.
+        """
         text = str(value).strip()
         moment = self._moment(text, ctx)
         if moment is None:
@@ -91,7 +93,9 @@ def _today(text: str, now_ms: int) -> datetime:
 
 
 class Age(_AgeType):
-    """A length of time in days, or in another unit: a number of them, or with its own unit like `36h`."""
+    """A length of time in the unit of the option (days or another): a number of units, or with its own unit like
+    `36h`.
+    """
 
     name = "age"
 
@@ -99,7 +103,9 @@ class Age(_AgeType):
         self._unit = unit
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """How many of the unit."""
+        """Return the length as a number of this option's unit (days or hours): `36h` is 1.5 days. A float is returned
+        unchanged. Fails with `click.BadParameter` for another text.
+        """
         if isinstance(value, float):
             return value
         found = _AGE.fullmatch(str(value).strip())
@@ -121,7 +127,9 @@ AT = click.option(
 
 
 def time_range_options(function: Function) -> Function:
-    """`--start-time` (`--since`) and `--end-time` (`--until`), as `start_time` and `end_time`, in ms."""
+    """Add `--start-time` (`--since`, inclusive) and `--end-time` (`--until`, exclusive) to a click command, and
+    return it; the parameters `start_time` and `end_time` are ms since 1970, or None.
+    """
     for option in (
         click.option("--end-time", "--until", "end_time", metavar=TIME_METAVAR, type=Timestamp(),
                      help="Only records before this time (exclusive)."),

@@ -64,11 +64,11 @@ def command(
 ) -> int:
     """Write partition directories from records: segments, indexes and checkpoints, as a broker reads them.
 
-    FILE is a Parquet file, an Arrow file (.arrow, .feather) or stream (.arrows), or JSON lines (.jsonl) as dump --json
-    prints them.  The column value is required; key, timestamp, headers, topic, partition and offset are optional.
-    A record without a partition goes to partition 0.  With --partitions its key decides; records without a key are
-    spread round-robin.  Of a broker with several directories name all: what is there is appended to where it is, and a
-    new partition is made where the fewest are, as the broker does.
+    FILE is a Parquet file, an Arrow file (.arrow, .feather) or stream (.arrows), or JSON lines (.jsonl) as dump
+    --json prints them.  The column value is required; key, timestamp, headers, topic, partition and offset are
+    optional. A record without a partition goes to partition 0.  With --partitions its key decides; records without a
+    key are spread round-robin.  For a broker with several directories, name all: records are appended to an existing
+    partition where it is, and a new partition is created in the directory with the fewest, as a broker does.
 
     Exit code 0 when all is well, 2 if --append added to partitions.
     """

@@ -84,11 +84,11 @@ def command(
 ) -> int:
     """Add records to tables below DIR, one for each topic, divided by partition and day.
 
-    The tables keep how far they are: the same command again, also after it was killed, adds what came since, each
-    record once.  Starts count for partitions of which a table has nothing yet; after that, it goes on where the table
-    ends.  Kafka's own topics are left out unless they are named.
+    Each table stores the offsets that it has reached.  The same command again, even after it was killed, adds only
+    later records, each exactly once.  Start bounds apply only to partitions that a table has no records of;
+    otherwise the export continues where the table ends.  Kafka's own topics are left out unless they are named.
 
-    Exit code 0 when all is well, 1 if something was found, 3 if a table and a log do not go together.
+    Exit code 0 when all is well, 1 if something was found, 3 if a table does not belong to a log.
     """
     with needed("export", "fast"):
         from kafkalog.tables.exporting import export

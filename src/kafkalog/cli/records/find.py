@@ -42,12 +42,16 @@ else:
 
 
 class _When(_WhenType):
-    """A time, or one of the words, which are numbers too, as in `ListOffsetsRequest`."""
+    """A time, or a word such as `latest`; `ListOffsetsRequest` writes the words as negative numbers, which are
+    accepted too.
+    """
 
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """Milliseconds, or the word."""
+        """Return a time in ms since 1970, or one of the words such as `latest` that `ListOffsetsRequest` writes as
+        negative numbers; those numbers become their words. Fails with `click.BadParameter` for another text.
+        """
         text = str(value).strip()
         if text in _SPECIAL.values():
             return text
@@ -118,14 +122,19 @@ Line = TimeLine | OffsetLine
 
 
 class _Search:
-    """Looks into one partition after the other."""
+    """Searches in one partition after another, and collects findings."""
 
     def __init__(self, isolation_level: str) -> None:
         self._committed = isolation_level == READ_COMMITTED
         self.findings: list[Finding] = []
 
     def time(self, partition: Partition, when: int | str) -> TimeLine:
-        """The answer of `ListOffsets`; offset and timestamp are null where there is none."""
+        """Return the answer to a `ListOffsets` request for a time in ms or a word such as `latest`; offset and
+        timestamp are None if no record qualifies. A time finds the first record at or after it; `latest` is the last
+        stable offset with read_committed.
+
+        Damage and wrong index entries are added to `findings`. Raises `StorageError`.
+        """
         timestamp: OffsetAndTimestamp | None = None
         offset: int | None = None
         if when == "earliest":
@@ -150,7 +159,10 @@ class _Search:
         )
 
     def offset(self, partition: Partition, offset: int) -> OffsetLine:
-        """Offset at which a fetch from an offset begins; null beyond the end."""
+        """Return where a consumer that fetches from `offset` begins: segment, position and batch; these are None
+        beyond the log's end or if damage prevents the search. Damage and wrong index entries are added to `findings`.
+        Raises `StorageError`.
+        """
         self.findings += index_findings_of_offset(partition, offset)
         found, findings = locate(partition, offset)
         self.findings += findings
@@ -269,7 +281,9 @@ def command(
     """Find the offset of a time, as a broker's ListOffsets does, or the place of an offset.
 
     The answers come from the log.  The indexes that a broker would use are compared with it; errors in them are
-    reported on standard error, and the exit code is then 1.
+    reported on standard error.
+
+    Exit code 0 if all is well, 1 if something was found, such as a wrong index, 4 if something could not be read.
     """
     if not times and not offsets:
         raise UsageError("nothing to find: give --time or --offset")

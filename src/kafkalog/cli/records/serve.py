@@ -50,7 +50,9 @@ class _Address(_AddressType):
     name = "address"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        """Host and port."""
+        """Return host and port; an IPv6 host loses its brackets. A tuple is returned unchanged. Fails with
+        `click.BadParameter` if the text is not HOST:PORT.
+        """
         if isinstance(value, tuple):
             return value
         found = _ADDRESS.match(str(value).strip())
@@ -124,7 +126,10 @@ def command(
 ) -> int:
     """Let Kafka's own clients read log directories, as if a broker had them open.
 
-    Everything that would write is refused, and nothing in the directories is changed.  Ends with SIGINT or SIGTERM.
+    Every request that would write is refused, and nothing in the directories is changed.  Ends with SIGINT or
+    SIGTERM.
+
+    Exit code 0 after either signal, 3 if clients could connect without protection (see --insecure).
     """
     from kafkalog.cli.records.serve_access import Certificates, check_access, check_addresses, users_of
     from kafkalog.server.broker import Server, ServerOptions
@@ -185,7 +190,9 @@ def command(
 
 @contextmanager
 def _told_to_stop() -> Iterator[threading.Event]:
-    """Set by SIGINT and SIGTERM, which mean what they meant before when it is left."""
+    """Context manager that yields an event, which SIGINT and SIGTERM set. Replaces the handlers of both signals, and
+    restores them at the end.
+    """
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

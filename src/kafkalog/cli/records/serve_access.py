@@ -1,4 +1,4 @@
-"""Access to `kafkalog serve`: addresses, TLS and users; a server that everybody could read is refused."""
+"""Access to `kafkalog serve`: addresses, TLS and users; a server without protection beyond loopback is refused."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def check_addresses(listen: tuple[str, int], advertise: tuple[str, int] | None) -> None:
-    """`UsageError` where clients would be told of an address that is none (`advertised.listeners`)."""
+    """Raise `UsageError` if clients would be given a wildcard address such as 0.0.0.0, to which they cannot connect.
+    This is the host of `advertise` (Kafka's `advertised.listeners`) or, if that is None, of `listen`.
+    """
     host = listen[0] if advertise is None else advertise[0]
     if _is_wildcard(host):
         how = "--listen" if advertise is None else "--advertise"
@@ -53,7 +55,9 @@ def check_addresses(listen: tuple[str, int], advertise: tuple[str, int] | None) 
 def check_access(
     host: str, topics: list[str], *, with_tls: bool, with_users: bool, insecure: bool, complain: Callable[[str], None]
 ) -> None:
-    """Decline to let everybody read who reaches an address, unless that is wanted; then it is said."""
+    """Refuse to serve topics unprotected: on an address beyond loopback, TLS and users are required. Raises
+    `RecoveryRefused` otherwise; with `insecure` calls `complain` with a warning instead.
+    """
     if _is_loopback(host) or (with_tls and with_users):
         return
     named = ", ".join(topics[:_NAMED]) + (f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else "")
@@ -84,7 +88,9 @@ class Certificates:
         return [None if each is None else (each.st_ino, each.st_size, each.st_mtime_ns) for each in found]
 
     def reload(self, complain: Callable[[str], None]) -> None:
-        """Take what was changed; what cannot be read is told, and who connects gets what there was."""
+        """Load certificate and key again if their files have changed since the last call. If they cannot be loaded,
+        the previous ones stay in use; either outcome is passed to `complain` as a sentence.
+        """
         stamp = self._stamps()
         if stamp == self._stamp:
             return
@@ -124,9 +130,11 @@ def _reason(error: ssl.SSLError) -> str:
 
 
 def users_of(path: str, complain: Callable[[str], None]) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """Passwords, and the topics that a user may read (`name.topics=a,b-*`), by name.
+    """Return user -> password, and user -> patterns of topics that the user may read (lines `name.topics=a,b-*`);
+    users without such a line are missing in the second.
 
-    That others can read the file is told.
+    Calls `complain` with a warning if others may read the file. Raises `UsageError` if the file has no user, an
+    invalid line, or topics of a user without a password; `StorageError` if it cannot be read.
     """
     try:
         data = read_small(path, DEFAULT_LIMITS.checkpoint_bytes)

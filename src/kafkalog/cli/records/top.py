@@ -88,12 +88,12 @@ def command(
 ) -> int:
     """Show what fills a log directory: records and bytes by topic, partition, key, producer or time.
 
-    Whole topics and partitions are sorted by what their log files take on the disk.  Bytes of keys, producers and times
-    are those of keys and values before compression.  The rate is that between the first and the last record of a
-    group.  A record of magic 0 has no time, and one without a producer id has -1.
+    Whole topics and partitions are sorted by the size of their log files.  The bytes of keys, producers and times
+    are those of keys and values before compression.  The rate is the average between the first and the last record
+    of a group.  A record of magic 0 has no time, and one without a producer id has -1.
 
-    Exit code 0, 1 if damage ended the reading of a partition or a recovery was cut short, 4 if something could not be
-    read.
+    Exit code 0, 1 if damage ended the reading of a partition or a recovery was cut short, 4 if something could not
+    be read.
     """
     if {"hour", "minute"} <= set(ways):
         raise UsageError("--by hour and --by minute are two ways to group by time: give one of them")

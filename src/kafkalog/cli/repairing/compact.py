@@ -38,7 +38,9 @@ __all__ = ["command"]
 
 
 def _print_plan(made: CompactionPlan) -> None:
-    """Print what is left unchanged and why, and a table of the rest."""
+    """Print the plan of a compaction: a table of the partitions to be cleaned, then sentences about partitions that
+    are left unchanged and why, records without a key, and other files that change.
+    """
     root = escape_controls(made.root)
     rows = [_row(each) for each in made.partitions]
     if rows:
@@ -82,7 +84,9 @@ def _without_key(count: int) -> str:
 
 
 def _other_changes(made: CompactionPlan) -> str:
-    """Other changes of a start and a stop: `69 files that a start deletes go, 2 files are made`."""
+    """Return text about files that change besides the cleaned segments, because a broker starts and stops: `69 files
+    that a start deletes are removed, 2 files are created`. Empty if there are none.
+    """
     gone = made_anew = changed = 0
     for action in made.actions:
         gone += action.kind is ActionKind.REMOVE and action.path.endswith((DELETED, CLEANED, SWAP))

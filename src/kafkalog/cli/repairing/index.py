@@ -99,8 +99,8 @@ def rebuild_command(
 ) -> int:
     """Rebuild every index, producer snapshot and leader epoch, as a broker that scans all segments does.
 
-    Refuses if a log is damaged.  The old files are kept, and `kafkalog undo` restores them.  Exit code 2 if something
-    was changed, 4 if something could not be read.
+    Refuses if a log is damaged.  The old files are kept, and `kafkalog undo` restores them.  Exit code 0 if there
+    was nothing to do, 2 if something was changed, 3 if it refused, 4 if something could not be read.
     """
     settings = {**LogSettings.from_server_properties(settings_in(server_properties)), **parse_settings(config)}
     acting = Acting[Plan](yes=yes, as_json=as_json)
@@ -118,7 +118,9 @@ def rebuild_command(
 
 
 def _tell(result: RecoveryResult, acting: Acting[Plan], *, cluster_metadata: bool) -> None:
-    """Print what was rebuilt in a log directory, and what was left out."""
+    """Print the result of an index rebuild in one log directory: its JSON line or its plan, and where the old files
+    are kept. A remark on standard error says if `__cluster_metadata-0` was skipped.
+    """
     if not cluster_metadata and CLUSTER_METADATA_DIRECTORY in result.plan.survey.directories:
         remark(
             f"{CLUSTER_METADATA_DIRECTORY} was left out, which `index verify` examines: add --cluster-metadata to "

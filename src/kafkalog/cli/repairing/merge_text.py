@@ -19,8 +19,8 @@ _SHOWN_GAPS = 20
 
 
 def print_partition(result: MergeResult) -> None:
-    """Print the table of a merge's ranges with their sources, how many more there are, and sentences about what is
-    missing or wrong; without a target also that nothing was written.
+    """Print a table of the ranges of a merged partition with their sources, how many more there are, and sentences
+    about what is missing or wrong; without a target also that nothing was written.
     """
     print_table(
         "would be merged" if result.target is None else f"merged into {escape_controls(result.target)}",
@@ -37,7 +37,10 @@ def print_partition(result: MergeResult) -> None:
 
 
 def print_directory(merged: MergedDirectory) -> None:
-    """A line for each partition, and what there is to say of them."""
+    """Print the table of a merge of log directories, one row per partition, then sentences about missing offsets and
+    damage, partitions that were not merged, paths that were skipped or unreadable, and files that the target lacks.
+    Without a target says that nothing was written.
+    """
     print_table(
         "would be merged" if merged.target is None else f"merged into {escape_controls(merged.target)}",
         [

@@ -43,7 +43,13 @@ __all__ = ["command", "make_all", "show"]
 
 
 def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | Unplanned]:
-    """Make plans, with a progress bar; one that is blocked does not keep the others from being made."""
+    """Make a recovery plan for each log directory, with a progress bar; return them in the order of `paths`, one
+    entry per log directory. If a directory cannot be read or is refused, its entry is an `Unplanned` with the error,
+    and the others are still planned.
+
+    Raises `UsageError` for a request that makes no sense, or if the only path is not a log directory. Changes no
+    files.
+    """
     failed: dict[str, StorageError | RecoveryRefused | UsageError] = {}
     for path in paths:
         try:
@@ -76,7 +82,10 @@ def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | 
 
 
 def _lost(failed: Mapping[str, KafkaLogError], usable: Sequence[str]) -> dict[str, Finding]:
-    """The directories that cannot be planned for because they are missing or cannot be read, beside others."""
+    """Return path -> finding for the directories of `failed` that are missing or cannot be read. A missing directory
+    counts only if another one, in `usable`, can be planned. Findings say which partitions were there, as far as the
+    others know.
+    """
     found = {}
     for path, error in failed.items():
         if isinstance(error, StorageError):
@@ -95,10 +104,12 @@ def show(
     *,
     every: bool = False,
 ) -> int:
-    """Make plans and print them, a verdict on all of them first; the exit code.
+    """Make plans and print them, a verdict on all of them first (with `as_json` one JSON line per directory); return
+    the exit code.
 
-    That is 4 if something cannot be read, 3 if a directory is refused as a whole, 1 if something was found, would be
-    changed or waits to be completed, else 0.  `words` are for the commands that are recommended.
+    The code is 4 if something cannot be read, 3 if a directory is refused as a whole, 1 if something was found, would
+    be changed or waits to be completed, else 0. `words` are options that recommended commands repeat; with `every`
+    the tables have all partitions. Raises `UsageError`. Changes no files.
     """
     outcome = ExitCode.CLEAN
     made_all = make_all(paths, request, jobs)

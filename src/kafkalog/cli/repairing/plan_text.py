@@ -43,7 +43,10 @@ _SHOWN = 20
 
 
 def _lost(partition: PartitionPlan, counted_lost: Mapping[str, Measured]) -> str:
-    """Text of the loss: as in the tables of the ways if they were counted, else from the bytes that are removed."""
+    """Return text about the offsets that a partition loses: those that were counted for the ways to recover if they
+    are in `counted_lost` (partition name -> measured loss), otherwise those of the plan. `none` without loss,
+    `unknown` if bytes are removed whose offsets are not known.
+    """
     measured = counted_lost.get(partition.name)
     if measured is not None and measured.records_lost is not None:
         return ranges_text(measured.lost) or ("none" if measured.is_exact else "unknown")
@@ -89,8 +92,9 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan], lost: Map
 
 
 def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: bool) -> None:
-    """A table of the partitions that lose a part of their log or are renamed, and a sum of the others; with `every`, a
-    table of all.
+    """Print a table of the partitions that lose a part of their log or are renamed, and a sentence with the sum of
+    the other changing ones; with `every` a table of all in `changing`. Prints `no partition changes` if there are
+    none.
     """
     lost = plan.choice.own_by_partition
     listed = [each for each in changing
@@ -119,7 +123,9 @@ def _moves_directories(plan: Plan) -> bool:
 
 
 def _content(away: PutAway) -> str:
-    """Number and size of the contents of a directory, at any depth."""
+    """Return text about the number of files in a moved directory, at any depth, and their total size. Says that it
+    may be more if a part could not be listed; only a size if the number is unknown.
+    """
     if away.files is None:
         return size_text(away.size)
     if not away.is_whole:
@@ -136,7 +142,9 @@ def _is_not_needed(plan: Plan) -> bool:
 
 
 def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionPlan]) -> None:
-    """Write what moves to quarantine as a whole, and a sum."""
+    """Write a line for each of the first `_SHOWN` files or directories that move to quarantine as a whole, and sums
+    of changed files and removed log bytes. A note follows if the recovery does not examine everything.
+    """
     away = put_away(plan)
     for each in away[:_SHOWN]:
         writer.write(escape_controls(f"moves to quarantine: {each.path} ({_content(each)})"))
@@ -158,7 +166,10 @@ NOT_NEEDED = "the broker was stopped cleanly and would start on this as it is: a
 
 
 def _write_apart(writer: LineWriter, plan: Plan) -> None:
-    """Write what follows for others, and the partitions of which nothing is cut."""
+    """Write sentences about the parts of a plan outside of its tables: repairs by other commands, partitions that
+    become `-stray`, logs that start beyond their end, partitions that begin empty after their remote part, and
+    partitions that are left unchanged.
+    """
     _, typed = _what_to_type(plan, NOTHING_GIVEN)
     for mend in _mends(plan):
         if mend.command not in typed:
@@ -179,7 +190,9 @@ def _mends(plan: Plan) -> Iterator[Mend]:
 
 
 def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) -> Outlook:
-    """Contents of the first screen for a plan of a directory."""
+    """Return the contents of the first screen for one plan. `given` has the options that recommended commands repeat.
+    With `acts` the plan is carried out next, so no command is recommended if it changes something and is not refused.
+    """
     is_done_next = acts and plan.changes and plan.refusal is None
     note, commands = (DONE_NEXT, []) if is_done_next else _what_to_type(plan, given)
     if commands and plan.root in given.locked:
@@ -199,7 +212,10 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
 
 
 def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
-    """A sentence, and the commands that follow it; no command if none is to be typed."""
+    """Return a sentence and the commands that the user should type next. The list is empty if there is nothing to
+    type: an unfinished run comes first, the recovery is refused or not needed, or nothing is wrong; the sentence then
+    says which.
+    """
     if plan.waits_for_a_run:
         return FIRST_END_THE_RUN, []
     if plan.choice.loses_metadata:
@@ -252,9 +268,11 @@ def title_of(plans: Sequence[Plan]) -> str:
 
 def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: bool = False,
                 problems: Sequence[str] = (), acts: bool = False) -> None:  # fmt: skip
-    """Print the verdict on all plans together, and then the details of each; nothing without a plan.
+    """Print the verdict on all plans together, then the details of each; a single plan without `problems` has the
+    verdict in its own screen. Prints nothing if `plans` is empty.
 
-    `problems` are sentences about directories for which there is no plan.  With `acts` the plans are carried out next.
+    `given` has the options that recommended commands repeat; with `every` tables have all partitions. `problems` are
+    sentences about directories for which there is no plan. With `acts` the plans are carried out next.
     """
     is_one = len(plans) == 1 and not problems
     given = given if problems else _of_all_together(plans, given)
@@ -265,7 +283,10 @@ def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: b
 
 
 def _of_all_together(plans: Sequence[Plan], given: Given) -> Given:
-    """The same, with all directories in every command that is given once for all of them."""
+    """Return `given` with the directories of all plans, for one command that covers them all; this requires that each
+    plan recommends the same command apart from its directory. Otherwise, or with fewer than two plans, returns
+    `given` itself.
+    """
     if len(plans) < 2 or given.original is not None or any(each.refusal or each.identity_in for each in plans):
         return given
     options = set()
@@ -280,10 +301,11 @@ def _of_all_together(plans: Sequence[Plan], given: Given) -> Given:
 
 def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False, with_screen: bool = True,
                acts: bool = False) -> None:  # fmt: skip
-    """Print the first screen, then tables of what changes and of the ways there are, for what is wrong only.
+    """Print the first screen of a plan, then tables and sentences about changes and damage, and the table of the ways
+    to recover if records may be lost.
 
-    `given` is what every recommended command repeats; with `every` the tables have all partitions.  Without
-    `with_screen` a title takes the place of the screen.  With `acts` the plan is carried out next, if nothing declines.
+    `given` has the options that recommended commands repeat; with `every` the tables have all partitions. Without
+    `with_screen` a title replaces the screen. With `acts` the plan is carried out next, unless it is refused.
     """
     full = "--full" in given.words or plan.mode not in (Mode.SAFE, Mode.STRICT)
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))

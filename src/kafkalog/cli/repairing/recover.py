@@ -40,7 +40,10 @@ __all__ = ["command"]
 
 
 def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False) -> int:
-    """Print what was done; the exit code."""
+    """Print the results of recoveries, as text or as JSON lines; return the exit code: 4 if something could not be
+    read, 3 if a partition was refused, 1 if nothing was changed and a fault remains, 2 if something was changed in
+    place, else 0. `is_new`: the results are in a new copy.
+    """
     for result in results:
         if as_json:
             print_json(result_line(result_json(result)))
@@ -163,7 +166,9 @@ def command(
 
 
 def _with_tier(request: Recovery, remote_logs: RemoteLogSource, *, in_place: bool) -> Recovery:
-    """The request with a remote tier; in place its part of the logs stays there, which is mode remote."""
+    """Return the request with a remote tier. With `in_place` its mode becomes `Mode.REMOTE`, where the remote part of
+    a log stays in the tier; raises `UsageError` if another mode than that or the default (safe) was requested.
+    """
     if not in_place:
         return structs.replace(request, remote_logs=remote_logs)
     if request.mode not in (Mode.SAFE, Mode.REMOTE):
@@ -191,7 +196,9 @@ class _Together:
             self.print()
 
     def print(self, problems: Sequence[str] = ()) -> None:
-        """Print the plans that wait; `problems` are sentences about directories without a plan."""
+        """Print the plans that were collected and forget them; with --json forgets them only. `problems` are
+        sentences about directories without a plan.
+        """
         plans, self._waiting = self._waiting, []
         is_agreed = all(plan.refusal is None and (self._accepts_loss or not plan.needs_consent) for plan in plans)
         acts = is_agreed and not (self._acting.asks or problems) and len(plans) >= self.expected
@@ -210,7 +217,12 @@ class _Together:
 def _agreed(
     acting: Acting[Plan], to_show: _Together, paths: Sequence[str], request: Recovery, jobs: int
 ) -> list[Plan | None]:
-    """The plans to which somebody has agreed; None for a directory of which a run is to be completed."""
+    """Make the plans, print them and ask the user to agree; return one entry per log directory, in the order of
+    `paths`: its plan, or None if an unfinished run is to be completed there.
+
+    Raises `RecoveryRefused` if the user does not agree or a plan is refused, and the error of the first directory
+    that could not be planned. Changes no files.
+    """
     directories = by_log_directory(paths)
     unfinished = [_unfinished(directory[0], request.quarantine) for directory in directories]
     wanted = structs.replace(request, mark_clean=False)
@@ -251,7 +263,9 @@ def _refuse_with_dry_run(given: Mapping[str, object]) -> None:
 
 
 def _reports(error: Declined, plans: Sequence[Plan], paths: Sequence[str]) -> list[ResultJson]:
-    """Reports for each directory: its plan, or the reason why there is none."""
+    """Return a JSON report for each directory after an error: that nothing was done by its plan, the report that the
+    error carries, or for a directory without a plan the reason, if it is known that the error concerns it.
+    """
     reports = {plan.root: result_json(nothing_done(plan)) for plan in plans}
     why: dict[str, Declined] = {}
     if isinstance(error, RecoveryRefused):

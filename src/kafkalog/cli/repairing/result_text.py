@@ -22,7 +22,10 @@ __all__ = ["print_result"]
 
 
 def print_result(result: RecoveryResult) -> None:
-    """Print earlier runs, what was kept and moved where, what a broker will do, and how to undo the recovery."""
+    """Print the result of a recovery: notes, earlier runs that were completed or set aside, partitions left
+    unchanged, what was kept and lost, what a broker does next, and the command that reverses the recovery. If nothing
+    was changed, says what state the directory is in.
+    """
     root = escape_controls(result.plan.root)
     with SentenceWriter() as writer:
         for note in result.notes:

@@ -28,7 +28,10 @@ _SHOWN_ORIGINALS = 20
 
 
 def _show(paths: Sequence[str], quarantine: str | None, as_json: bool) -> int:
-    """List the runs; 1 if one is cut short or cannot be read."""
+    """List the runs kept for each log directory, as a table or with `as_json` as JSON lines; return
+    `ExitCode.FINDINGS` if one is unfinished or unreadable, else `ExitCode.CLEAN`. `quarantine` is another directory
+    in which runs are kept. Raises `StorageError`, `UsageError`.
+    """
     worst = ExitCode.CLEAN
     for path in paths:
         root, run_infos = root_of_runs(path), runs(path, quarantine)
@@ -97,7 +100,9 @@ def _machine(run: RunInfo) -> str:
 
 
 def _print_loss(root: str, run: RunInfo) -> None:
-    """Print what is lost permanently when a run is purged."""
+    """Print what is lost permanently if a run is purged: its files and bytes on disk, and the first
+    `_SHOWN_ORIGINALS` originals. Deletes nothing.
+    """
     with LineWriter() as writer:
         writer.write(
             f"run {run.run_id} on {escape_controls(root)} ({run.state}): {run.files} files, {run.allocated_bytes} "
@@ -181,10 +186,11 @@ def command(
 ) -> int:
     """List what recoveries have kept: when, by which machine, how much it is, and whether undo is possible.
 
-    A purged run can no longer be undone, and the originals that it kept are lost.  Interrupted runs are never purged:
-    complete or undo them.
+    A purged run can no longer be undone, and the originals that it kept are lost.  Interrupted runs are never
+    purged: complete or undo them.
 
-    Exit code 1 if a run was interrupted or cannot be read, 2 if something was purged, 3 if it refused.
+    Exit code 0 if all is well, 1 if a run was interrupted or cannot be read, 2 if something was purged, 3 if it
+    refused.
     """
     paths = tuple(log_directories(paths))
     if run_ids or days is not None:

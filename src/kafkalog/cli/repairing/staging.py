@@ -68,9 +68,8 @@ def command(
 ) -> int:
     """List or delete what Spark jobs killed before their commit left beside log directories.
 
-    PATH is a log directory or the parent of several.
-    Each commit also deletes files older than a week.  Files needed to roll back a killed commit are always kept.
-    Exit code 2 if something was deleted.
+    PATH is a log directory or the parent of several. Each commit also deletes files older than a week.  Files needed
+    to roll back a killed commit are always kept. Exit code 0 if nothing was deleted, 2 if something was.
     """
     if hours is not None and not clear:
         raise UsageError("--older-than needs --clear")

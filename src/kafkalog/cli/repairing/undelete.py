@@ -1,4 +1,4 @@
-"""`kafkalog undelete`: what was deleted and is still there, shown or put back."""
+"""`kafkalog undelete`: list or restore deleted data that is still on disk."""
 
 from __future__ import annotations
 
@@ -51,9 +51,11 @@ def _remains(
     quarantine: str | None,
     unreadable: dict[str, StorageError],
 ) -> dict[str, Sequence[Remains]]:
-    """Deleted files of the named topics, by path; `UnknownName` for a topic without any.
+    """Return path -> deleted files of the chosen topics and partitions; without `patterns` or `numbers`, of all.
+    Directories that cannot be read are added to `unreadable`, in place.
 
-    If something cannot be read, the error says that deleted files may be missing for that reason.
+    Raises `UnknownName` if a pattern matches no deleted topic, unless something was unreadable (the files may be
+    there).
     """
     found: dict[str, Sequence[Remains]] = {}
     look = partial(deleted, quarantine=quarantine, on_unreadable=unreadable.__setitem__, beside=paths)
@@ -74,7 +76,9 @@ def _remains(
 
 @contextmanager
 def _nearest_name(paths: Sequence[str], patterns: Sequence[str], quarantine: str | None) -> Iterator[None]:
-    """A topic of which nothing was deleted at all is `UnknownName`, as everywhere, and no refusal to put it back."""
+    """Context manager that turns the refusal to restore a topic without deleted files into `UnknownName`, with the
+    nearest name, if no deleted topic has this name. Other refusals pass unchanged.
+    """
     try:
         yield
     except RecoveryRefused as refused:

@@ -1,4 +1,4 @@
-"""`kafkalog undo`: put back every byte and time of a recovery."""
+"""`kafkalog undo`: restore every byte and file time from before a recovery."""
 
 from __future__ import annotations
 

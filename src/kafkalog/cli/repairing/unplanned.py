@@ -1,4 +1,4 @@
-"""A log directory for which no plan could be made: what is said of it, so that the others get theirs."""
+"""A log directory for which no plan could be made, and the reason, so that the others still get their plans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Unplanned"]
 
 
 class Unplanned(Struct, frozen=True):
-    """A directory, and why nothing is known of it: the operating system did not give it out, or it was declined."""
+    """A directory without a plan, and the reason: it could not be read, or it or another one was refused."""
 
     root: str
     error: StorageError | RecoveryRefused | UsageError | None
@@ -32,7 +32,9 @@ class Unplanned(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Why, with the directory's name."""
+        """Return why there is no plan, as one sentence with the directory's name: the I/O error, the refusal, or that
+        another directory was refused first.
+        """
         if self.finding is not None:
             file = self.finding.file or self.root
             is_inside = file == self.root or file.startswith(os.path.join(self.root, ""))
@@ -43,7 +45,9 @@ class Unplanned(Struct, frozen=True):
         return why if self.root in why else f"{self.root}: {why}"
 
     def as_json(self) -> ResultJson:
-        """A result of nothing."""
+        """Return an empty result with the reason as `refusal`, and a finding with a relative path if the directory,
+        or a file in it, is missing or cannot be read.
+        """
         findings: list[Finding] = []
         if isinstance(self.error, StorageError):
             finding = self.finding or unreadable(self.error, self.root)

@@ -1,4 +1,6 @@
-"""The possible ways, for people: one table to compare them, one recommendation, and the command that follows it."""
+"""Text about the possible ways to recover: a table to compare them, a recommendation, and the command that follows
+it.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,10 @@ ONLY_SKIPPED = "nothing is left to do here: no record is missing, and no way her
 
 
 def print_ways(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False) -> None:
-    """Nothing where nothing is lost, whichever way is taken; `given` is what every command repeats.
+    """Print a table that compares the ways to recover, for all partitions together, and the recommended one with its
+    command. Prints nothing if no way loses records.
 
-    One table for all partitions together; with `every` one more for each of them.
+    `given` has the options that recommended commands repeat; with `every` each partition gets a table of its own too.
     """
     ways = plan.choice.ways
     if not any(way.measured.may_lose for way in ways):
@@ -84,7 +87,9 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
 
 
 def sentences_of_log_starts(plan: Plan) -> list[str]:
-    """A sentence for each log whose start is beyond its end: records are kept there that no consumer gets."""
+    """Return a sentence for each changing partition whose log start offset is beyond its log end offset: the plan
+    lowers the log start, but consumers get no records before it. Empty if there are none.
+    """
     wrong = {finding.file for finding in plan.findings if finding.code is FindingCode.LOG_END_BELOW_LOG_START}
     return [
         f"{partition.name}: its log start is beyond its end, and a broker deletes all of it; by this plan it begins at "
@@ -118,7 +123,9 @@ def sentence_of_damage_left(found: Measured) -> str | None:
 
 
 def _besides(found: Measured) -> list[str]:
-    """Sentences about what a way leaves wrong although no record is lost."""
+    """Return sentences about faults that a way to recover leaves, although it loses no record: damage, unreadable
+    transaction markers, decreasing leader epochs. Empty if there are none.
+    """
     damage = sentence_of_damage_left(found)
     sentences = [] if damage is None else [damage]
     if found.markers_damaged:
@@ -134,7 +141,9 @@ def _besides(found: Measured) -> list[str]:
 
 
 def _table(title: str, ways: Sequence[RecoveryWay]) -> None:
-    """The places that stay damaged have a column only where there are some."""
+    """Print a table of ways to recover, one row each. The column with the number of places that stay damaged appears
+    only if there are some.
+    """
     has_damage = any(way.measured.damage_left for way in ways)
     print_table(
         title,

@@ -86,7 +86,9 @@ class CompactLine(Struct, frozen=True, kw_only=True):
 
 
 def compact_line(result: CompactionResult) -> CompactLine:
-    """Return the line of a compaction's result. The line of a plan alone is `shaped(plan, CompactLine)`."""
+    """Return the `--json` line of a compaction that was carried out. The line of a plan alone is `shaped(plan,
+    CompactLine)`.
+    """
     return structs.replace(
         shaped(result.done, CompactLine),
         changed=result.changed,

@@ -217,7 +217,9 @@ Line = PartitionLine | GroupLine | SummaryLine
 
 
 def partition_line(found: PartitionComparison) -> PartitionLine:
-    """Return the line of one topic-partition."""
+    """Return the `--json` line of one topic-partition with all its copies. Fields about the best copy are None if
+    there is none, and those about replicas and leader if the metadata does not have the partition.
+    """
     state, best = found.replica_state, found.best
     return PartitionLine(
         topic=found.topic,
@@ -245,7 +247,9 @@ def _copy_line(copy: CopyReport, *, differs: bool) -> CopyLine:
 
 
 def group_line(loss: GroupLoss) -> GroupLine:
-    """Return the line of one consumer group's loss."""
+    """Return the `--json` line of one consumer group's loss in a partition. Ranges of offsets are (first, last),
+    both inclusive; `unseen` is None if there are none.
+    """
     return GroupLine(
         group=loss.group,
         topic=loss.topic,
@@ -260,7 +264,9 @@ def group_line(loss: GroupLoss) -> GroupLine:
 
 
 def summary_line(found: Comparison) -> SummaryLine:
-    """Return the summary of a comparison."""
+    """Return the summary of a comparison of log directories: numbers of partitions and copies, the source of ISRs,
+    paths that were skipped or unreadable, and findings.
+    """
     return SummaryLine(
         paths=found.paths,
         clean=found.is_clean,

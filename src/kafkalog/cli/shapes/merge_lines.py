@@ -140,7 +140,9 @@ Line = PartitionLine | SummaryLine
 
 
 def summary_line(merged: MergedDirectory) -> SummaryLine:
-    """Return the summary of a merge of log directories."""
+    """Return the summary of a merge of log directories: numbers of partitions and records, refused partitions, and
+    paths that were skipped or unreadable. `target` in it is None if nothing was written.
+    """
     return SummaryLine(
         target=merged.target,
         partitions=len(merged.partitions),

@@ -79,8 +79,8 @@ def result_line(result: ResultJson) -> ResultLine:
 
 
 def _in_options(plan: PlanJson) -> dict[str, object]:
-    """Return the fields of a line that differ from the plan's: ways and needs as command-line options; fields for
-    programs are unset.
+    """Return name -> value for the fields in which the JSON line differs from the plan: ways and needs as
+    command-line options. Fields for programs only are `UNSET`, so they do not appear in the line.
     """
     best = plan.recommended_way
     needs = [] if best is None else needs_in(best)

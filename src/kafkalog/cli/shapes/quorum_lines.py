@@ -266,7 +266,7 @@ def _survivor(survivor: QuorumSurvivor, rank: int) -> SurvivorLine:
 
 
 def quorum_lines(quorum: Quorum) -> Iterator[SurvivorLine | QuorumLine]:
-    """Yield one line per copy, best copy first, then the summary line of the quorum."""
+    """Yield the `--json` lines of a quorum: one per copy, best copy first, then the summary."""
     for rank, survivor in enumerate(quorum.survivors, 1):
         yield _survivor(survivor, rank)
     yield QuorumLine(

@@ -127,7 +127,7 @@ class QuorumRecoverLine(Struct, frozen=True, kw_only=True):
 
 
 def plan_line(plan: QuorumPlan) -> QuorumRecoverLine:
-    """Return the line of a plan that is not carried out yet."""
+    """Return the `--json` line of a plan that is not carried out yet: `changed` is false, and it has no runs."""
     own = {member.node for member in plan.members}
     return QuorumRecoverLine(
         way=plan.wanted.way,
@@ -150,7 +150,9 @@ def plan_line(plan: QuorumPlan) -> QuorumRecoverLine:
 
 
 def result_line(result: QuorumResult) -> QuorumRecoverLine:
-    """Return the line of a recovery that was carried out."""
+    """Return the `--json` line of a recovery that was carried out: the plan's, with `changed`, `into` and the run on
+    each directory.
+    """
     runs = [
         RunLine(
             path=run.root, run_id=run.run_id, quarantine=run.quarantine, completed_runs=run.earlier.completed,

@@ -112,7 +112,9 @@ Line = SegmentLine | SummaryLine | RebuiltLine
 
 
 def segment_line(row: RemoteRow) -> SegmentLine:
-    """Return the line of a remote segment."""
+    """Return the line of a remote segment: from events, the listing of the tier, or both. Fields known only from
+    events are None or empty without them, and `objects` is empty if the segment was not listed.
+    """
     segment = row.segment
     objects = {} if row.listed is None else row.listed.objects
     return SegmentLine(

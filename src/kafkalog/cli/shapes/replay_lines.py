@@ -165,7 +165,9 @@ Result: a line for each partition and each committed offset, and one with totals
 
 
 def plan_lines(plan: ReplayPlan) -> Iterator[Line]:
-    """Yield the lines of the plan: topics, progress topic, and records that are not replayed."""
+    """Yield the lines of the plan: one per topic, one for the topic that records progress, and one per partition with
+    records that are not replayed because of an open transaction.
+    """
     for topic in plan.topics:
         settings = topic.settings
         yield TopicLine(
@@ -192,7 +194,10 @@ def plan_lines(plan: ReplayPlan) -> Iterator[Line]:
 
 
 def result_lines(result: ReplayResult, waiting: Sequence[Waiting]) -> Iterator[Line]:
-    """Yield the lines of the result: partitions, committed offsets, and totals."""
+    """Yield the lines of the result: one per partition, sorted; one per committed offset that was written, then per
+    offset that was left unchanged; last the totals. `waiting` are the records of open transactions that were not
+    replayed.
+    """
     for (topic, partition), offset_map in sorted(result.maps.items()):
         yield PartitionLine(
             topic=topic,

@@ -134,7 +134,9 @@ Line = PartitionLine | SummaryLine
 
 
 def partition_line(found: PartitionTriage) -> PartitionLine:
-    """Return the line of one partition. Keys of JSON objects are strings, so broker ids become text."""
+    """Return the `--json` line of one partition. Keys of JSON objects are strings, so broker ids in `outcomes` and
+    `loses` become text.
+    """
     known = found.known
     return PartitionLine(
         topic=found.topic,
@@ -176,7 +178,9 @@ def _log_line(log: ReplicaLog, found: PartitionTriage) -> LogLine:
 
 
 def summary_line(found: Triage, refusal: str | None = None) -> SummaryLine:
-    """Return the summary line. `refusal` is the reason why triage was refused; None if it was not."""
+    """Return the summary line of a triage. `refusal` is the reason why triage was refused (other fields are then
+    mostly empty); None if it was not.
+    """
     return SummaryLine(
         cluster_id=found.cluster_id,
         metadata=found.source if refusal is None else None,

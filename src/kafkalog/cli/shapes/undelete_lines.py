@@ -142,7 +142,9 @@ Line = RemainsOfDirectoryLine | PutBackLine | TakenOutLine
 
 
 def put_back_line(result: UndeleteResult) -> PutBackLine:
-    """Return the line of a log directory in which deleted data was restored."""
+    """Return the `--json` line of a log directory in which deleted data was restored, with the file operations and
+    the run that `undo` reverses.
+    """
     done = result.done
     return PutBackLine(
         path=done.root, put_back=done.put_back, left=done.left, notes=done.notes,

@@ -62,8 +62,10 @@ def _range(counts: Mapping[str, int], members: Sequence[GroupMember]) -> dict[st
 
 
 def spread(count: int, takers: int) -> list[range]:
-    """Split `count` items into contiguous blocks for `takers`; the first blocks have one more if it does not divide
-    evenly.
+    """Split the indexes 0 to `count` - 1 into contiguous ranges, one per taker, in order.
+
+    Sizes differ by at most one; the first ranges get the extra items. Ranges are empty if there are fewer items than
+    takers. Returns an empty list if `takers` is 0.
     """
     if not takers:
         return []
@@ -199,8 +201,11 @@ class _Sticky:
 
 
 class _EarlySticky:
-    """Assignment for equal subscriptions by clients of 2.4 to 2.8, which keep partitions in the order in which they are
-    listed.
+    """Sticky assignment for equal subscriptions by clients of 2.4 to 2.8, which keep partitions in the order in which
+    they are listed.
+
+    `given` has the partitions of each member so far; `least` is the number of partitions that every member gets at
+    least.
     """
 
     def __init__(self, counts: Mapping[str, int], members: Sequence[GroupMember]) -> None:
@@ -264,7 +269,14 @@ class _EarlySticky:
         revoked: set[TopicPartition],
         moved: dict[TopicPartition, str],
     ) -> int:
-        """Assign a partition to the member at index `at`; return how far to advance the index."""
+        """Assign `partition` to the member at index `at` of `below`; return how far the caller should advance the index
+        (0 or 1).
+
+        `below` holds the members with fewer than the minimum number of partitions. A member that reaches the minimum is
+        moved from `below` to `at_least`, and 0 is returned because the next member takes its index; otherwise 1. A
+        partition in `revoked` is also noted in `moved` with its new owner. Changes `self.given`, `below`, `at_least`
+        and `moved` in place.
+        """
         member = below[at]
         self.given[member].append(partition)
         if partition in revoked:
@@ -279,10 +291,15 @@ class _EarlySticky:
 def assign(
     assignor: str, counts: Mapping[str, int], members: Sequence[GroupMember], *, early: bool = False
 ) -> Assignment | None:
-    """Assignment by member; None if the assignor is unknown or the case cannot be derived.
+    """Compute the assignment of a classic group; return the set of partitions of each member id.
 
-    `counts` are the numbers of partitions of the topics; topics without subscribers are ignored.  With `early` the
-    sticky assignors are those of up to 2.8.
+    `assignor` is its name in the protocol: `range`, `roundrobin`, `sticky` or `cooperative-sticky`. `counts` are the
+    numbers of partitions by topic; topics without subscribers or partitions are ignored. With `early` the two sticky
+    assignors compute as clients up to 2.8 did; the others ignore it. A member without partitions has an empty set.
+
+    Returns None if the assignor is unknown, if there are no members, or if a member id occurs twice. Also returns None
+    for a sticky assignor if Kafka's would throw an exception, if the group is too large to compute, or if `early` is
+    set and the members subscribe to different topics.
     """
     if not members or len({member.member_id for member in members}) != len(members):
         return None
@@ -325,8 +342,11 @@ def _sticky(
 
 
 def violations(assignment: Mapping[str, frozenset[TopicPartition]], members: Sequence[GroupMember]) -> list[str]:
-    """Sentences about an assignment that no assignor makes: a partition with two members, or with one that does not
-    subscribe to its topic.
+    """List the contradictions of an assignment, one sentence each: a partition with two members, or a member that does
+    not subscribe to the partition's topic.
+
+    The order is by member id, then by partition. Empty if there are no contradictions. Members of the assignment that
+    are not in `members` count as subscribed to nothing.
     """
     topics = {each.member_id: set(each.topics) for each in members}
     holder: dict[TopicPartition, str] = {}

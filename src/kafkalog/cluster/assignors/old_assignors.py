@@ -31,7 +31,12 @@ class OldConsumer(Struct, frozen=True):
 
 
 def threads_of(consumers: Iterable[OldConsumer]) -> dict[str, list[str]]:
-    """Topic -> its threads in sorted order.  Raises `LimitExceeded` if a group has more than a million threads."""
+    """Return the names of the threads that consume each topic, by topic.
+
+    A name is `CONSUMER_ID-NUMBER`, with one number from 0 on per stream of the consumer. The names of a topic are
+    sorted as Java sorts strings. Topics without threads are omitted. Raises `LimitExceeded` if the group has more than
+    a million threads over all topics.
+    """
     found: dict[str, list[str]] = {}
     left = _MOST_THREADS
     for consumer in consumers:
@@ -44,9 +49,12 @@ def threads_of(consumers: Iterable[OldConsumer]) -> dict[str, list[str]]:
 
 
 def old_range(partitions: Mapping[str, Sequence[int]], consumers: Sequence[OldConsumer]) -> Owners:
-    """Contiguous blocks of each topic's partitions; the first threads have one more if it does not divide evenly.
+    """Assign partitions by range: each thread of a topic gets a contiguous block of its partitions.
 
-    `partitions` are the partition numbers by topic; topics without consumers are skipped.
+    Blocks go to the threads in the order of their names. The first threads get one partition more if the number does
+    not divide evenly. Returns the thread name of each (topic, partition). `partitions` are the partition numbers by
+    topic in any order; topics without consumers or partitions are skipped. Raises `LimitExceeded` if the group has more
+    than a million threads.
     """
     owners: Owners = {}
     for topic, threads in threads_of(consumers).items():
@@ -86,12 +94,16 @@ def old_round_robin(
     same_topics: bool = True,
     brackets: bool = True,
 ) -> Owners:
-    """All partitions of all topics, sorted by the hash of their names, assigned to all threads in turn.
+    """Assign all partitions of all topics, sorted by the hash of their names, to the sorted threads in turn.
 
-    The name is `[topic,partition]` up to 0.11 (`brackets`), `topic-partition` in 1.0 and 1.1.  Up to 0.9
-    (`same_topics`) every consumer must subscribe to the same topics with the same number of streams; `UsageError` names
-    the condition that fails.  From 0.10 on a thread that does not consume a topic is skipped.  Partitions with equal
-    hashes are sorted by topic and number here; Kafka has them in the order of its hash tables.
+    A thread that does not consume a topic is skipped for its partitions. Returns the thread name of each (topic,
+    partition); topics without threads are omitted. Names are hashed as `[topic,partition]` with `brackets` (Kafka up to
+    0.11), else as `topic-partition` (1.0 and 1.1). Partitions with equal hashes are sorted by topic and number here;
+    Kafka uses the order of its hash tables.
+
+    With `same_topics` (Kafka up to 0.9) raises `UsageError` if two consumers subscribe to different topics, or if a
+    consumer has different numbers of streams for its topics; consumers without streams are ignored. Raises
+    `LimitExceeded` if the group has more than a million threads.
     """
     if same_topics:
         _refuse_different(consumers)

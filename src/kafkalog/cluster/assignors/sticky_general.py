@@ -92,7 +92,9 @@ class _Movements:
 
 
 class GeneralSticky:
-    """One assignment; `claims` are the partitions that each member owned, contradictions resolved."""
+    """Computation of one sticky assignment; `claims` are the partitions that each member owned, after contradicting
+    claims were resolved.
+    """
 
     def __init__(
         self, counts: Mapping[str, int], members: Sequence[Subscriber], claims: Mapping[str, Sequence[_Place]]
@@ -126,7 +128,12 @@ class GeneralSticky:
 
     @staticmethod
     def _earlier(members: Sequence[Subscriber]) -> dict[_Place, str]:
-        """Partition -> owner in a generation before the newest one."""
+        """Map each partition to the member that owned it most recently before the newest generation.
+
+        Only members whose generation is older than the newest one of all members count; of two claims the newer
+        generation wins, then the first member. Partitions without such an owner are omitted. Raises `ValueError` if
+        there are no members.
+        """
         newest = max(member.generation for member in members)
         found: dict[_Place, tuple[int, str]] = {}
         for each in members:
@@ -138,8 +145,10 @@ class GeneralSticky:
         return {place: member for place, (_, member) in found.items()}
 
     def _free(self) -> list[_Place]:
-        """Unassigned partitions; Kafka walks two sorted lists in parallel, and loses its place at a partition that does
-        not exist.
+        """List the unassigned partitions in the order of `self.places`.
+
+        As in Kafka, the sorted list of assigned partitions is walked in parallel. If an assigned partition no longer
+        exists, the walk gets stuck there, and all later partitions count as unassigned even if they are assigned.
         """
         held = sorted(
             (place for owned in self.given.values() for place in owned),
@@ -218,8 +227,12 @@ class GeneralSticky:
         return has_moved
 
     def _better_holder(self, place: _Place) -> str | None:
-        """The previous owner, else the subscriber with the fewest partitions; None if neither makes the group more
-        even.
+        """Choose the member that `place` should move to: its previous owner, else the subscriber with the fewest
+        partitions.
+
+        Only a member with at least two partitions fewer than the present holder is chosen; None if neither has so few.
+        Adds to `self.steps`. Raises `LookupError` if the limit of steps is exceeded, or if the previous owner is no
+        longer in `self.given`.
         """
         has = len(self.given[self.holder[place]])
         for target in (self.before.get(place), self._next_taker(place[0])):
@@ -233,8 +246,11 @@ class GeneralSticky:
         return sum(size * (2 * at - len(sizes) + 1) for at, size in enumerate(sizes))
 
     def assign(self) -> dict[str, list[_Place]]:
-        """Return the partitions of each member; those that no member can take are left out. To be called once, because
-        it uses up the state. Raises `LookupError` where Kafka's own assignor throws an exception.
+        """Compute the assignment; return the list of partitions of each member.
+
+        Partitions that no member can have are omitted. Call it only once: it changes the state that it computes from.
+        Raises `LookupError` if Kafka's own assignor would throw an exception, or if the computation takes too many
+        steps.
         """
         free = self._free()
         begins = not self.given[self._ordered(self.given)[-1]]

@@ -1,8 +1,4 @@
-"""Offsets of a consumer group written into `__consumer_offsets`, as the coordinator writes them, without a broker.
-
-Decided by `GroupCoordinatorRecordHelpers.newOffsetCommitRecord` and `newOffsetCommitTombstoneRecord` and, for the
-partition, by `GroupMetadataManager.partitionFor`.
-"""
+"""Write offsets of a consumer group into `__consumer_offsets`, as the coordinator writes them, without a broker."""
 
 from __future__ import annotations
 
@@ -72,7 +68,13 @@ Committed = Mapping[tuple[str, int], int | OffsetAndMetadata | None]
 
 
 def _known(directories: BrokerDirectories) -> tuple[KnownTopic | None, int | None]:
-    """Facts about `__consumer_offsets` from the cluster's metadata in the directories, and the id of their node."""
+    """Find `__consumer_offsets` in the cluster's metadata; return the facts about the topic, and the node id of the log
+    directory that has the metadata.
+
+    Returns (None, None) if no directory has `__cluster_metadata-0`. The topic is None if the metadata does not know it.
+    The node id is None if `meta.properties` is missing or invalid. Raises `FormatError` if the metadata log has an
+    error.
+    """
     places = (os.path.join(root, CLUSTER_METADATA_DIRECTORY) for root in directories.roots)
     path = next(filter(os.path.isdir, places), None)
     if path is None:
@@ -148,7 +150,17 @@ def commit_offsets(
 def _commit(
     path: Paths, group: str, offsets: Committed, given: int | None, timestamp: int | None, *, look: bool
 ) -> int:
-    """`commit_offsets`; `look` whether groups lie as the number of partitions says, which reads all of them."""
+    """Implement `commit_offsets`; return the number of the partition of `__consumer_offsets` that was written.
+
+    `path` is a log directory, or all of a broker. `offsets` map (topic, partition) to the offset, a number or
+    `OffsetAndMetadata`; None deletes the group's offset. `given` is the number of partitions that the caller asks for,
+    None if he does not; `timestamp` is in ms, None for now. With `look` all groups in the directories are read, and
+    `UsageError` is raised if they are placed as for another number of partitions.
+
+    Locks the directories, creates the partition if it is missing, appends one batch and flushes it. Raises `UsageError`
+    for an empty group id, an invalid offset, a wrong number of partitions, directories in use, or a partition whose
+    replicas are on other brokers; `FormatError` if the cluster's metadata is damaged.
+    """
     if not group:
         raise UsageError("a group needs a name")
     now_ms = time.time_ns() // 1_000_000 if timestamp is None else timestamp
@@ -175,7 +187,13 @@ def _commit(
 
 
 def _count(directories: BrokerDirectories, known: KnownTopic | None, given: int | None, group: str | None) -> int:
-    """Number of partitions; `group` None skips the check of where groups are."""
+    """Number of partitions of `__consumer_offsets`: from the cluster's metadata, else `given`, else 50.
+
+    Raises `UsageError` if `given` differs from the metadata. Without metadata, raises it if `given` is below 1, or if a
+    partition number in the directories is not below the result. `group` is the group that will be written: without
+    metadata `UsageError` is also raised if it, or other groups, are placed as for another number of partitions; None
+    skips this check.
+    """
     if known is not None and known.partitions:
         if given is not None and given != len(known.partitions):
             raise UsageError(
@@ -193,7 +211,7 @@ def _count(directories: BrokerDirectories, known: KnownTopic | None, given: int 
 
 
 def _here(directories: BrokerDirectories) -> list[Partition]:
-    """The partitions of `__consumer_offsets` that hold anything."""
+    """Open the partitions of `__consumer_offsets` in the directories; those without segments are omitted."""
     partitions = [
         read_partition(directories.path_of(topic, number), PartitionName(topic, number), None)
         for topic, number in directories.there()
@@ -219,10 +237,12 @@ class GroupOffsets:
         self._looked = False
 
     def load(self) -> dict[tuple[str, int], int]:
-        """The group's committed offsets by (topic, partition); `UsageError` if there is no such directory.
+        """Read the group's committed offsets from disk; return them by (topic, partition).
 
-        `FormatError` where not everything is there that its partition of `__consumer_offsets` held: reading would begin
-        again, or go on too early, without a word.
+        Empty if the group committed nothing; commits of open transactions do not count. Raises `UsageError` if a
+        directory is missing, or if the directories are not of one broker. Raises `FormatError` if the partition of
+        `__consumer_offsets` that the group belongs to was not read completely: otherwise consumers would restart too
+        early without notice.
         """
         directories = BrokerDirectories(directories_of_one_broker(self.path, may_make=False))
         here = _here(directories)

@@ -1,4 +1,4 @@
-"""Groups and committed offsets as objects under the names of Kafka's admin client: one line of JSON, one row."""
+"""Convert groups and committed offsets to JSON objects, one per line, with the field names of Kafka's admin client."""
 
 from __future__ import annotations
 
@@ -212,7 +212,12 @@ class GroupLine(GroupFields, frozen=True, kw_only=True, rename="camel"):
 
 
 def offset_line(commit: CommittedOffset, *, pending: bool = False) -> OffsetFields:
-    """One committed offset; `source` says where it is stored, `zxid` by which transaction if that is ZooKeeper."""
+    """Convert one committed offset to its JSON object.
+
+    Leader epoch, expiry timestamp, log partition, log offset and producer id become null if they are -1 (unknown).
+    `source` says where the commit is stored; `zxid` and `chroot` are set if that is ZooKeeper. With `pending` the
+    object has `pending: true` (the offset waits for the end of its transaction); otherwise it has no such key.
+    """
     return OffsetFields(
         group=commit.key.group,
         topic=commit.key.topic,
@@ -234,7 +239,7 @@ def offset_line(commit: CommittedOffset, *, pending: bool = False) -> OffsetFiel
 
 
 def share_line(state: SharePartition) -> ShareStateJson:
-    """Line of a share group's state of one partition."""
+    """Convert a share group's state of one partition to its JSON object; unknown numbers (-1) become null."""
     return ShareStateJson(
         group=state.group,
         topic=state.topic,
@@ -267,7 +272,11 @@ def names_of(partitions: Iterable[tuple[str, int]] | None) -> list[str] | None:
 
 
 def member_line(member: Member) -> MemberJson:
-    """One member of a group."""
+    """Convert one group member to its JSON object.
+
+    Partitions are sorted `topic-number` names, null if the assignment is unknown. `subscription` lists the subscribed
+    topics, null if it is unknown.
+    """
     subscription = member.subscription
     return MemberJson(
         member_id=member.member_id,
@@ -284,7 +293,7 @@ def member_line(member: Member) -> MemberJson:
 
 
 def names_by_member(assignment: Assignment | None) -> Names:
-    """The names of what each member has."""
+    """Sorted `topic-number` names of the partitions of each member, sorted by member; None for None."""
     return None if assignment is None else {member: names_of(found) for member, found in sorted(assignment.items())}
 
 
@@ -295,7 +304,13 @@ def group_line(
     joining: str | None = None,
     growth: Growth | None = None,
 ) -> GroupLine:
-    """One group, and whether its assignor would assign the same; `without`, `joining` and `growth` are what-ifs."""
+    """Convert one group to its JSON object, and compare its assignment with the one that its assignor computes.
+
+    `counts` are the numbers of partitions by topic. What-ifs add a computed assignment: `without` names a member that
+    leaves, `joining` one that joins, `growth` describes new partitions or topics; each is null if the assignment cannot
+    be derived, and its key is left out if the argument is None. `derived_assignment` is null unless it differs from the
+    stored one.
+    """
     found = verdict(group, counts)
 
     def shown(asked: str | None, assignment: Callable[[], Assignment | None]) -> Names | UnsetType:
@@ -315,7 +330,12 @@ def group_line(
 
 
 def group_state(group: Group) -> dict[str, Any]:
-    """The `GroupFields` of a group but its members; whether its assignment is as derived is left out."""
+    """Convert a group to a dict with the keys of `GroupFields`, except its members and the comparison with the derived
+    assignment.
+
+    A leader epoch, log partition or expected partition of -1 (unknown) becomes None; other epochs are as in `group`.
+    `pending_offsets` is their number.
+    """
     return {
         "group": group.group_id,
         "state": group.state,

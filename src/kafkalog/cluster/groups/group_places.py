@@ -40,10 +40,13 @@ class GroupPlaces(Struct, frozen=True):
 
 
 def partition_count(places: Collection[tuple[str, int]], numbers: Iterable[int]) -> int:
-    """Number of partitions of `__consumer_offsets` if nothing states it: 50, or as many as are here.
+    """Guess the number of partitions of `__consumer_offsets` if nothing states it: 50, or the largest partition number
+    here plus one.
 
-    `places` are (group, partition), `numbers` the partitions that are here.  The present number is used only if it puts
-    every group where it is and 50 does not, so that a part of the directories is not taken for all.
+    `places` are (group, partition) where groups were found, `numbers` the partition numbers that are here. Returns 50
+    if no number here is above 49 and every group is in the partition that 50 gives; else the largest number plus one,
+    if that agrees with every group; else the larger of both. 50 comes first because the directories may have only a
+    part of the partitions.
     """
     largest = max(numbers, default=-1) + 1
     for count in (DEFAULT_PARTITIONS, largest):
@@ -53,10 +56,11 @@ def partition_count(places: Collection[tuple[str, int]], numbers: Iterable[int])
 
 
 def refuse_other_count(group: str, places: Collection[tuple[str, int]], numbers: Iterable[int], count: int) -> None:
-    """Raise `UsageError` if `group`, or all groups here, lie as another number of partitions than `count` says.
+    """Raise `UsageError` if the groups here are placed as for another number of partitions than `count`.
 
-    `places` and `numbers` are those of `partition_count`.  Groups that no number puts where they are prove nothing
-    about others; then only `group` itself is examined.
+    `places` are the (group, partition) that were found, `numbers` the partition numbers that are here. If a group is in
+    another partition than `count` gives, a number that agrees with every group is searched and named in the message. If
+    none is found, the error is raised only if `group` itself is in another partition.
     """
     elsewhere = [(name, number) for name, number in places if coordinator_partition(name, count) != number]
     if not elsewhere:

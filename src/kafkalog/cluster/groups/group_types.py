@@ -1,9 +1,5 @@
-"""Type of each group, record by record, as a coordinator replays a partition of `__consumer_offsets`.
-
-Since Kafka 4.0 a record or tombstone of a consumer, share or streams group that meets a group of another type ends the
-loading of the whole partition (`GroupMetadataManager.replay`, `IllegalStateException`; read in 4.1.1 and 4.3.0).  A
-group that consists of commits only is replaced by a consumer or streams group instead, and a classic group's own record
-replaces any group.
+"""Track the type of each group, record by record, as a coordinator does when it loads a partition of
+`__consumer_offsets`.
 """
 
 from __future__ import annotations
@@ -31,13 +27,17 @@ NEW_PROTOCOLS = {
 
 
 class GroupTypes:
-    """Types of the groups of one partition; takes its records in order."""
+    """Types of the groups in one partition of `__consumer_offsets`; its records must be passed in offset order."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, str] = {}
 
     def conflict(self, record: CoordinatorRecord) -> str | None:
-        """Reason why a coordinator of 4.0 or later cannot apply the next record; None if it can, or ignores it."""
+        """Apply the next record; return the reason why a coordinator of 4.0 or later cannot apply it, None if it can or
+        ignores it.
+
+        Changes the known types of groups. Records that could not be decoded are ignored.
+        """
         if not record.understood or record.type is None:
             return None
         if record.type in _COMMITS:

@@ -231,7 +231,11 @@ def _modern_member(member_id: str, parts: Mapping[str, Mapping[str, Any]], names
 
 
 def _modern_state(building: _Building, epoch: int, assignment_epoch: int) -> str:
-    """State of a group (`ConsumerGroup.maybeUpdateGroupState`); a share group is Stable as soon as it has members."""
+    """State of a consumer, share or streams group as Kafka names it (`ConsumerGroup.maybeUpdateGroupState`).
+
+    Empty without members; Assigning if the group's epoch is newer than the target assignment's; Reconciling if a member
+    is not yet stable at the target assignment; else Stable. A share group is Stable as soon as it has members.
+    """
     if not building.members:
         return EMPTY
     if building.kind == SHARE:
@@ -262,12 +266,15 @@ def read_groups(
     share_state_partitions: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Groups:
-    """Groups as of the end of the log, or as of `until`.  Raises `StorageError` only.
+    """Read all groups in `__consumer_offsets` with members and offsets, as of the end of the log or as of `until`.
 
-    `topic_names` are by topic id; without them those in the partitions' `partition.metadata` are used.
-    `offsets_topic_num_partitions` is the number of partitions of `__consumer_offsets`; None: as `partition_count` finds
-    it.  `leaders` are the brokers that lead them.  `share_state_partitions` is the number of partitions of
-    `__share_group_state`, if known.
+    Returns the groups sorted by id, then by partition of `__consumer_offsets`, with findings about damage.
+    `topic_names` are names by topic id; None takes them from the partitions' `partition.metadata`.
+    `offsets_topic_num_partitions` is the number of partitions of `__consumer_offsets`; None guesses it with
+    `partition_count`. `leaders` are the brokers that lead those partitions, by number: they become the groups'
+    coordinators. `share_state_partitions` is the number of partitions of `__share_group_state`, if known. Share-group
+    state is not read if `until` is an offset. Raises `StorageError` if files cannot be read; damage only makes
+    findings.
     """
     partitions = tuple(partitions)
     if topic_names is None:
@@ -308,7 +315,11 @@ def read_groups(
 
 
 def _owned_twice(group: Group, path: str) -> list[Finding]:
-    """A finding for each partition that two members have; members of share groups share partitions."""
+    """List a warning for each member that owns a partition which an earlier member of the group owns too.
+
+    `path` is the file of the findings. The order is that of the members, then of the partitions. Empty for share
+    groups, whose members share partitions.
+    """
     if group.type == SHARE:
         return []
     owner: dict[TopicPartition, str] = {}
@@ -327,7 +338,9 @@ def _owned_twice(group: Group, path: str) -> list[Finding]:
 
 
 def _refused(path: str, state: _State) -> list[Finding]:
-    """A finding if coordinators refuse to load the partition because of a group of two types."""
+    """Return one finding if coordinators from 4.0 on refuse to load this partition because records give a group two
+    types; else an empty list.
+    """
     if state.conflict is None:
         return []
     offset, why = state.conflict
@@ -336,7 +349,12 @@ def _refused(path: str, state: _State) -> list[Finding]:
 
 
 def _with_share(groups: list[Group], share: Iterable[SharePartition], count: int) -> list[Group]:
-    """The groups with the state of share groups; a group is added if nothing else is known of it."""
+    """Add the state of share groups, which is in `__share_group_state`, to the groups; return a new list.
+
+    A group that `__consumer_offsets` does not know is appended with state Unknown, without members and with partition
+    -1. `count` is the number of partitions of `__consumer_offsets`. Share state of a group id that is not a share group
+    there is appended as a separate group too.
+    """
     of: dict[str, list[SharePartition]] = {}
     for share_partition in share:
         of.setdefault(share_partition.group, []).append(share_partition)

@@ -26,7 +26,11 @@ class Growth(Struct, frozen=True):
     topics: Sequence[str] = ()
 
     def check(self, counts: Mapping[str, int]) -> None:
-        """Raise `UsageError` if a topic would shrink, or the size of a new one is not given."""
+        """Raise `UsageError` if a topic would get fewer partitions, or if a new topic's number of partitions is
+        unknown.
+
+        `counts` are the present numbers of partitions by topic.
+        """
         for topic, count in self.partitions.items():
             if count < counts.get(topic, 0):
                 raise UsageError(f"{topic} has {counts[topic]} partitions or more, and a topic never gets fewer")

@@ -39,8 +39,10 @@ def elsewhere(mine: Iterable[CommittedOffset], others: Iterable[CommittedOffset]
 
 
 def offsets_partitions(tree: Tree, chroot: str, given: int | None) -> int | None:
-    """Number of partitions of `__consumer_offsets`: ZooKeeper's, else `given`, None if both are unknown; raises
-    `UsageError` if they differ.
+    """Number of partitions of `__consumer_offsets`: from ZooKeeper's topic node, else `given`; None if both are
+    unknown.
+
+    Raises `UsageError` if both are known and differ.
     """
     node = tree.nodes.get(f"{chroot}/brokers/topics/{CONSUMER_OFFSETS_TOPIC}")
     count = len(replicas_of(node.data)) if node is not None else 0
@@ -52,10 +54,13 @@ def offsets_partitions(tree: Tree, chroot: str, given: int | None) -> int | None
 
 
 def into_kafka(offsets: Iterable[CommittedOffset], into: PathLike, partitions: int | None) -> list[Migrated]:
-    """Write committed offsets into a new or empty log directory; return one `Migrated` per group.
+    """Write committed offsets into a new or empty log directory; return one `Migrated` per group, sorted by group id.
 
-    `partitions` None means 50.  Commits get the current time, because brokers expire offsets by commit time.  Raises
-    `UsageError` before anything is written if an offset cannot be committed.
+    `Migrated` has the group id, the partition of `__consumer_offsets`, and the number of offsets written. `partitions`
+    is the number of partitions of `__consumer_offsets`, None means 50. Of several offsets for one partition of a group
+    the last counts. Commits get the current time, because brokers expire offsets by commit time. Nothing is created if
+    there are no offsets. Raises `UsageError` before anything is written if `into` is not empty or an offset is
+    negative.
     """
     by_group: dict[str, dict[tuple[str, int], int]] = {}
     for offset in offsets:
@@ -81,7 +86,10 @@ def _name(text: str) -> str:
 
 
 def _word(path: str) -> str:
-    """A word of a `zkCli.sh` command line, which knows quotes but no escapes in them."""
+    """Quote a path for a `zkCli.sh` command line; unchanged if it has neither spaces nor quotes.
+
+    `zkCli.sh` knows quotes of both kinds but no escapes. Raises `UsageError` if the path has both kinds of quotes.
+    """
     if not any(each.isspace() or each in "\"'" for each in path):
         return path
     if '"' in path and "'" in path:
@@ -90,10 +98,11 @@ def _word(path: str) -> str:
 
 
 def zookeeper_script(offsets: Iterable[CommittedOffset], tree: Tree | None, chroot: str = "") -> Iterator[str]:
-    """Lines for `zkCli.sh` that make ZooKeeper hold these offsets.
+    """Yield command lines for `zkCli.sh` that store these offsets in ZooKeeper, sorted by group, topic and partition.
 
-    With the present tree, nodes are created if they are missing and set if they differ.  Without it both commands are
-    written for each node; creating an existing node fails without harm.
+    With `tree`, the present nodes, only missing nodes are created and different ones set. Without it both commands are
+    written for each offset; creating an existing node fails without harm. Paths begin with `chroot`. Raises
+    `UsageError` for a group or topic that cannot be the name of a ZooKeeper node or be quoted.
     """
     nodes = tree.nodes if tree is not None else {}
     made: set[str] = set()

@@ -83,7 +83,13 @@ def read_offset_history(
     is_meant: Callable[[OffsetKey], bool] = lambda key: True,
     limits: Limits = DEFAULT_LIMITS,
 ) -> OffsetHistory:
-    """Every change of the offsets for which `is_meant` is True.  Raises `StorageError` only."""
+    """Read every change of committed offsets that is still in `__consumer_offsets`, with the number of missing records
+    by partition.
+
+    `is_meant` is called with each offset's key; only offsets for which it returns True are kept. Changes are sorted by
+    key; changes of one key stay in the order in which they took effect. Raises `StorageError` if files cannot be read;
+    damage only makes findings.
+    """
     partitions = tuple(partitions)
     changes: list[OffsetChange] = []
     missing: dict[int, int] = {}

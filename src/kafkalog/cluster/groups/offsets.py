@@ -69,7 +69,9 @@ class CommittedOffset(Struct, frozen=True):
 
 
 class OffsetsState:
-    """Offsets of one partition; takes its entries in order."""
+    """Committed and pending offsets of one partition of `__consumer_offsets`; its entries must be passed in offset
+    order.
+    """
 
     def __init__(self, log_partition: int) -> None:
         self._log_partition = log_partition
@@ -82,7 +84,10 @@ class OffsetsState:
         return [commit for commits in self._pending.values() for commit in commits.values()]
 
     def marker(self, marker: Marker) -> None:
-        """Apply the end of a transaction."""
+        """End the producer's transaction: apply its pending offsets if it was committed, drop them if it was aborted.
+
+        An offset that was committed at a higher log offset meanwhile is kept.
+        """
         for key, commit in self._pending.pop(marker.producer_id, {}).items():
             if not marker.committed:
                 continue
@@ -91,7 +96,13 @@ class OffsetsState:
                 self.commits(commit)
 
     def entry(self, entry: Entry) -> None:
-        """Apply a record; records of other types are ignored."""
+        """Apply a record of `__consumer_offsets`; records that are not offset commits, or could not be decoded, are
+        ignored.
+
+        A commit in a transaction is pending until its marker. A tombstone (a record without a value) removes the offset
+        and drops all pending commits of it; a transactional tombstone only drops the pending commit of its own
+        producer.
+        """
         record = entry.record
         if record.type not in _TYPES or not record.understood or record.key is None:
             return
@@ -146,7 +157,11 @@ class CommittedOffsets(Struct, frozen=True, kw_only=True):
 def read_offsets(
     partitions: Iterable[Partition], *, until: Until | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> CommittedOffsets:
-    """Committed offsets as of the end of the log, or as of `until`.  Raises `StorageError` only."""
+    """Read all committed and pending offsets in `__consumer_offsets`, as of the end of the log or as of `until`.
+
+    Committed offsets are sorted by group, topic and partition, pending ones also by producer id. Raises `StorageError`
+    if files cannot be read; damage only makes findings.
+    """
     partitions = tuple(partitions)
     committed: list[CommittedOffset] = []
     pending: list[CommittedOffset] = []

@@ -1,4 +1,6 @@
-"""Groups of old consumers as today's groups are shown: the same columns and keys, and what only ZooKeeper has."""
+"""Show groups that store their state in ZooKeeper like groups of a broker: with the same columns and keys, and some
+that only ZooKeeper has.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,11 @@ Line = GroupLine | OldGroupLine
 
 
 def old_offsets(group: OldGroup) -> list[CommittedOffset]:
-    """The group's offsets as commits; places in `__consumer_offsets` are -1, the commit's time is the node's."""
+    """Convert the offsets of a group in ZooKeeper to commits, in the group's order.
+
+    Both timestamps are the ZooKeeper node's; the log offset, log partition, leader epoch and expiry are -1, the
+    metadata is empty.
+    """
     return [
         CommittedOffset(
             key=OffsetKey(group.group, offset.topic, offset.partition),
@@ -84,7 +90,12 @@ def old_offsets(group: OldGroup) -> list[CommittedOffset]:
 
 
 def as_group(group: OldGroup) -> Group:
-    """An old group as a group of today; Stable while consumers are registered, else Empty."""
+    """Convert a group in ZooKeeper to a `Group` as brokers store them; Stable while consumers are registered, else
+    Empty.
+
+    Members are the registered consumers; partitions of a consumer's threads are added up to its assignment. A
+    consumer's subscription is None if it is unknown. Epochs are None, log partitions -1.
+    """
     owned: dict[str, set[tuple[str, int]]] = {}
     for place, thread in group.owners.items():
         owned.setdefault(consumer_of_thread(thread), set()).add(place)
@@ -113,14 +124,18 @@ def as_group(group: OldGroup) -> Group:
 
 
 def as_derived(group: OldGroup) -> bool | None:
-    """Whether the owners are what one of the two assignors gives; None where nobody is registered or owns anything."""
+    """Whether the owners are those that an assignor computes; None if no consumer is registered or owns a partition, or
+    if the topics of some consumer are unknown.
+    """
     if not group.consumers or not group.owners or not group.resolved:
         return None
     return bool(group.assignor)
 
 
 def by_thread(owners: Owners | Mapping[tuple[str, int], str] | None) -> dict[str, list[str] | None] | None:
-    """Thread -> the names of its partitions."""
+    """Group partitions by thread: return the sorted `topic-number` names of each thread, sorted by thread; None for
+    None.
+    """
     if owners is None:
         return None
     found: dict[str, list[tuple[str, int]]] = {}
@@ -146,7 +161,14 @@ def _members(group: OldGroup, members: Iterable[Member]) -> Iterator[OldMemberLi
 
 
 def old_group_line(group: OldGroup, without: str | None = None, joining: str | None = None) -> OldGroupLine:
-    """One group under the keys of `group_line`; what-ifs and the derived assignment are by thread."""
+    """Convert a group in ZooKeeper to a JSON object with the keys of `group_line`, and `chroot` and
+    `round_robin_refused`.
+
+    Computed assignments map each thread to its partitions; null if they cannot be computed. `derived_assignment` is
+    null unless it differs from the stored one. `without` names a consumer that leaves, `joining` one that joins; the
+    keys of these what-ifs are left out if the argument is None. `round_robin_refused` is the reason why Kafka up to 0.9
+    refuses round robin, null if it does not or if no consumer is registered.
+    """
     shown, same = as_group(group), as_derived(group)
     return OldGroupLine(
         **group_state(shown),

@@ -1,8 +1,4 @@
-"""Compare a group's stored assignment with what its assignor computes from the stored subscriptions.
-
-A group's record does not have the numbers of partitions of topics: the larger of what is assigned and what is otherwise
-known is used.  So a group whose topic has grown since may differ although nothing is wrong.
-"""
+"""Compare a group's stored assignment with the one that its assignor computes from the stored subscriptions."""
 
 from __future__ import annotations
 
@@ -32,7 +28,10 @@ class Verdict(Struct, frozen=True):
 
 
 def partition_counts(partitions: Iterable[Partition]) -> dict[str, int]:
-    """Topic -> number of partitions, as far as the directories show."""
+    """Infer the number of partitions of each topic: the largest partition number in `partitions` plus one.
+
+    The true number is larger if the last partitions are on other brokers. Directories without a valid name are skipped.
+    """
     counts: dict[str, int] = {}
     for partition in partitions:
         if partition.topic is not None and partition.partition is not None:
@@ -63,11 +62,15 @@ def assignment_of(
     rebalance: bool = False,
     early: bool = False,
 ) -> Assignment | None:
-    """Assignment by member that the group's assignor computes; None if it cannot be derived.
+    """Compute the assignment of a group with its own assignor; return the set of partitions by member id.
 
-    `without` leaves out a member, `joining` adds one that subscribes to everything that the group subscribes to,
-    `matching` are topics that all members subscribe to from now on, and `rebalance` is a rebalance without any of
-    these.  In each case members own what they are assigned now.
+    `counts` are the numbers of partitions by topic; members' assigned partitions count too. `without` leaves out a
+    member; `joining` adds one that subscribes to all of the group's topics; `matching` are topics that all members also
+    subscribe to; `rebalance` simulates a rebalance without any of these. In all four cases the members own what is
+    assigned to them now. With `early` the sticky assignor computes as clients up to 2.8 did.
+
+    Returns None if the assignment cannot be derived: the group is not a classic consumer group, a subscription is
+    unreadable or unknown, the sticky assignor is that of a client up to 2.3, or `assign` returns None.
     """
     members = [_member(member) for member in group.members if member.member_id != without]
     known = [member for member in members if member is not None]
@@ -113,7 +116,13 @@ def _counts(group: Group, counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def verdict(group: Group, counts: Mapping[str, int]) -> Verdict:
-    """Compare a classic group of consumers with the assignment that its assignor computes."""
+    """Compare a group's stored assignment with the one that its assignor computes from the stored subscriptions.
+
+    The result says whether both are equal, and has the derived assignment, and a sentence for each contradiction of the
+    stored one. The first two are None if the assignment cannot be derived. They are also None if it differs, the
+    assignor is sticky, subscriptions differ, and clients may be older than the algorithm. For the sticky assignors an
+    assignment as by clients up to 2.8 is accepted as well. Contradictions are searched only in classic consumer groups.
+    """
     derived = assignment_of(group, counts)
     stored = {member.member_id: member.assignment or frozenset() for member in group.members}
     known = [group_member for member in group.members if (group_member := _member(member)) is not None]

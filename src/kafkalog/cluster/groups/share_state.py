@@ -1,8 +1,5 @@
-"""The state of share groups: from which offset on each partition is delivered, and what of it has been settled.
-
-Decided by `ShareCoordinatorShard.replay`: a snapshot is the whole state, an update adds to it.  Of overlapping state
-batches the one with the higher delivery count wins, and of equal counts the higher delivery state
-(`PersisterStateBatchCombiner`); what lies below the start offset is forgotten.
+"""State of share groups: the start offset of delivery on each partition, and the records above it that are acquired,
+acknowledged or archived.
 """
 
 from __future__ import annotations
@@ -82,7 +79,12 @@ class SharePartition(Struct, frozen=True, kw_only=True):
 
 
 def combined(batches: Iterable[StateBatch]) -> tuple[StateBatch, ...]:
-    """Batches without overlaps, in order; neighbors of one state are one batch.  Empty ranges are left out."""
+    """Merge batches into non-overlapping ones in offset order; neighbors with equal state and delivery count become
+    one.
+
+    If batches overlap, the larger delivery count wins, then the larger state. Empty ranges are omitted. Bounds are
+    inclusive.
+    """
     ordered = sorted(each for each in batches if each.first_offset <= each.last_offset)
     edges = sorted({each.first_offset for each in ordered} | {state_batch.last_offset + 1 for state_batch in ordered})
     state_batches: list[StateBatch] = []
@@ -124,7 +126,11 @@ class _Building(Struct, kw_only=True):
             self.combine()
 
     def combine(self) -> tuple[StateBatch, ...]:
-        """All batches so far, each without what lay below a start offset that came with it or after it."""
+        """Merge all batches added so far; return them in offset order without overlaps.
+
+        Offsets below a start offset that was added with or after a batch are cut off. The merged batches replace the
+        added ones in this object.
+        """
         highest = _UNCHANGED
         kept: list[StateBatch] = []
         for start, batches in reversed(self.added):
@@ -210,10 +216,12 @@ def read_share_state(
     partition_count: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[SharePartition]:
-    """What the given partitions of `__share_group_state` say, by group, topic and partition.
+    """Read the share-group states in the given partitions of `__share_group_state`, sorted by group, topic and
+    partition.
 
-    `topic_names` are by topic id.  `partition_count` is how many partitions the topic has; without it no state is
-    called misplaced.  Raises `StorageError` only; what is wrong is added to `findings`.
+    Other partitions are skipped. `topic_names` are names by topic id. `partition_count` is the topic's number of
+    partitions; without it misplaced states are not reported. Findings about damage and misplaced states are appended to
+    `findings`. Reads up to `until`, None for all. Raises `StorageError` if files cannot be read.
     """
     share_partitions = []
     for partition in partitions_of(partitions, SHARE_GROUP_STATE_TOPIC):
@@ -229,7 +237,11 @@ def read_share_state(
 
 
 def _misplaced(key: _Key, number: int, count: int, path: str) -> list[Finding]:
-    """A finding if a share-partition's state is not where its hash says (`SharePartitionKey.asCoordinatorKey`)."""
+    """Return one finding if a share-partition's state is in another partition than its key's hash gives; else an empty
+    list (`SharePartitionKey.asCoordinatorKey`).
+
+    `number` is the partition where it is, `count` the number of partitions of `__share_group_state`.
+    """
     expected = coordinator_partition(":".join(map(str, key)), count)
     if expected == number:
         return []

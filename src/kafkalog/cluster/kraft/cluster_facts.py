@@ -46,7 +46,13 @@ class ClusterFacts(Struct, frozen=True, kw_only=True):
 
 
 def cluster_facts(inventory: Inventory, *, as_of: int | None = None, limits: Limits = DEFAULT_LIMITS) -> ClusterFacts:
-    """Read the facts of directories and of the metadata in them, now or at `as_of` (ms since 1970)."""
+    """Read cluster id, node id and the cluster's metadata from log directories, at the end of the log or at `as_of` (ms
+    since 1970).
+
+    The node id is the smallest in the `meta.properties` files, or 1 if none has one. Configs, quotas, SCRAM users and
+    topics are empty without a metadata partition. If the metadata cannot be read, or begins after `as_of`, they are
+    empty and `problem` says why.
+    """
     metas = [log_dir.meta_properties for log_dir in inventory.log_dirs if log_dir.meta_properties is not None]
     cluster_id = next((meta.cluster_id for meta in metas if meta.cluster_id), None)
     node = min((meta.node_id for meta in metas if meta.node_id is not None), default=_DEFAULT_NODE)
@@ -76,7 +82,11 @@ def metadata_partition(inventory: Inventory) -> Partition | None:
 def live_partitions(
     inventory: Inventory, *, replica: PathLike | None = None, select: Selection = ALL
 ) -> Sequence[Partition]:
-    """Partitions that a broker would serve: live ones with a valid name, without the cluster's metadata."""
+    """List the partitions that a broker would serve: live ones with a valid name, without the cluster's metadata.
+
+    `replica` and `select` restrict the result as in `Inventory.readable`. Raises `UsageError` if several directories
+    have one partition and `replica` chooses none.
+    """
     return [
         each
         for each in inventory.readable(replica, select)

@@ -42,7 +42,11 @@ def directory_is_online(broker: BrokerImage, directory: str) -> bool:
 
 
 def _acceptable(brokers: Mapping[int, BrokerImage], partition: PartitionImage) -> frozenset[int]:
-    """Brokers that may lead a partition: active, with the replica's directory online."""
+    """Find the brokers that may lead a partition: registered, not fenced, not shutting down, with the replica's
+    directory online.
+
+    Candidates are the leader, the replicas and the last known leader.
+    """
     place = dict(zip(partition.replicas, partition.directories, strict=False))
     found = set()
     for each in {partition.leader, *partition.replicas, *partition.last_known_elr}:
@@ -66,7 +70,12 @@ class TopicRules(Struct, frozen=True):
 def topic_rules(
     image: MetadataImage, topic: TopicImage, controller: int | None, static: Mapping[str, str], *, unclean: bool = False
 ) -> TopicRules:
-    """Election rules of a topic for a controller that was started with the `static` settings."""
+    """Determine the election settings of a topic: whether unclean elections are allowed, and the minimum ISR size.
+
+    Both are the effective topic settings on the broker `controller` (None for cluster settings only), whose properties
+    file has the settings `static`. `unclean` allows unclean elections in any case. The minimum is at most the
+    replication factor of partition 0, and 1 if it is not set or not a number.
+    """
     settings = effective_of_topic(image.configs, topic.name, broker=controller, static=static)
     allowed = unclean or (UNCLEAN in settings and settings[UNCLEAN].value.lower() == "true")
     least = parse_java_long(settings[MIN_ISR].value, 32) if MIN_ISR in settings else None
@@ -76,7 +85,10 @@ def topic_rules(
 
 
 def election_rules(image: MetadataImage, topic: TopicRules, acceptable: frozenset[int]) -> ElectionRules:
-    """Election rules under the cluster's features, if the brokers `acceptable` may lead."""
+    """Combine topic rules with the cluster's features (`metadata.version`, ELR) into the rules of an election.
+
+    `acceptable` are the brokers that may lead.
+    """
     level = image.features.get("metadata.version", 1)
     return ElectionRules(
         acceptable=acceptable,
@@ -96,11 +108,13 @@ def kraft_departures(
     controller: int | None = None,
     static: Mapping[str, str] | None = None,
 ) -> Iterator[Departure[PartitionImage]]:
-    """Changes of every partition that has a broker in sync, for each of the brokers in turn.
+    """Yield the changes that a controller makes if `brokers` leave one after another: one for each partition whose ISR
+    has the leaving broker.
 
-    `unclean` allows unclean elections for all topics; settings of topics and of the cluster may allow them too.
-    `controller` is the active controller, whose own settings override the cluster's, and `static` the settings that it
-    was started with.  The image is not changed.  Raises `UsageError` for a broker that is not registered.
+    Changes are in the order of `brokers`, then of topic and partition. `unclean` allows unclean elections for all
+    topics; settings of topics and of the cluster may allow them too. `controller` is the active controller, whose own
+    settings override the cluster's, and `static` are the settings in its properties file. The image is not changed.
+    Raises `UnknownName` for a broker that is not registered, `UsageError` for one that is listed twice.
     """
     refuse_unregistered(brokers, image.brokers)
     alive = dict(image.brokers)

@@ -64,7 +64,7 @@ def with_live_replica(partition: PartitionImage, rules: ElectionRules) -> Partit
 
 
 class _Change:
-    """A change that is being computed; the attributes are the partition's future values."""
+    """Computation of one change; the attributes become the partition's future values."""
 
     def __init__(
         self,
@@ -122,6 +122,9 @@ class _Change:
     def _complete_reassignment(self) -> None:
         """Finish a reassignment if all target replicas are in sync
         (`PartitionReassignmentReplicas.maybeCompleteReassignment`).
+
+        Then the removed replicas leave `self.isr` and `self.replicas`, and `self.adding` and `self.removing` become
+        empty. Otherwise nothing changes.
         """
         if not self.removing and not self.adding:
             return
@@ -132,7 +135,12 @@ class _Change:
         self.isr, self.replicas, self.adding, self.removing = isr, replicas, (), ()
 
     def _fill_elr(self) -> None:
-        """Keep a replica that leaves an ISR below the minimum as eligible: it has all committed records."""
+        """Set `self.elr`, the eligible leader replicas: replicas outside the ISR that have all committed records.
+
+        If the ISR is below the minimum, the replicas that leave the ISR are added; else `self.elr` becomes empty. A
+        replica that is in the ISR, or was restarted uncleanly, is left out. Ordered as Java's `HashSet` iterates.
+        Nothing changes if ELR is disabled.
+        """
         if not self.rules.elr:
             return
         if len(self.isr) >= self.rules.min_isr:
@@ -148,7 +156,12 @@ class _Change:
         return eligible and replica in self.rules.acceptable
 
     def _elected(self) -> tuple[int, bool]:
-        """The new leader, -1 if there is none, and whether it may lack committed records."""
+        """Elect a leader; return its id, and whether it may lack committed records.
+
+        The present leader is preferred, then the replicas in order. If none may lead, the last known leader is elected
+        if ISR and ELR are empty (only with ELR enabled), then the first acceptable replica if unclean elections are
+        allowed; both may lack records. Returns (-1, False) if nobody can lead.
+        """
         for each in (self.before.leader, *self.replicas):
             if self._may_lead(each):
                 return each, False
@@ -162,7 +175,11 @@ class _Change:
         return NO_LEADER, False
 
     def _lead(self, leader: int, *, unclean: bool) -> tuple[int, ...] | None:
-        """Set the leader; return the ISR that an unclean election forces, else None."""
+        """Set the leader; return the new ISR (only the leader) after an unclean election, else None.
+
+        An eligible leader replica that is elected leaves `self.elr` and becomes the only ISR member. An unclean
+        election sets `self.recovery` if the metadata version supports it.
+        """
         self.leader = leader
         if leader in self.elr:
             self.isr = (leader,)
@@ -174,8 +191,10 @@ class _Change:
         return (leader,)
 
     def _last_known(self, isr: tuple[int, ...] | None) -> tuple[int, ...]:
-        """Last known leader after the change: the previous leader if the ISR becomes empty, unchanged while there is no
-        leader, empty once there is one; unchanged if ELR is disabled.
+        """Last known leader after the change, as a tuple of at most one broker id.
+
+        The previous leader if the ISR becomes empty; unchanged while there is no leader; empty once there is one.
+        Unchanged if ELR is disabled. `isr` is the new ISR, None if it does not change.
         """
         before = self.before
         if not self.rules.elr:

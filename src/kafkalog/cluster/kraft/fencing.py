@@ -26,8 +26,10 @@ _RECORD_SINCE = 30
 
 
 def software_level(image: MetadataImage) -> int:
-    """Highest `metadata.version` that all controllers support, or all brokers if none is registered: a lower bound of
-    their release.
+    """Highest `metadata.version` level that all registered controllers support, or all brokers if no controller states
+    one.
+
+    The level is a lower bound of their release. If no broker states one either, the level in force is returned, else 1.
     """
     of_controllers = [
         each["max_supported_version"]
@@ -49,9 +51,10 @@ def _hash(broker: BrokerImage, level: int) -> int:
 
 
 def fencing_order(brokers: Iterable[BrokerImage], level: int) -> tuple[frozenset[int], ...]:
-    """Unfenced brokers in groups, fenced in the order of the groups; the order within a group is unknown.
+    """Predict the order in which a controller fences brokers whose sessions end together: sets of ids, in order.
 
-    `level` is the controllers' release (`software_level`).
+    The order within a set is unknown; for some releases all brokers are one set. Brokers that are already fenced are
+    left out; empty if none is unfenced. `level` is the controllers' release as `software_level` returns it.
     """
     registered = list(brokers)
     unfenced: Sequence[BrokerImage] = [image for image in registered if not image.fenced]
@@ -73,10 +76,10 @@ def fencing_order(brokers: Iterable[BrokerImage], level: int) -> tuple[frozenset
 
 
 def _as_put(group: frozenset[int], count: int) -> list[frozenset[int]]:
-    """Brokers of one bucket in the order in which a controller inserts them, in groups where the order is unknown.
+    """Order the brokers of one hash bucket as the controller inserts them; return sets of ids, in order.
 
-    The controller iterates over its `count` registrations in a `TimelineHashMap`, whose size depends on whether a
-    registration was changed since.
+    The controller iterates over its `count` registrations in a `TimelineHashMap`, whose size may be for `count` or
+    `count` + 1 entries. One broker per set if both sizes give the same order, else one set with all brokers.
     """
     if len(group) == 1:
         return [group]

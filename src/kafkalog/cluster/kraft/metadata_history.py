@@ -35,7 +35,11 @@ class PartitionChange(Struct, frozen=True):
 
     @property
     def cause(self) -> str:
-        """Cause of the change, as far as the states before and after show it."""
+        """Describe the cause of the change in a few words, as far as the states before and after show it.
+
+        For example `created`, `topic removed`, `ISR shrinks`, `reassignment begins`, or the kind of an election;
+        `partition epoch only` if nothing else differs.
+        """
         before, after = self.before, self.after
         if before is None:
             return "created"
@@ -80,10 +84,11 @@ def _election(before: PartitionImage, after: PartitionImage) -> str:
 def partition_changes(
     log: MetadataLog, findings: list[Finding], *, topic: str | None = None, partition: int | None = None
 ) -> Iterator[PartitionChange]:
-    """Every change that the log still holds, of all partitions or of those asked for.
+    """Yield every change of partitions that the metadata log still holds, in offset order.
 
-    If the log does not begin at offset 0, the oldest snapshot at or above its start is the initial state, which is not
-    a change.
+    `topic` and `partition` restrict them; None means all. If the log does not begin at offset 0, the oldest snapshot at
+    or above its start is the initial state, which is not yielded, and reading continues at the snapshot's end. Findings
+    about damage are appended to `findings` while reading. Raises `StorageError` if files cannot be read.
     """
     image = MetadataImage()
     start = log.partition.log_start_offset

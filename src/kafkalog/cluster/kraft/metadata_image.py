@@ -124,7 +124,12 @@ class MetadataImage:
         return self._transaction is not None
 
     def apply(self, record: FramedRecord) -> None:
-        """Apply a record; one that cannot be parsed changes nothing."""
+        """Apply a record to the image; a record that cannot be parsed changes nothing.
+
+        Records inside a metadata transaction are held back until it ends, and dropped if it is aborted. If a
+        transaction begins inside another, a sentence is added to `problems`, and the records held back so far are
+        dropped.
+        """
         name = record.name
         if name == "BeginTransactionRecord":
             if self._transaction is not None:
@@ -210,7 +215,11 @@ class MetadataImage:
         self._set(topic, fields["partition_id"], partition)
 
     def _note_epochs(self, topic: TopicImage, number: int, after: PartitionImage) -> None:
-        """Report a whole record of a known partition that decreases one of its epochs."""
+        """Add a sentence to `self.problems` for the leader epoch and for the partition epoch if `after` has a smaller
+        one than the known partition.
+
+        Nothing is added for a new partition.
+        """
         before = topic.partitions.get(number)
         if before is None:
             return

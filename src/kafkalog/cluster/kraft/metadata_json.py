@@ -137,7 +137,10 @@ class ImageLine(Struct, frozen=True, kw_only=True):
 
 
 def partition_json(partition: PartitionImage) -> PartitionStateJson:
-    """One partition, in the names of `PartitionRegistration`."""
+    """Convert a partition's state to its JSON object, with the field names of `PartitionRegistration`.
+
+    An unknown recovery state is written as its number.
+    """
     return PartitionStateJson(
         replicas=partition.replicas,
         isr=partition.isr,
@@ -182,7 +185,11 @@ def _credential(fields: dict[str, Any], *, show_secrets: bool) -> CredentialJson
 
 
 def state_json(state: MetadataState, *, show_secrets: bool = False) -> ImageLine:
-    """The image and where it comes from; every map ordered by its keys."""
+    """Convert the metadata image and its position in the log to a JSON object; keys of maps are sorted.
+
+    Secrets (passwords, SCRAM credentials, ids of delegation tokens) are hidden unless `show_secrets`. `snapshot` is the
+    name of the file that the image was read from, null if it is from the log alone.
+    """
     image = state.image
     scram: dict[str, dict[str, CredentialJson]] = {}
     for (mechanism, user), fields in sorted(image.scram.items()):

@@ -132,9 +132,12 @@ class MetadataLog:
         return None
 
     def state(self, until: int | None = None, *, use_snapshot: bool = True) -> MetadataState:
-        """The image below offset `until`, or of the whole log: the newest complete snapshot and the log after it.
+        """Read the image of all records below offset `until`, or of the whole log: the newest complete snapshot, and
+        the log after it.
 
-        Without `use_snapshot` from the log alone, which is complete only if nothing was ever deleted from it.
+        Without `use_snapshot` the log alone is read, which is complete only if nothing was ever deleted from it.
+        Reading stops at damage. Damage, missing offsets, incomplete snapshots and contradictions become findings of the
+        result. Raises `StorageError` if files cannot be read.
         """
         findings: list[Finding] = []
         chosen = self._newest_snapshot(until, findings) if use_snapshot else None
@@ -161,10 +164,10 @@ class MetadataLog:
         return state
 
     def offset_at(self, time: int) -> int | None:
-        """Offset of the first record later than `time` (ms since 1970); None if there is none.
+        """Offset of the first record in the log that is later than `time` (ms since 1970); None if there is none.
 
-        Raises `UsageError` if `time` lies before all records that the log still has: the snapshot before them has no
-        times.
+        Raises `UsageError` if that is the first record and the log does not begin at offset 0: the snapshot before it
+        has no times.
         """
         first = True
         for event in self.events([]):
@@ -177,7 +180,11 @@ class MetadataLog:
         return None
 
     def terms(self, findings: list[Finding]) -> list[QuorumTerm]:
-        """All elections that the log still has a record of, in order."""
+        """List all elections whose `LeaderChange` record is still in the log, in order of their offsets.
+
+        The end of a term is the offset and time of the next one; it is unset for the last term. Findings about damage
+        are appended to `findings`.
+        """
         quorum_terms: list[QuorumTerm] = []
         for event in self.events(findings):
             fields = event.says(ControlType.LEADER_CHANGE)
@@ -193,7 +200,11 @@ class MetadataLog:
         return quorum_terms
 
     def quorum_state(self, findings: list[Finding]) -> dict[str, Any] | None:
-        """Fields of the file `quorum-state`; None if there is none."""
+        """Read the file `quorum-state` as a dict of its JSON fields; None if it is missing, unreadable or not an
+        object.
+
+        A finding is appended to `findings` if it cannot be read or parsed.
+        """
         path = os.path.join(self.partition.path, QUORUM_STATE)
         try:
             found = json.loads(read_small(path, self.limits.checkpoint_bytes))

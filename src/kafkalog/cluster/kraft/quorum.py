@@ -1,7 +1,5 @@
-"""Compare several nodes' copies of a metadata log: which one is longest, which voters are missing, what may be lost.
-
-An election is won by the copy with the higher last epoch, then the longer log (`ReplicatedLog.endOffset` in a vote).
-Committed records are on a majority of the voters; the files of fewer do not show how many there were.
+"""Compare several nodes' copies of a metadata log: find the longest copy, the missing voters, and records that may be
+lost.
 """
 
 from __future__ import annotations
@@ -80,7 +78,9 @@ class QuorumSurvivor(Struct, kw_only=True):
 
 
 class Quorum(Struct, kw_only=True):
-    """The copies of a cluster's metadata log, best first."""
+    """The copies of one cluster's metadata log, best first: `survivors` are the copies, `voters` all voters that any
+    file names.
+    """
 
     cluster_id: str | None
     survivors: tuple[QuorumSurvivor, ...]
@@ -109,7 +109,11 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def contradictions(self) -> list[str]:
-        """A sentence for each pair of copies that cannot both be written by one quorum."""
+        """List a sentence for each copy that contradicts the best one: different records at one offset of one epoch,
+        which no single quorum writes.
+
+        Empty if there is no contradiction.
+        """
         return [
             f"{self.best.root} and {each.log.root} hold different records at offset {each.contradicts[0]} of the same "
             f"epoch {each.contradicts[1]}, which no quorum writes: one of them was changed by something else than Kafka"
@@ -119,7 +123,11 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def has_majority(self) -> bool:
-        """Whether enough voters for an election are here and undamaged."""
+        """Whether enough of the voters in force for an election are here and usable.
+
+        A copy that is damaged or that no node would start on does not count. False if any copy contradicts the best
+        one, or if no voter set is known.
+        """
         if any(survivor.contradicts is not None for survivor in self.survivors):
             return False
         logs = [survivor.log for survivor in self.survivors if survivor.log.is_voter]
@@ -129,10 +137,12 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def lagging(self) -> tuple[QuorumSurvivor, ...]:
-        """Copies of the voters, if each of them lacks metadata that another node has, so that it is older; else empty.
+        """Copies of the voters, if each of them lacks metadata that the best copy has; else an empty tuple.
 
-        A node that does not vote gets its records from a voter.  If voters are missing, the records may come from one
-        of them and be uncommitted, unless a snapshot has them.
+        The best copy is then that of a node that does not vote. Such a node gets its records from a voter, so the
+        voters have lost records. No-op records do not count. Also empty if a voter in force is missing, because the
+        records may come from that voter and be uncommitted, unless a snapshot reaches beyond every voter's end:
+        snapshots hold only committed records.
         """
         voters = tuple(survivor for survivor in self.survivors if survivor.log.is_voter)
         is_shown = all(known_voter.is_given for known_voter in self.in_force) or (
@@ -154,7 +164,11 @@ class Quorum(Struct, kw_only=True):
         return latest if latest > self.best.epoch else None
 
     def loss(self) -> str:
-        """A sentence: what may be lost if a better copy than the best given one existed."""
+        """Say in one sentence which committed metadata may be missing in the best of the given copies.
+
+        The sentence tells whether the voters here are a majority, at which offset and epoch the best copy ends, and why
+        nothing is certain if copies contradict each other, none can be started on, or no voter set is known.
+        """
         given = len({known_voter.node for known_voter in self.in_force if known_voter.is_given})
         best, total = self.best, len(self.in_force)
         if self.contradictions:
@@ -197,8 +211,10 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def _unknown_of_former_voters(self) -> str:
-        """Return a clause ("; what 4, 5 had committed ...") if missing former voters are a majority of former and
-        present voter sets together, so that they could have committed alone; "" otherwise.
+        """Clause for `loss` ("; what 4, 5 had committed ...") if the missing former voters could have committed alone;
+        else "".
+
+        Former voters could have done so if they are a majority of the former voters and the voters in force together.
         """
         in_force = {known_voter.node for known_voter in self.in_force}
         former = sorted({known_voter.node for known_voter in self.missing if not known_voter.is_in_force} - in_force)
@@ -211,7 +227,9 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def _unsound(self) -> str:
-        """Number of present voters that are damaged or would not start, as words."""
+        """Clause for `loss` (", 2 of them damaged,") with the number of present voters whose copies are damaged or
+        would not start; "" if there are none.
+        """
         given = {known_voter.node for known_voter in self.in_force if known_voter.is_given}
         logs = [survivor.log for survivor in self.survivors if survivor.log.is_voter]
         sound = {log.node for log in logs if log.refusal is None and not log.is_damaged}
@@ -244,9 +262,12 @@ def best_first(logs: Iterable[QuorumLog]) -> list[QuorumLog]:
 
 
 def common_end(one: QuorumLog, other: QuorumLog) -> int | None:
-    """Offset up to which two copies have the same batches; None if their logs do not overlap.
+    """Offset before which two copies have the same batches; None if this cannot be determined.
 
-    Followers copy batches unchanged, so the same base offset, epoch and checksum mean the same bytes.
+    Followers copy batches unchanged, so equal base offset, epoch and checksum mean equal bytes. Batches are only
+    compared where both logs have them. None if the logs neither overlap nor touch, or if the first batch of the log
+    that begins later does not begin at a batch of the other. If one log has no batches, the result is its end offset if
+    the other log reaches that position, else None.
     """
     first, second = (one, other) if one.start <= other.start else (other, one)
     a, b = first.batches, second.batches
@@ -312,7 +333,11 @@ def read_quorum(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> l
 
 
 def read_what_is_left(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> tuple[list[Quorum], list[LeftOut]]:
-    """The quorums, and the paths without a readable metadata log; raises the error of the first one if all are such."""
+    """Read the metadata logs at `paths`, one per node; return a `Quorum` per cluster, and the paths without a readable
+    log.
+
+    Raises the `UsageError` or `StorageError` of the first path if no path has a readable metadata log.
+    """
     logs: list[QuorumLog] = []
     left_out: list[LeftOut] = []
     first: UsageError | StorageError | None = None
@@ -337,7 +362,10 @@ def _by_cluster(logs: Sequence[QuorumLog], limits: Limits) -> list[Quorum]:
 
 
 def quorum_of(logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS) -> Quorum:
-    """Compare the copies of one cluster."""
+    """Rank the copies of one cluster, best first, and compare each with the best; return them with voters and findings.
+
+    The records that a copy lacks, or has beyond the best one, are read from disk and counted. `logs` must not be empty.
+    """
     survivors = _beside_the_first(best_first(logs))
     if any(each.contradicts is not None for each in survivors):
         survivors = _beside_the_first(_agreed_first(survivors))
@@ -363,7 +391,11 @@ def _of_lagging(log: QuorumLog, best: QuorumLog) -> Finding:
 
 
 def _beside_the_first(ranked: Sequence[QuorumLog]) -> list[QuorumSurvivor]:
-    """Each copy with what it has in common with the first."""
+    """Compare each copy with the first; return them in the given order.
+
+    The first copy itself lacks nothing. `common_end` and `contradicts` of the others are set; their record counts are
+    not.
+    """
     best = ranked[0]
     survivors = [QuorumSurvivor(log=best, common_end=best.end, lacks=Counter())]
     for log in ranked[1:]:
@@ -375,9 +407,12 @@ def _beside_the_first(ranked: Sequence[QuorumLog]) -> list[QuorumSurvivor]:
 
 
 def _agreed_first(survivors: Sequence[QuorumSurvivor]) -> list[QuorumLog]:
-    """Copies in an order in which, of those that contradict each other within an epoch, the larger group comes first.
+    """Order copies that contradict each other: those that a node can start on first, then the larger groups of equal
+    copies.
 
-    Copies are made from one another, so what several have was there before what only one has.
+    Copies are equal if they have the same batch at the first contradicting offset; a copy without a batch there comes
+    last. Otherwise the order is kept. Replicas copy one another, so that records in several copies are older than those
+    in only one. At least one copy must have a contradiction.
     """
     offset, _epoch = min(survivor.contradicts for survivor in survivors if survivor.contradicts is not None)
     at = {survivor.log.root: _batch_at(survivor.log, offset) for survivor in survivors}
@@ -388,7 +423,7 @@ def _agreed_first(survivors: Sequence[QuorumSurvivor]) -> list[QuorumLog]:
 
 
 def _same_identity(logs: Sequence[QuorumLog]) -> Iterator[Finding]:
-    """Findings about directories whose `meta.properties` name the same node or directory."""
+    """Yield a finding for each pair of directories whose `meta.properties` have the same node id or directory id."""
     for number, log in enumerate(logs):
         for other in logs[:number]:
             if log.directory_id is not None and log.directory_id == other.directory_id:
@@ -402,7 +437,11 @@ def _same_identity(logs: Sequence[QuorumLog]) -> Iterator[Finding]:
 
 
 def _voters(ranked: Sequence[QuorumLog]) -> tuple[KnownVoter, ...]:
-    """All voters that some file names, those in force first."""
+    """List all voters that some file names; the voters in force, which are those of the best copy, come first.
+
+    `ranked` are the copies, best first. With static voters only node ids are compared and directory ids are None; with
+    dynamic voters node id and directory id together.
+    """
     best = ranked[0]
     given = {(log.node, log.directory_id) for log in ranked}
     if best.is_static:
@@ -431,8 +470,10 @@ def _terms_after(log: QuorumLog, offset: int) -> list[Term]:
 
 
 def _of_divergence(best: QuorumLog, other: QuorumSurvivor) -> Finding | None:
-    """The finding for a copy with records of its own: the end of a deposed leader's log, or a second quorum; None if it
-    has none.
+    """Make the finding for a copy with records that the best copy lacks; None if it has none or does not overlap it.
+
+    It is an error if both copies contradict each other within an epoch, or if two quorums have led the cluster apart;
+    otherwise the records are the uncommitted end of a deposed leader's log.
     """
     if not other.is_diverged or other.common_end is None:
         return None

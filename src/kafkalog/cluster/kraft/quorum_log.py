@@ -1,9 +1,4 @@
-"""One node's copy of the metadata log: where it ends, who votes, what the node has voted.
-
-A voter set is in force as soon as it is in the log, committed or not.  The last one in the log is used, else the one in
-the newest snapshot (`KRaftControlRecordStateMachine`).  With static voters the only trace in the files is
-`quorum-state`, which decides nothing.  No file says how far the log was committed.
-"""
+"""Read one node's copy of the metadata log: its end, the voters, and the node's own vote."""
 
 from __future__ import annotations
 
@@ -68,7 +63,7 @@ class Term(Struct, frozen=True):
 
 @dataclass(slots=True)
 class QuorumLog:
-    """Contents of one node's files."""
+    """Contents of one node's metadata log, snapshots, `quorum-state` and `meta.properties`."""
 
     root: str
     """the log directory"""
@@ -126,7 +121,10 @@ class QuorumLog:
 
     @property
     def static_voters(self) -> tuple[int, ...]:
-        """Ids of static voters as the node last knew them; its configuration decides."""
+        """Sorted ids of the static voters, from `quorum-state`, else from the last election in the log.
+
+        Empty if the voters are dynamic or unknown. The node's configuration may name others.
+        """
         if not self.is_static:
             return ()
         if self.state is not None and self.state.current_voters:
@@ -145,7 +143,7 @@ class QuorumLog:
 
     @property
     def ends_in_damage(self) -> bool:
-        """Whether the log ends in damage other than a torn end, with nothing sound after it."""
+        """Whether the log is damaged and no valid batch follows the damage; a torn end does not count as damage."""
         is_hurt = any(
             finding.severity is Severity.ERROR and finding.code not in _NO_DAMAGE
             and (finding.file or "").endswith(FileKind.LOG.value)
@@ -190,7 +188,11 @@ class QuorumLog:
         return max((snapshot.end for snapshot in self.snapshots if snapshot.counts), default=0)
 
     def records_between(self, start: int, end: int, limits: Limits = DEFAULT_LIMITS) -> Counter[str]:
-        """Number of records of each kind at offsets from `start` up to, not including, `end`."""
+        """Count the records at offsets from `start` up to, not including, `end`, by the name of their type.
+
+        Control records count under the name of their class, records that cannot be decoded as `unknown`. Reads from
+        disk and stops at the first damage.
+        """
         found: Counter[str] = Counter()
         for batch in open_partition(self.directory, limits=limits).batches(
             start_offset=start, on_damage=STOP, limits=limits
@@ -208,7 +210,11 @@ class QuorumLog:
 
 
 def root_of_metadata(path: PathLike) -> tuple[str, str]:
-    """Log directory and metadata directory of a path that is either of them; raises `UsageError` if it is neither."""
+    """Resolve a path to (log directory, its `__cluster_metadata-0`), both real paths; the path may be either of them.
+
+    Raises `UsageError` if the path is empty, has a NUL character, does not exist or is not a directory, or if the
+    metadata directory is missing, is a symbolic link or is not a directory.
+    """
     given = os.fspath(path)
     if not given:
         raise UsageError("an empty path names no log directory")
@@ -237,7 +243,7 @@ def root_of_metadata(path: PathLike) -> tuple[str, str]:
 
 
 def _log_dirs_in(path: str) -> list[str]:
-    """The first directories below `path` that hold a metadata log."""
+    """List the names of the first few subdirectories of `path`, sorted, that contain a `__cluster_metadata-0`."""
     found = (
         entry.name
         for entry in sorted(scan_directory(path), key=lambda each: each.name)
@@ -247,9 +253,12 @@ def _log_dirs_in(path: str) -> list[str]:
 
 
 def read_quorum_log(path: PathLike, limits: Limits = DEFAULT_LIMITS) -> QuorumLog:
-    """Read one node's metadata log; damage becomes a finding.
+    """Read one node's metadata log, snapshots, `quorum-state` and `meta.properties`; damage becomes findings of the
+    result.
 
-    Raises `UsageError` if the path holds no metadata log, `StorageError` for I/O errors.
+    `refusal` of the result says why no node would start on the files. `path` is a log directory or its metadata
+    directory. Raises `UsageError` if it has no metadata log or another partition under that name, `StorageError` for
+    I/O errors.
     """
     root, directory = root_of_metadata(path)
     findings = findings_of_half_done(root)
@@ -313,7 +322,12 @@ def _control(record: Record) -> KRaftRecord | None:
 
 
 def _read_log(found: QuorumLog, partition: Partition, limits: Limits) -> None:
-    """Read the log from the snapshots that fit it; which do not fit is known only after reading."""
+    """Read the log on top of the newest snapshot that fits it; changes `found` in place.
+
+    Whether a snapshot fits is only known after reading, so the log is read again without the snapshots that do not fit.
+    Snapshots that do not fit become findings. If the log has no gap and ends before the newest fitting snapshot, its
+    batches are dropped from `found`, as a start deletes them. Raises `UsageError` if the records are not metadata.
+    """
     before = list(found.findings)
     while True:
         found.findings = list(before)
@@ -349,7 +363,9 @@ def _read_log(found: QuorumLog, partition: Partition, limits: Limits) -> None:
 
 
 def _drop_log(found: QuorumLog, newest: MetadataSnapshot) -> None:
-    """Drop a log that ends before the newest snapshot, as a start does."""
+    """Let `found` begin and end at the snapshot `newest`, as after a start, which deletes a log that ends before it
+    (the caller has checked that). If the log had batches, also set `drops_log` and add a finding. No file is changed.
+    """
     if len(found.batches):
         epoch, end = found.log_end
         found.drops_log = True
@@ -366,7 +382,11 @@ def _drop_log(found: QuorumLog, newest: MetadataSnapshot) -> None:
 
 
 def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
-    """Read the log up to its end or its first damage."""
+    """Read the batches up to the end of the log, its first damage or a gap; sets the fields of `found` from them.
+
+    The state begins with the newest valid snapshot. Damage and the gap are added to `found.findings`; records behind
+    damage are counted. Raises `UsageError` if the records are not metadata.
+    """
     newest = found.newest_snapshot
     found.batches, found.terms, found.known, found.hole = BatchColumns(), [], {}, None
     found.first_batches = FirstBatches()
@@ -411,10 +431,11 @@ def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
 
 
 def _is_of_metadata(batch: RecordBatch, partition: Partition, limits: Limits) -> bool:
-    """Whether a batch holds metadata records; False for control records, which any log may have.
+    """Whether a batch contains metadata records; False for control batches, which any log may have, and for old
+    formats.
 
-    Raises `UsageError` if it cannot belong to a metadata log: controllers write without producer id and keys, and frame
-    each value.
+    Raises `UsageError` if it cannot belong to a metadata log: controllers write without producer id and keys, and every
+    value has a frame.
     """
     header = batch.header
     if not isinstance(header, BatchHeader):
@@ -431,8 +452,9 @@ def _is_of_metadata(batch: RecordBatch, partition: Partition, limits: Limits) ->
 
 
 def _refuse_other_topic(partition: Partition) -> None:
-    """Raise `UsageError` if the topic id is not that of the metadata topic, which a start compares (`UnifiedLog`,
-    `InconsistentTopicIdException`).
+    """Raise `UsageError` if `partition.metadata` has another topic id than the metadata topic.
+
+    A start compares them too (`UnifiedLog`, `InconsistentTopicIdException`). A missing file is accepted.
     """
     if partition.metadata is not None and partition.metadata.topic_id != CLUSTER_METADATA_TOPIC_ID:
         raise UsageError(
@@ -461,7 +483,12 @@ def _note_voters(found: QuorumLog, voters: tuple[VoterNode, ...]) -> None:
 
 
 def _judge_identity(found: QuorumLog) -> None:
-    """Compare node id and directory id with the voter set (`VoterSet.isVoter`)."""
+    """Add a finding if node id and directory id of `meta.properties` do not agree with the voter set
+    (`VoterSet.isVoter`).
+
+    If the voter set has another node id for this directory, `found.known_as` becomes that id. Static voters are not
+    compared.
+    """
     if found.is_static or found.directory_id is None:
         return
     path = os.path.join(found.root, META_PROPERTIES)
@@ -484,7 +511,12 @@ def _judge_identity(found: QuorumLog) -> None:
 
 
 def _judge(found: QuorumLog) -> None:
-    """Set `refusal` if no node would start on it (`KafkaRaftLog.recoverSnapshots`, `UnifiedLog`)."""
+    """Set `found.refusal` if no node would start on the copy (`KafkaRaftLog.recoverSnapshots`, `UnifiedLog`).
+
+    The reasons are: the newest snapshot is damaged or does not fit the log, records before the log's beginning are in
+    no snapshot, offsets are missing, or there are no records. A finding is added if no other error is among
+    `found.findings`.
+    """
     believed = latest(found.snapshots)
     if believed is not None and not believed.is_whole:
         found.refusal = f"its newest snapshot {believed.file} is damaged, and a controller stops when it reads that"

@@ -1,9 +1,5 @@
-"""Snapshots in a metadata directory, judged as a start judges them: by their names, and against the log beside them.
-
-A start deletes those that end before the log begins, and believes the one with the latest epoch, then the largest end
-(`OffsetAndEpoch`), whatever is in it: where that goes further than the log, the log is deleted and begins again at the
-snapshot's end (`KafkaRaftLog.recoverSnapshots`, `truncateToLatestSnapshot`).  A node only gets there with a snapshot
-that its leader gave it, so that some names cannot be true.
+"""Read the snapshots in a metadata directory and judge them as a start does: by their names, and by the log beside
+them.
 """
 
 from __future__ import annotations
@@ -84,7 +80,10 @@ def latest(snapshots: Iterable[MetadataSnapshot]) -> MetadataSnapshot | None:
 
 
 def control_records(batch: RecordBatch, limits: Limits) -> Iterator[tuple[int, KRaftRecord]]:
-    """The control records of a batch that are understood, with their offsets."""
+    """Yield offset and decoded record of each control record in a batch; nothing if it is not a control batch.
+
+    Control records that cannot be decoded or are of an unknown type are skipped.
+    """
     if not isinstance(batch.header, BatchHeader) or not batch.header.is_control:
         return
     for record in decode_batch(batch, limits=limits).records:
@@ -97,7 +96,12 @@ def control_records(batch: RecordBatch, limits: Limits) -> Iterator[tuple[int, K
 
 
 def read_snapshots(partition: Partition, limits: Limits, findings: list[Finding]) -> tuple[MetadataSnapshot, ...]:
-    """The snapshots that a start keeps, in its order; what is wrong with one is a finding."""
+    """Read the snapshots that a start keeps; return them sorted by epoch, then end offset.
+
+    A snapshot that ends before the log's start offset is skipped, because a start deletes it; a damaged one is
+    returned. For both a finding is appended to `findings`. Files whose name Kafka would not write are skipped without
+    one.
+    """
     metadata_snapshots = []
     for path in partition.kraft_snapshots:
         name = parse_kraft_snapshot_file(os.path.basename(path))
@@ -147,7 +151,12 @@ def _read(path: str, end: int, epoch: int, limits: Limits) -> MetadataSnapshot:
 
 
 def why_impossible(snapshot: MetadataSnapshot, log: LogEnd) -> str | None:
-    """Why no leader can have given this node that snapshot; None if one can."""
+    """Return the reason why the snapshot cannot belong to this log, as text; None if nothing contradicts it.
+
+    Its epoch is compared with the epoch of its own batches, with the epoch in `quorum-state`, and with the epoch that
+    the log has at the snapshot's last offset. A snapshot that ends beyond the log is judged by the log's end. If the
+    log does not have the last offset, that comparison is omitted.
+    """
     if snapshot.written_in is not None and snapshot.written_in != snapshot.epoch:
         return f"its name says epoch {snapshot.epoch}, and it was written in epoch {snapshot.written_in}"
     if log.latest_election is not None and snapshot.epoch > max(log.latest_election, log.epoch):

@@ -1,4 +1,4 @@
-"""Partitions that name brokers which are not registered: nobody can be reached there."""
+"""Find brokers that the metadata names as replicas or leaders although they are not registered."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _NAMED = 3
 
 
 def unregistered_brokers(image: MetadataImage, path: str) -> list[Finding]:
-    """A finding for each broker that is a replica or a leader and has no registration, by id.
+    """Report brokers that are replicas or leaders but are not registered, with `path` as the findings' file.
 
-    An unregistered broker stays a replica until its partitions are reassigned (`handleBrokerUnregistered` takes it out
-    of the in-sync replicas only), so a leader or in-sync replica without registration is an error, and any other
-    replica a warning.
+    Brokers that lead or are in sync are errors and come first, other replicas are warnings; both are sorted by id. A
+    broker gets one finding of each kind at most. It stays a replica until its partitions are reassigned
+    (`handleBrokerUnregistered` removes it only from the in-sync replicas), so that only the former are errors.
     """
     replicas: dict[int, list[str]] = {}
     in_sync: dict[int, list[str]] = {}

@@ -1,7 +1,5 @@
-"""Metadata that a controller took for empty: where it appended its bootstrap records behind what was there.
-
-A controller that finds no metadata when it becomes leader appends its bootstrap records (`ActivationRecordsGenerator`).
-After a start on a snapshot that was cut they come behind a log that holds the metadata: topics are gone from then on.
+"""Find the place in a metadata log at which a controller took it for empty and appended bootstrap records to older
+metadata.
 """
 
 from __future__ import annotations
@@ -42,7 +40,9 @@ class StartedOver(Struct, frozen=True, kw_only=True):
 
 
 class FirstBatches:
-    """Told of every batch in order; collects leaderships that begin with bootstrap records."""
+    """Collects the changes of leader that are followed by bootstrap records; every batch of the log must be passed in
+    order.
+    """
 
     def __init__(self) -> None:
         self.found: list[tuple[int, int]] = []
@@ -51,7 +51,13 @@ class FirstBatches:
         self._has_records = False
 
     def note(self, batch: RecordBatch, *, is_change_of_leader: bool, limits: Limits) -> None:
-        """Add a batch."""
+        """Pass the next batch of the log; if it has bootstrap records right after a change of leader, append to
+        `self.found`.
+
+        The entry is (offset, epoch) of the batch with the change of leader. `is_change_of_leader` tells whether this
+        batch has a `LeaderChange` record. Bootstrap records in an empty log are not added. Batches before format 2 are
+        ignored.
+        """
         header = batch.header
         if not isinstance(header, BatchHeader):
             return
@@ -75,9 +81,10 @@ def _is_bootstrap(batch: RecordBatch, limits: Limits) -> bool:
 def metadata_before(
     partition: Partition, candidates: Iterable[tuple[int, int]], snapshots: Iterable[MetadataSnapshot]
 ) -> StartedOver | None:
-    """The first place at which metadata that held something starts over; None if there is none.
+    """Find the first place at which a metadata log with topics or ACLs starts over; None if there is none.
 
-    `snapshots` are those of the log that are whole.
+    `candidates` are (offset, epoch) pairs as `FirstBatches.found` has them, `snapshots` the valid snapshots of the log.
+    The metadata before each candidate is read from disk. Raises `StorageError` for I/O.
     """
     whole = {snapshot.file for snapshot in snapshots}
     for offset, epoch in candidates:

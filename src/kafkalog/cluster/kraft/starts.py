@@ -1,10 +1,4 @@
-"""Who leads a partition of a KRaft cluster once everything that was stopped at the same moment is started again.
-
-Three things happen to a broker: its old session ends and it is fenced (`ReplicationControlManager.handleBrokerFenced`),
-it registers (`ClusterControlManager.registerBroker`, refused while the old session lasts), and it is unfenced
-(`handleBrokerUnfenced`).  Each may change the ISR, the eligible leader replicas and the leader.  Controllers that are
-started alone fence everybody first; else sessions and registrations are in a race, and every order is tried.
-"""
+"""Predict the leader of a KRaft cluster's partition after everything that stopped at one moment is started again."""
 
 from __future__ import annotations
 
@@ -73,7 +67,12 @@ class _State(Struct, frozen=True, kw_only=True):
 
 
 def possible_leaders(partition: PartitionImage, topic: TopicRules, starts: Starts) -> frozenset[int] | None:
-    """Everybody who may lead in the end, `NO_LEADER` for none; None where there are too many ways to try."""
+    """Return every broker that may lead the partition in the end, `NO_LEADER` if possibly none; None if there are too
+    many cases to simulate.
+
+    `starts` describes the starting brokers. Its racing brokers start before the old sessions have ended: all orders in
+    which they register and old sessions are fenced are simulated. The brokers of `starts.order` follow one by one.
+    """
     walk = _Walk(partition, topic, starts)
     first = frozenset({_State(partition=_without_epochs(partition), sessions=walk.sessions)})
     racing = starts.running if starts.racing is None else starts.racing
@@ -97,7 +96,7 @@ def _without_epochs(partition: PartitionImage) -> PartitionImage:
 
 
 class _Walk:
-    """What may happen to one partition."""
+    """Simulation of all ways in which one partition may change while brokers start and old sessions end."""
 
     def __init__(self, partition: PartitionImage, topic: TopicRules, starts: Starts) -> None:
         named = {*partition.replicas, *partition.isr, *partition.elr, *partition.last_known_elr, partition.leader}
@@ -109,7 +108,7 @@ class _Walk:
         self._online = self._with_directory(partition)
 
     def _with_directory(self, partition: PartitionImage) -> frozenset[int]:
-        """Brokers that have the replica's directory (`LeaderAcceptor`)."""
+        """Brokers of the partition that are registered with the replica's directory online (`LeaderAcceptor`)."""
         place = dict(zip(partition.replicas, partition.directories, strict=False))
         brokers = self._starts.image.brokers
         return frozenset(
@@ -154,7 +153,12 @@ class _Walk:
         return state if state.is_decided else self._unfenced(self._registered(state, broker), broker)
 
     def _next(self, state: _State, racing: frozenset[int]) -> Iterator[_State]:
-        """Whatever may happen next: the controller fences in its order, brokers come as they like."""
+        """Yield all states that one more event can lead to: the controller fences a broker, or a racing broker
+        registers or is unfenced.
+
+        The controller fences in its own order; brokers of one group, whose order is unknown, in any order. Yields
+        nothing if nothing more can happen.
+        """
         for group in self._fencing:
             waiting = group & state.sessions
             if waiting:
@@ -167,7 +171,11 @@ class _Walk:
                 yield self._unfenced(state, each)
 
     def after_the_race(self, states: Iterable[_State], racing: frozenset[int]) -> frozenset[_State] | None:
-        """Every state in which all sessions have ended and all who race are there, or a leader is."""
+        """Return every state in which no event is left: a live broker leads, or all old sessions have ended and all
+        racing brokers are unfenced.
+
+        None if there are too many racing brokers, replicas or states to simulate.
+        """
         unordered = max(map(len, self._fencing), default=0)
         if max(len(racing), unordered) > _MOST_RACING or len(self.involved) > _MOST_REPLICAS:
             return None

@@ -1,4 +1,4 @@
-"""The cluster's metadata beside the log directories of its brokers."""
+"""Compare the cluster's metadata with the log directories of its brokers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ def compared(
     next_block: int | None,
     clusters: Mapping[str, str] | None = None,
 ) -> list[Finding]:
-    """Contradictions; `next_block` is the first producer id that was not given out, None where that is not known."""
+    """List the contradictions between metadata and the log directories at `against`.
+
+    `known` are the topics of the metadata by name, `clusters` the cluster ids by ZooKeeper chroot. `next_block` is the
+    first producer id that is not allocated, None if unknown; larger ids in live partitions are reported too. Raises
+    `UsageError` if a path has no Kafka files, `StorageError` for I/O errors.
+    """
     log_dirs = open_all(*against).log_dirs
     findings = cross_check(log_dirs, known, clusters)[1]
     if next_block is None:

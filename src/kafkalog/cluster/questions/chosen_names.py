@@ -26,10 +26,11 @@ def chosen_names(
     why_unknown: WhyUnknown = _is_complete,
     findings: Iterable[Finding] = (),
 ) -> Callable[[str], bool]:
-    """Predicate for the known names that are chosen, all without a pattern.
+    """Return a predicate that is True for the chosen names; it accepts every name if there are no patterns.
 
-    Raises `UnknownName` for a pattern without a match.  If `why_unknown` returns a reason why the names may be
-    incomplete, the error contains it, with `findings`.
+    `kind` is the word for such a name in messages. A pattern is a name or a glob. Raises `UnknownName` for a pattern
+    without a match in `known`. `why_unknown` is called with the missing name (None for a glob); if it returns a reason
+    why names may be incomplete, the error contains it, with `findings`.
     """
     if not patterns:
         return lambda name: True

@@ -74,11 +74,11 @@ def effective_settings(
     chroot: str | None = None,
     replica: PathLike | None = None,
 ) -> EffectiveSettings:
-    """Return the settings in effect, from a KRaft metadata log or a ZooKeeper directory, each with its source. Reads
-    only.
+    """Return the settings in effect, from a KRaft metadata log or a ZooKeeper directory, each with its source, sorted
+    by topic, then by broker. Reads only.
 
-    Raises `UsageError` if the paths hold neither, `UnknownName` for a topic or broker that does not exist,
-    `StorageError` for I/O.
+    Raises `UsageError` if the paths hold neither, do not reach `as_of`, or if an option does not apply to them;
+    `UnknownName` for a topic or broker that does not exist; `StorageError` for I/O.
 
     * `paths`: log directories, or ZooKeeper's dataDir and dataLogDir
     * `as_of`: a past moment

@@ -69,11 +69,11 @@ def elections(
     chroot: str | None = None,
     replica: PathLike | None = None,
 ) -> KRaftElections | ZooKeeperElections:
-    """Return controllers, broker registrations and changes of leaders, from a KRaft metadata log or ZooKeeper's
-    directory, as far back as they go. Reads only.
+    """Return controllers, broker registrations and changes of leaders in order, from a KRaft metadata log or
+    ZooKeeper's directory, as far back as they go. Reads only; damage becomes findings.
 
-    Raises `UsageError` if the paths hold neither, `UnknownName` for a topic, partition or cluster that does not exist,
-    `StorageError` for I/O.
+    Broker registrations are known only from ZooKeeper. Raises `UsageError` if the paths hold neither, or an option does
+    not apply to them, `UnknownName` for a topic, partition or cluster that does not exist, `StorageError` for I/O.
 
     * `paths`: log directories, or ZooKeeper's dataDir and dataLogDir
     * `select`: the partitions whose changes are returned
@@ -155,10 +155,12 @@ def departures(
     chroot: str | None = None,
     replica: PathLike | None = None,
 ) -> Departures:
-    """Return what the controller would do with each partition if brokers left, one after another. Reads only.
+    """Return the changes that the controller would make to partitions if brokers left, one after another. Reads only.
 
-    A partition without a leader is an answer, not a finding. Raises `UsageError` if the paths hold the metadata of no
-    cluster or of several, `UnknownName` for a broker, topic or partition that does not exist, `StorageError` for I/O.
+    There is one for each partition that the leaving broker leads or is in sync for, by broker, topic and partition. A
+    partition that would have no leader is not a finding. Raises `UsageError` if the paths hold the metadata of no
+    cluster or of several, do not reach `as_of`, or if a broker is listed twice; `UnknownName` for a broker, topic or
+    partition that does not exist; `StorageError` for I/O.
 
     * `paths`: log directories, or ZooKeeper's dataDir and dataLogDir
     * `brokers`: ids of the brokers, in the order in which they leave

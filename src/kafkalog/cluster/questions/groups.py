@@ -1,4 +1,4 @@
-"""Groups with their members and what each is assigned, and what a rebalance would give."""
+"""Groups with their members and assignments, and the assignment that a rebalance would give."""
 
 from __future__ import annotations
 
@@ -97,10 +97,11 @@ def groups(
     replica: PathLike | None = None,
     offsets_partitions: int | None = None,
 ) -> ClusterGroups:
-    """Return groups with their members, from `__consumer_offsets`, `__share_group_state` and ZooKeeper. Reads only.
+    """Return groups with their members, from `__consumer_offsets`, `__share_group_state` and ZooKeeper, sorted by id.
+    Reads only; damage becomes findings.
 
-    Raises `UsageError` if the paths hold no such data, `UnknownName` for a group, member, topic or partition that does
-    not exist, `StorageError` for I/O.
+    Raises `UsageError` if the paths hold no groups, or an option does not apply to them; `UnknownName` for a group,
+    member, topic or partition that does not exist; `StorageError` for I/O.
 
     * `paths`: log directories, and ZooKeeper's dataDir and dataLogDir
     * `groups`: names or patterns of groups; empty for all
@@ -179,7 +180,9 @@ def _has_only_offsets(group: Group) -> bool:
 
 
 def _refuse_unknown_topics(rebalance: Rebalance, counts: Mapping[str, int], groups: Iterable[Group]) -> None:
-    """Raise `UnknownName` for a topic that grows and is unknown: neither the cluster nor a member has it."""
+    """Raise `UnknownName` for a topic that would grow but is unknown: it is in none of the cluster, the subscriptions
+    and `rebalance.topics`.
+    """
     subscribed = {
         topic
         for group in groups
@@ -195,8 +198,10 @@ def _refuse_unknown_topics(rebalance: Rebalance, counts: Mapping[str, int], grou
 
 
 def _has_selected(select: Selection, groups: Iterable[Group], counts: Mapping[str, int]) -> Callable[[Group], bool]:
-    """Whether a group has to do with a selected partition. Raises `UnknownName` for a topic that neither a group nor
-    the cluster has.
+    """Return a predicate that tells whether a group has commits or assignments for a selected partition; always True
+    without a selection.
+
+    Raises `UnknownName` for a selected topic or partition that neither a group nor the cluster has.
     """
     if select == ALL:
         return lambda group: True

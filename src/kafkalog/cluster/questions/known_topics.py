@@ -40,10 +40,12 @@ def known_topics(
     findings: list[Finding],
     chroot: str | None = None,
 ) -> Mapping[str, KnownTopic]:
-    """By name, as of `until`; none where there is no metadata.  `path` is a KRaft log directory or ZooKeeper's dataDir.
+    """Read the cluster's topics by name, as of `until`; empty if there is no metadata.
 
-    `UsageError` where the metadata at `path` does not go back that far; that of the log directories is then left alone,
-    with a finding.
+    With `path`, a KRaft log directory or ZooKeeper's dataDir, they are read from there, else from the metadata log
+    among the partitions `at_hand`. `chroot` chooses one of several clusters in ZooKeeper. Findings are appended to
+    `findings`. Raises `UsageError` if `path` is neither, if it has no or several clusters, or if its metadata does not
+    go back to `until`; metadata at hand that does not go back is ignored, with a finding.
     """
     if path is None:
         logs = _metadata_partitions(at_hand)
@@ -74,7 +76,11 @@ def _known_from_log(partition: Partition, until: Until, findings: list[Finding])
 
 
 def _as_of(until: Until, topics: Mapping[str, KnownTopic]) -> Mapping[str, KnownTopic]:
-    """Without leaders where the moment is an offset of another log: nothing says who led then."""
+    """Return the topics with the leader of every partition set to -1 if the moment is only an offset of
+    `__consumer_offsets`.
+
+    Such an offset does not show who led at that time. Otherwise the topics are returned unchanged.
+    """
     if until.offset is None or until.timestamp is not None:
         return topics
     return {
@@ -84,7 +90,7 @@ def _as_of(until: Until, topics: Mapping[str, KnownTopic]) -> Mapping[str, Known
 
 
 def _names_by_id(at_hand: Iterable[Partition], topics: Mapping[str, KnownTopic]) -> dict[str, str]:
-    """Topic id -> name, from `partition.metadata` of what is at hand and from the cluster's metadata."""
+    """Topic names by topic id, from `partition.metadata` of the partitions at hand and from the cluster's metadata."""
     names = {each.metadata.topic_id: each.topic for each in at_hand if each.metadata is not None and each.topic}
     return names | {topic.topic_id: name for name, topic in topics.items() if topic.topic_id is not None}
 
@@ -96,12 +102,14 @@ def groups_at_hand(
     until: Until,
     findings: list[Finding],
 ) -> tuple[Sequence[Group], WhyUnknown]:
-    """The groups of `__consumer_offsets`, none where it is not at hand; a group in a wrong partition is a finding.
+    """Read the groups in `__consumer_offsets` as of `until`; return them, and a function that says why other groups may
+    exist.
 
-    Beside them, why there may be others.
-
-    `topics` are those of the metadata, `offsets_partitions` how many it has where that says nothing; `UsageError` where
-    both speak and differ.
+    The function gets a group id (None for any) and returns a reason, or None if no such group can exist. Without
+    partitions at hand there are no groups, and it always returns None. `topics` are those of the metadata;
+    `offsets_partitions` is the number of partitions of `__consumer_offsets` if the metadata does not tell it. Findings
+    are appended to `findings`, also for a group in a wrong partition. Raises `UsageError` if both numbers are known and
+    differ.
     """
     places = GroupPlaces.of(topics)
     if None not in (places.partitions, offsets_partitions) and places.partitions != offsets_partitions:

@@ -18,7 +18,7 @@ _Key = tuple[str | None, int | None]
 
 
 class LogEnds:
-    """The log end offsets of partitions that are at hand, each read when it is first asked for."""
+    """The log end offsets of partitions that are at hand; each is read when it is first needed, and then kept."""
 
     def __init__(self, at_hand: Iterable[Partition], replica: PathLike | None, findings: list[Finding]) -> None:
         self._at_hand: dict[_Key, list[Partition]] = {}
@@ -48,7 +48,9 @@ class LogEnds:
         return None if end is None or not commit.is_commit else end - commit.offset
 
     def note_beyond(self, commits: Iterable[CommittedOffset]) -> None:
-        """A finding for each commit that the log here does not reach."""
+        """Append a warning to the findings for each commit whose offset is beyond the end of its log; unknown ends are
+        skipped.
+        """
         for commit in commits:
             end = self.of(commit)
             if end is not None and commit.offset > end:
@@ -62,7 +64,11 @@ class LogEnds:
                 self._findings.append(Finding(code, Severity.WARNING, None, end, detail, path))
 
     def _read(self, key: _Key) -> int | None:
-        """The log end of the chosen one among several directories of a partition."""
+        """Read the log end offset of a partition; None if it is not at hand or cannot be read.
+
+        Of several directories the one that `replica` chooses is read. If none is chosen, or reading fails, a finding is
+        added. None without a finding if files of the directory were left out as unreadable when it was opened.
+        """
         partitions = self._at_hand.get(key, [])
         name = partitions[0].name if partitions else None
         if name is None:

@@ -1,4 +1,4 @@
-"""What a KRaft cluster knew at a moment, and how its partitions changed."""
+"""State of a KRaft cluster's metadata at a moment, and changes of its partitions."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def metadata(
     against: Sequence[PathLike] = (),
     replica: PathLike | None = None,
 ) -> ClusterMetadata:
-    """Return what a KRaft cluster knew, from the newest complete snapshot of `__cluster_metadata` and the log after it.
-    Reads only.
+    """Return the state of a KRaft cluster's metadata, from the newest complete snapshot of `__cluster_metadata` and the
+    log after it. Reads only; damage becomes findings.
 
     Raises `UsageError` if the paths do not hold exactly one metadata log or the moment is not in it, `UnknownName` for
     a topic or partition that does not exist, `StorageError` for I/O.
@@ -89,7 +89,10 @@ def metadata(
 
 
 def state_at(log: MetadataLog, as_of: Moment, findings: list[Finding]) -> MetadataState:
-    """The state at a moment. Raises `UsageError` if the log does not reach it."""
+    """Read the metadata state at a moment; appends its findings, and those about unregistered brokers, to `findings`.
+
+    Raises `UsageError` if the moment lies after the end of the log or before its beginning.
+    """
     offset = metadata_offset(log, as_of)
     state = log.state(offset)
     refuse_beyond_end(offset, state)
@@ -99,8 +102,10 @@ def state_at(log: MetadataLog, as_of: Moment, findings: list[Finding]) -> Metada
 
 
 def _only(state: MetadataState, select: Selection) -> MetadataState:
-    """The state with the chosen partitions alone, and of configurations of topics theirs. Raises `UnknownName` for
-    others.
+    """Copy the state with only the selected partitions; topics without one, and their configs, are left out.
+
+    Everything else is kept. Without a selection the state itself is returned. Raises `UnknownName` for a selected topic
+    or partition that does not exist.
     """
     select.check(partition_names(known_from_image(state.image)))
     if select == ALL:
@@ -138,8 +143,10 @@ def metadata_history(
 
 
 def chosen_changes(log: MetadataLog, select: Selection, findings: list[Finding]) -> list[PartitionChange]:
-    """Changes of the chosen partitions; `findings` get those about the metadata too, each once. Raises `UnknownName`
-    for a partition that has no changes and does not exist.
+    """List the changes of the selected partitions in offset order.
+
+    Findings about the log and its final state are appended to `findings`, without duplicates. Raises `UnknownName` for
+    a selected partition that has no changes and does not exist.
     """
     changes = list(partition_changes(log, findings))
     of_state: list[Finding] = []

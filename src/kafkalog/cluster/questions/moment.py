@@ -1,4 +1,4 @@
-"""A past moment of a cluster, as callers name it."""
+"""A past moment of a cluster, given as a time, an offset or a ZooKeeper transaction."""
 
 from __future__ import annotations
 
@@ -45,7 +45,11 @@ def reading_until(moment: Moment) -> Until:
 
 
 def metadata_offset(log: MetadataLog, moment: Moment) -> int | None:
-    """Offset of the metadata log at a moment; None for its end. Raises `UsageError` for a ZooKeeper transaction."""
+    """Offset of the metadata log before which a moment's state is complete; None for the end of the log.
+
+    The smaller one if the moment has an offset and a time. Raises `UsageError` if the moment is a ZooKeeper
+    transaction, or is a time before the beginning of the log.
+    """
     if moment.zxid is not None:
         detail = " is an offset of the metadata log here, or a time, not a ZooKeeper transaction"
         raise UsageError(Sentence(Ask.AS_OF, detail))

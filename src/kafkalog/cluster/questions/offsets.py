@@ -1,5 +1,5 @@
-"""What consumer groups have committed, now or at a past moment, in Kafka and in ZooKeeper; and what share groups have
-of each partition.
+"""Offsets that consumer groups have committed, now or at a past moment, in Kafka and in ZooKeeper; and the state of
+share groups.
 """
 
 from __future__ import annotations
@@ -114,10 +114,12 @@ def offsets(
     log_ends: bool = True,
 ) -> Offsets:
     """Return the last committed offset of every group and partition, from `__consumer_offsets` and from ZooKeeper, and
-    the state of share groups. Reads only.
+    the state of share groups. Reads only; damage becomes findings.
 
-    A commit in a transaction counts from the transaction's COMMIT marker on. Raises `UsageError` if the paths hold no
-    such data, `UnknownName` for a group, topic or partition that does not exist, `StorageError` for I/O.
+    All are sorted by group, topic and partition; an offset that is stored in both is returned twice. A commit in a
+    transaction counts from the transaction's COMMIT marker on. Raises `UsageError` if the paths hold no groups, or an
+    option does not apply to them; `UnknownName` for a group, topic or partition that does not exist; `StorageError` for
+    I/O.
 
     * `paths`: log directories, and ZooKeeper's dataDir and dataLogDir
     * `groups`: names or patterns of groups; empty for all
@@ -181,7 +183,13 @@ def stored_offsets(
     replica: PathLike | None,
     offsets_partitions: int | None,
 ) -> StoredOffsets:
-    """Offsets in log directories and in ZooKeeper; parameters and errors are those of `offsets`."""
+    """Read the offsets in log directories and in ZooKeeper for `offsets`, whose parameters are the same.
+
+    `old` are the consumers that were read from ZooKeeper, None without a ZooKeeper directory. Commits are sorted by
+    group, topic and partition; those in ZooKeeper are in the order of its groups. Damage becomes findings of the
+    result. Raises `UsageError` if `logs` hold no groups, `UnknownName` for a group, topic or partition that does not
+    exist, `StorageError` for I/O.
+    """
     findings = [*old.findings] if old is not None else []
     at_hand = groups_in(logs, replica, findings)
     topics = _topics(at_hand, old, chroot, as_of, findings)
@@ -251,7 +259,11 @@ def _several_clusters(places: Iterable[str]) -> UsageError:
 
 
 def refuse_without_logs(logs: Sequence[PathLike], options: Mapping[Ask, object]) -> None:
-    """Raise `UsageError` for an option about `__consumer_offsets` if all paths are directories of ZooKeeper."""
+    """Raise `UsageError` for the first option about `__consumer_offsets` that has a value although there are no log
+    directories.
+
+    A value of None, () or {} counts as not given.
+    """
     if logs:
         return
     for option, value in options.items():
@@ -264,11 +276,12 @@ def refuse_without_logs(logs: Sequence[PathLike], options: Mapping[Ask, object])
 def offset_history(
     *paths: PathLike, groups: Sequence[str] = (), select: Selection = ALL, replica: PathLike | None = None
 ) -> OffsetHistory:
-    """Return every commit that `__consumer_offsets` still has, and every removal of an offset, in the order in which
-    they took effect. Reads only.
+    """Return every commit that `__consumer_offsets` still has, and every removal of an offset. Reads only; damage
+    becomes findings.
 
-    Raises `UsageError` if the paths hold no partition of `__consumer_offsets`, `UnknownName` for a group, topic or
-    partition that does not exist, `StorageError` for I/O.
+    They are sorted by group, topic and partition, then in the order in which they took effect. Raises `UsageError` if
+    the paths hold no partition of `__consumer_offsets`, or are ZooKeeper's; `UnknownName` for a group, topic or
+    partition without a change; `StorageError` for I/O.
 
     * `paths`: log directories
     * `groups`: names or patterns of groups; empty for all
@@ -293,7 +306,10 @@ def offset_history(
 
 
 def _why_unknown(history: OffsetHistory, name: str | None) -> str | None:
-    """Reason why a group may have committed although no commit of it is left; None if there is none."""
+    """Reason why a group may have committed although no commit of it is left; None if it certainly has not.
+
+    The log may be incomplete, or the cleaner may have removed its commits. `name` None means any group.
+    """
     why = history.logs.why_unknown(name, history.partition_count)
     if why is not None or not history.missing:
         return why

@@ -48,9 +48,11 @@ def partitions_with(
     *,
     or_topic: str | None = None,
 ) -> tuple[Partition, ...]:
-    """All partitions, provided that one of `topic` (or of `or_topic`) is among them.
+    """Open all partitions at `paths`; at least one must be of `topic` (or of `or_topic`).
 
-    Raises `UsageError` if none is, `StorageError` if something that could not be read may be the reason.
+    `replica` chooses among several directories of one partition. Findings about unreadable directories are appended to
+    `findings`. Raises `UsageError` if no such partition is there, or if one of them is in several directories and
+    `replica` chooses none; `StorageError` if the reason may be a directory that cannot be read.
     """
     topics = [topic] if or_topic is None else [topic, or_topic]
     partitions = partitions_at(paths, replica, findings, Selection.of(topics))
@@ -61,7 +63,11 @@ def partitions_with(
 
 
 def metadata_log(paths: Sequence[PathLike], replica: PathLike | None, findings: list[Finding]) -> MetadataLog:
-    """The metadata log in log directories. Raises `UsageError` if there is none, or several without a choice."""
+    """Open the metadata log in log directories. Raises `UsageError` if there is none, or several and `replica` chooses
+    none.
+
+    Findings about directories are appended to `findings`; the log itself is not read yet.
+    """
     at_hand = partitions_with(paths, CLUSTER_METADATA_TOPIC, replica, findings)
     partitions = [partition for partition in at_hand if partition.topic == CLUSTER_METADATA_TOPIC]
     if len(partitions) != 1:
@@ -71,7 +77,9 @@ def metadata_log(paths: Sequence[PathLike], replica: PathLike | None, findings: 
 
 
 def split_zookeeper(paths: Iterable[PathLike]) -> tuple[tuple[PathLike, ...], ZooKeeperDirectory | None]:
-    """Kafka's paths, and ZooKeeper's dataDir and dataLogDir if they are among the paths, else None."""
+    """Separate ZooKeeper's dataDir and dataLogDir from the other paths; return the other paths in order, and the opened
+    ZooKeeper directory, None if there is none.
+    """
     kafka: list[PathLike] = []
     zookeeper: list[PathLike] = []
     for path in paths:
@@ -96,7 +104,11 @@ def chosen_chroot(places: Collection[str], chroot: str) -> str:
 
 
 def one_chroot(places: Sequence[str], chroot: str | None, what: Ask | Advice) -> str:
-    """The one cluster that `what` is about. Raises `UsageError` if there are none, or several and no `chroot`."""
+    """Return the chroot of the one cluster among `places`, which are the chroots in ZooKeeper; "" is the root.
+
+    With `chroot` that one. Raises `UsageError` if there is no cluster, if there are several and `chroot` is None, or if
+    `chroot` is not among them. `what` is the option that the message is about.
+    """
     if chroot is not None:
         return chosen_chroot(places, chroot)
     if len(places) != 1:

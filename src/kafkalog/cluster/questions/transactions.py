@@ -43,10 +43,12 @@ def transactions(
     transactional_ids: Sequence[str] = (),
     replica: PathLike | None = None,
 ) -> ClusterTransactions:
-    """Return producers, transactional ids and open transactions, from partitions and `__transaction_state`. Reads only.
+    """Return producers, transactional ids and open transactions, from partitions and `__transaction_state`. Reads only;
+    damage and hanging transactions become findings.
 
-    A transaction hangs if its coordinator has forgotten it. Raises `UsageError` if the paths hold nothing of Kafka's,
-    `UnknownName` for a transactional id, topic or partition that does not exist, `StorageError` for I/O.
+    A transaction hangs if its coordinator no longer has it, so that nobody writes its end marker. Ages count to the
+    clock's time. Raises `UsageError` if the paths hold no Kafka data, `UnknownName` for a transactional id, topic or
+    partition that does not exist, `StorageError` for I/O.
 
     * `paths`: log directories or partition directories
     * `select`: only producers of these topic-partitions, and transactional ids with one of them in their transaction

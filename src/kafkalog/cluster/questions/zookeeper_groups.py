@@ -57,10 +57,11 @@ class OldConsumers(Struct, frozen=True):
 def old_consumers(
     directory: ZooKeeperDirectory | None, moment: Moment, chroot: str | None = None
 ) -> OldConsumers | None:
-    """The old consumers at a moment; None without a directory. Raises `UsageError` for a ZooKeeper transaction without
-    a ZooKeeper directory.
+    """Read the groups of consumers that used ZooKeeper, at a moment; None if `directory` is None.
 
-    With `chroot`, findings about groups of other clusters are left out.
+    An offset in the moment is ignored. Invalid nodes and cluster ids become findings; with `chroot` those of other
+    clusters are left out, but groups of all clusters are returned. Raises `UsageError` if the moment is a ZooKeeper
+    transaction and `directory` is None.
     """
     if directory is None:
         if moment.zxid is not None:

@@ -20,7 +20,10 @@ _KEPT = 4
 
 
 def checkpoint_in(root: str, name: str) -> Mapping[tuple[str, int], int] | None:
-    """(topic, partition) -> offset; None if the file does not exist or cannot be read."""
+    """Read a checkpoint file of log directory `root`; return the offset of each (topic, partition).
+
+    None if the file is missing, malformed or unreadable. Contents of the last few files that did not change are cached.
+    """
     path = os.path.join(root, name)
     try:
         state = settled_state(path)

@@ -81,10 +81,12 @@ def read_assignment(data: bytes) -> frozenset[TopicPartition]:
 
 
 def read_subscription(data: bytes, protocol: str | None) -> Subscription:
-    """Decode a subscription with the additions in the user data of `protocol`; raises `FormatError`.
+    """Decode a member's subscription together with the user data of assignor `protocol`; raises `FormatError` for an
+    invalid subscription.
 
-    Eager sticky keeps the previous partitions and their generation in the user data; cooperative-sticky its generation,
-    unless the subscription has a field for it.
+    The eager sticky assignor keeps the previous partitions and their generation in its user data, cooperative-sticky
+    only the generation, which counts if the subscription has no field for it. Invalid user data counts as empty.
+    `generation` is -1 if unknown.
     """
     decoded = decode_subscription(data)
     fields = decoded.fields
@@ -109,7 +111,11 @@ def read_subscription(data: bytes, protocol: str | None) -> Subscription:
 
 
 def _sticky_memory(user_data: bytes | None) -> tuple[tuple[TopicPartition, ...], int]:
-    """User data as `StickyAssignor.memberData` reads it: as version 1, else version 0, else as empty."""
+    """Decode previous partitions and generation from sticky user data, as `StickyAssignor.memberData` does: as version
+    1, else as version 0.
+
+    Returns ((), -1) if it is empty or invalid; the generation is -1 in version 0.
+    """
     if not user_data:
         return (), -1
     for version in (1, 0):

@@ -84,7 +84,11 @@ def _invalid(error: FormatError) -> Finding:
 
 
 def decode_record(topic: str, key: bytes | None, value: bytes | None) -> CoordinatorRecord:
-    """Decode a record of one of `TOPICS`; never raises for bad data."""
+    """Decode a record of a coordinator's topic, which must be in `TOPICS`.
+
+    Never raises for bad data: parts that cannot be decoded stay raw bytes, and the record's `findings` say why. A
+    tombstone has no value. The type is None if the key is missing or too short.
+    """
     layouts = TOPICS[topic]
     if key is None or len(key) < _SHORT.size:
         finding = _finding(FindingCode.TYPED_RECORD_INVALID, "the key is missing or too short", Severity.ERROR)
@@ -137,7 +141,11 @@ def _with_value(
 
 
 def encode_record(record: CoordinatorRecord) -> tuple[bytes | None, bytes | None]:
-    """Encode key and value; parts that were not decoded are kept as they were."""
+    """Encode key and value; return the bytes of both, None for a missing one.
+
+    Parts that were not decoded keep their raw bytes, trailing bytes are appended again. Raises `FormatError` if a
+    field's value does not fit the layout.
+    """
     key, value = record.raw_key, record.raw_value
     if record.key is not None and record.type is not None:
         key = (

@@ -47,7 +47,12 @@ class Marker(Struct, frozen=True):
 
 
 def entries(partition: Partition, findings: list[Finding], limits: Limits) -> Iterator[Entry | Marker]:
-    """Yield records and markers in offset order; damage is added to `findings`.  Raises `StorageError` only."""
+    """Yield records and transaction markers in offset order, as a coordinator loads them; stops at damage.
+
+    Findings about damage, undecodable records and missing segments are appended to `findings`, some only when the
+    iterator ends. Of a control batch only the first record is used. Raises `StorageError` if files cannot be read; no
+    other error.
+    """
     topic = partition.topic or ""
     reader = partition.records(include_control=True, on_damage=STOP, limits=limits)
     cleaned = None if partition.name is None else cleaned_until(partition.path, partition.name)

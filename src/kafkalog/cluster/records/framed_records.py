@@ -105,7 +105,11 @@ def decode_remote_log_metadata(value: bytes | None) -> FramedRecord:
 
 
 def encode_framed(record: FramedRecord) -> bytes | None:
-    """Encode the value; a record that was not decoded is kept as it was."""
+    """Encode the value of a framed record: frame version, type, version, fields. A record that was not decoded keeps
+    its raw bytes.
+
+    None for a record without value. Raises `FormatError` if a field's value does not fit the layout.
+    """
     if record.decoded is None or record.type is None:
         return record.raw
     stream = Input()
@@ -115,7 +119,10 @@ def encode_framed(record: FramedRecord) -> bytes | None:
 
 
 def encode_remote_log_metadata(name: str, fields: Mapping[str, Any]) -> bytes:
-    """Encode a record of `__remote_log_metadata` in its current version, by the name of its schema."""
+    """Encode a record of `__remote_log_metadata` in version 0, its current one; `name` is the name of its schema.
+
+    Raises `StopIteration` for an unknown name, `FormatError` if a field's value does not fit the layout.
+    """
     kind, message = next(
         (kind, each) for kind, known in remote_log_metadata.VALUES.items() for each in known if each.name == name
     )
@@ -126,7 +133,11 @@ def encode_remote_log_metadata(name: str, fields: Mapping[str, Any]) -> bytes:
 
 
 def decode_control(kind: int, value: bytes | None) -> FramedRecord:
-    """Decode a KRaft control record; its type is in its key, the version of its layout in its first field."""
+    """Decode the value of a KRaft control record; `kind` is the type in its key.
+
+    Never raises for bad data: if the type is unknown, the value is missing or too short, or neither the version in its
+    first field nor version 0 can be decoded, the record has only raw bytes and a finding.
+    """
     layout = kraft_control.VALUES.get(kind)
     if layout is None:
         detail = f"control record type {kind} is not one of KRaft's"

@@ -34,7 +34,11 @@ class Decoded(Struct, frozen=True):
 
 
 def decode(message: Message, version: int, data: bytes, *, position: int = 0) -> Decoded:
-    """Decode the message at `position` and ignore what follows; raises `FormatError` for invalid bytes."""
+    """Decode one message that begins at `position`; bytes after it are ignored. The result's `size` is the number of
+    bytes read.
+
+    Raises `FormatError` for invalid bytes, an unknown version, or data above the size limit.
+    """
     if len(data) > MAX_MESSAGE_BYTES:
         raise FormatError(f"a message of {len(data)} bytes", code="limit_exceeded")
     stream = Input(data)
@@ -44,7 +48,11 @@ def decode(message: Message, version: int, data: bytes, *, position: int = 0) ->
 
 
 def read(message: Message, version: int, stream: Input) -> dict[str, Any]:
-    """Read the fields of a message at the position of `stream`; raises `FormatError`."""
+    """Read the fields of one message at the position of `stream`, which is moved to the end of the message.
+
+    Resets the limit of array elements of the stream. Raises `FormatError` for invalid bytes or an exceeded limit, with
+    position and field name if they are known.
+    """
     stream.elements_left = ELEMENTS
     try:
         fields: dict[str, Any] = message.construct(version).parse_stream(stream)
@@ -60,7 +68,7 @@ def read(message: Message, version: int, stream: Input) -> dict[str, Any]:
 
 
 def encode(message: Message, version: int, fields: Mapping[str, Any]) -> bytes:
-    """Encode a message; missing fields get their defaults.  Raises `FormatError`."""
+    """Encode one message; missing fields get their defaults. Raises `FormatError` if a value does not fit its field."""
     stream = Input()
     try:
         message.construct(version).build_stream(fields, stream)
@@ -70,10 +78,12 @@ def encode(message: Message, version: int, fields: Mapping[str, Any]) -> bytes:
 
 
 def choose(messages: Sequence[Message], version: int, data: bytes, *, position: int = 0) -> tuple[Decoded, bool]:
-    """Find the layout, of several of one version, that the bytes have, and whether another one fits as well.
+    """Try all layouts in `messages` that have this version; return the best decoding, and whether two or more layouts
+    consume all bytes, so that the choice is ambiguous.
 
-    The result is the newest layout that consumes all bytes; if there is none, the newest that can be read at all.
-    Raises the `FormatError` of the newest.
+    The result is the first layout in `messages`, which are newest first, that consumes all bytes; if there is none, the
+    first that can be decoded at all. Raises the `FormatError` of the newest layout if none can be decoded, or
+    `FormatError` if none has the version.
     """
     whole: list[Decoded] = []
     partly: list[Decoded] = []

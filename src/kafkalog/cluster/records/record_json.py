@@ -23,7 +23,11 @@ def _base64(data: bytes | None) -> str | None:
 
 
 def _consumer_payloads(field: Field, value: Any) -> Any:
-    """Decode subscriptions and assignments of consumers; those of Connect and others stay bytes."""
+    """Convert embedded subscriptions and assignments of consumers to JSON; other fields, and bytes that cannot be
+    decoded, are returned unchanged.
+
+    Members of other protocols, such as Connect, must not be passed.
+    """
     decoder = {"subscription": decode_subscription, "assignment": decode_assignment}.get(field.name)
     if decoder is None or not value:
         return value
@@ -34,7 +38,11 @@ def _consumer_payloads(field: Field, value: Any) -> Any:
 
 
 def coordinator_json(record: CoordinatorRecord) -> dict[str, Any]:
-    """`{"key": …, "value": …}` of a record of a coordinator's topic; the value of a tombstone is null."""
+    """Convert a coordinator record to `{"key": …, "value": …}`.
+
+    Parts that were not decoded are base64 text; the value of a tombstone is null. Embedded subscriptions and
+    assignments of consumer groups are decoded too.
+    """
     key: object = _base64(record.raw_key)
     if record.key is not None:
         key = {"type": str(record.type), "data": json_of(record.key)}
@@ -49,7 +57,11 @@ def coordinator_json(record: CoordinatorRecord) -> dict[str, Any]:
 
 
 def framed_json(record: FramedRecord, *, show_secrets: bool = False) -> dict[str, Any]:
-    """`{"type": …, "version": …, "data": …}` of a metadata record; `raw` in place of `data` if it was not decoded."""
+    """Convert a metadata record to `{"type": …, "version": …, "data": …}`; `raw` (base64) instead of `data` if the
+    record was not decoded.
+
+    Without `show_secrets` secret fields and secret config values are hidden in `data`; `raw` is never changed.
+    """
     if record.decoded is None:
         return {"type": record.type, "version": record.version, "raw": _base64(record.raw)}
     data = json_of(record.decoded, None if show_secrets else hide_fields)

@@ -57,9 +57,10 @@ def partitions_of(partitions: Iterable[Partition], topic: str) -> list[Partition
 def replay(
     partition: Partition, findings: list[Finding], *, until: Until | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[Entry | Marker]:
-    """Yield records and markers in offset order, up to `until`.
+    """Yield records and markers in offset order, up to `until` (exclusive), or up to the end of the log.
 
-    Damage, and what is unknown about an earlier moment, is added to `findings`.  Raises `StorageError` only.
+    For an earlier moment records in `.deleted` segments are included. Damage, and what may be unknown about the moment
+    because the cleaner removed records since, is appended to `findings`. Raises `StorageError` if files cannot be read.
     """
     if until is None or until.is_now:
         yield from entries(partition, findings, limits)
@@ -77,10 +78,11 @@ def replay(
 
 
 def _with_deleted(partition: Partition, findings: list[Finding], limits: Limits) -> Iterator[Entry | Marker]:
-    """Records and markers including those that only `.deleted` segments still have.
+    """Yield records and markers in offset order, including records that only `.deleted` segments still have.
 
-    A follower deletes segments whose records were never committed, too; a deleted record between two others counts if
-    its epoch is between theirs.
+    A follower also deletes segments whose records were never committed, so a deleted record counts only if its epoch
+    lies between those of its neighbors. Damage in `.deleted` segments is ignored, other damage is appended to
+    `findings`.
     """
     old = heapq.merge(
         *(
@@ -164,7 +166,9 @@ def _owner(record: CoordinatorRecord) -> str:
 
 
 def _words(later: list[Entry]) -> str:
-    """Sentence that names what is unknown about the earlier moment, from the records that followed."""
+    """Sentence that names the state and offsets that are unknown about an earlier moment; `later` are records of their
+    keys that followed it.
+    """
     places = []
     for entry in later:
         fields = entry.record.key.fields if entry.record.key is not None else {}
@@ -180,7 +184,11 @@ def _words(later: list[Entry]) -> str:
 
 
 def _cleaned_to(partition: Partition) -> int:
-    """Offset below which the cleaner has been: from its checkpoint, otherwise all but the active segment."""
+    """Offset below which the cleaner may have removed records: from its checkpoint, else the base offset of the active
+    segment.
+
+    0 if there is neither.
+    """
     if partition.name is not None:
         known = checkpoint_in(os.path.dirname(partition.path), CLEANER_OFFSET_CHECKPOINT) or {}
         offset = known.get((partition.name.topic, partition.name.partition))

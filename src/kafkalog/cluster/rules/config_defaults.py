@@ -29,9 +29,11 @@ def _table() -> dict[str, Any]:
 
 
 def default_settings(kind: str, levels: Collection[int]) -> dict[str, str]:
-    """Defaults for `topic` or `broker` by name that brokers with these highest `metadata.version` have in common.
+    """Default settings by name that all brokers with these highest `metadata.version` levels have in common.
 
-    Empty if `levels` is empty or one of them is older or newer than every recorded release.
+    `kind` is `topic` or `broker`. A level between two recorded releases counts as both. Settings whose defaults differ,
+    or that have none, are omitted. Empty if `levels` is empty or one of them is older or newer than every recorded
+    release.
     """
     table = _table()
     recorded = {neighbor for level in levels for neighbor in _neighbors(level, table["levels"])}

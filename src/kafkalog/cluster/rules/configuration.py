@@ -1,12 +1,4 @@
-"""Which value of a setting counts, and where it comes from: the precedence of Kafka's configurations.
-
-For a topic: its own, then the broker's (dynamic, the cluster's dynamic default, the file it was started with) under any
-of the names that a broker has for it (`KafkaConfigSchema.resolveEffectiveTopicConfig`, `ServerTopicConfigSynonyms`).
-For a broker: the same without the topic (`DynamicBrokerConfig`).  Kafka's own defaults, which differ between releases,
-come last, if the caller gives them.
-
-Resources are named as in a KRaft image: `topic:orders`, `broker:1`, and `broker:` for the cluster's default.
-"""
+"""Determine the effective value of a setting and its source, by the precedence of Kafka's configurations."""
 
 from __future__ import annotations
 
@@ -132,7 +124,12 @@ def effective_of_broker(
     static: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
 ) -> dict[str, Setting]:
-    """Effective settings of a broker by name: all that were set or have a default."""
+    """Effective settings of a broker by name, sorted: of each setting the value with the highest precedence.
+
+    The order of precedence: dynamic settings of the broker, dynamic settings of all brokers, `static`, `defaults`.
+    `resources` has the dynamic settings by resource (`broker:1`; `broker:` for all). `static` are the settings in the
+    broker's properties file, `defaults` Kafka's defaults; None counts as empty. Settings without any value are omitted.
+    """
     found: dict[str, Setting] = {}
     for source, values in (*_layers(resources, broker, static or {}), (ConfigSource.DEFAULT, defaults or {})):
         for name, value in values.items():
@@ -156,9 +153,13 @@ def effective_of_topic(
     static: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
 ) -> dict[str, Setting]:
-    """Effective settings of a topic by name: all that were set or have a default.
+    """Effective settings of a topic by name, sorted: the topic's own, else those of the broker, else `defaults`.
 
-    `broker` is the broker whose settings apply where the topic has none.
+    A broker has a topic's setting under other names, its synonyms (`log.retention.hours` for `retention.ms`); their
+    values are converted to the topic setting's unit. `resources` has the dynamic settings by resource (`topic:T`,
+    `broker:1`). `broker` is the id of the broker whose settings apply if the topic has none; None uses only the
+    cluster-wide ones and `static`. `static` are the settings in that broker's properties file. Settings without any
+    value are omitted.
     """
     own = resources.get(f"topic:{topic}", {})
     found = {name: Setting(name, value, ConfigSource.TOPIC, name) for name, value in own.items()}

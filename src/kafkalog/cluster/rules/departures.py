@@ -34,7 +34,11 @@ class Departure(Struct, Generic[StateT], frozen=True):
 
 
 def departure_result(before: int, after: int, *, unclean: bool) -> str:
-    """The outcome, from the leaders before and after."""
+    """Name the outcome of a departure, from the leaders before and after.
+
+    `offline` if there is no leader after it; else `unclean` if the flag is set (the new leader may lack records); else
+    `kept` if the leader is the same; else `clean`.
+    """
     if after == NO_LEADER:
         return "offline"
     if unclean:
@@ -43,7 +47,7 @@ def departure_result(before: int, after: int, *, unclean: bool) -> str:
 
 
 def refuse_unregistered(brokers: Sequence[int], known: Collection[int]) -> None:
-    """Raise `UsageError` for a broker that is not registered, or has already left."""
+    """Raise `UsageError` if a broker is listed twice, and `UnknownName` if it is not in `known`, the registered ids."""
     for number, each in enumerate(brokers):
         if each in brokers[:number]:
             raise UsageError(f"broker {each} is given twice")

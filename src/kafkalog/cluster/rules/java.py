@@ -47,9 +47,10 @@ def java_sorted(texts: Iterable[str]) -> list[str]:
 
 
 def hash_order(items: Sequence[_T], hash_of: Callable[[_T], int], capacity: int = 16) -> list[_T]:
-    """Distinct items in the iteration order of a `HashMap` (or `HashSet`) into which they were put in this order.
+    """Order distinct items as a Java `HashMap` (or `HashSet`) iterates over them if they are inserted in this order.
 
-    `capacity` is the argument of the constructor; the table doubles when it is more than three quarters full.
+    `hash_of` returns an item's `hashCode`. `capacity` is the argument of the constructor; the table doubles when it is
+    more than three quarters full.
     """
     table = 1
     while table < capacity:

@@ -29,7 +29,11 @@ class PatternError(ValueError):
 
 @lru_cache(maxsize=32)
 def matching(pattern: str, names: tuple[str, ...]) -> frozenset[str]:
-    """The names that match as a whole."""
+    """Return the names that match an RE2 pattern as a whole.
+
+    Raises `PatternError` if the pattern is invalid or too long, if a name is not valid Unicode, or if pyarrow is not
+    installed.
+    """
     try:
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -47,7 +51,9 @@ def matching(pattern: str, names: tuple[str, ...]) -> frozenset[str]:
 
 
 def from_java(pattern: str) -> str:
-    """Translate a Java pattern to RE2's syntax; raises `PatternError` if RE2 cannot express it."""
+    """Translate a Java pattern to RE2's syntax. Raises `PatternError` if it has a construct that RE2, or this
+    translation, does not support.
+    """
     made: list[str] = []
     in_class = False
     for token in _TOKEN.finditer(pattern):

@@ -18,9 +18,11 @@ def abort_command(found: OpenTransaction, bootstrap_server: str | None = None) -
 
 
 def abort_command_before_3_0(found: OpenTransaction, bootstrap_server: str | None = None) -> str:
-    """Command for older brokers, which need all values; quoted for a shell.
+    """Command line that aborts the transaction on brokers before 3.0, which need all ids and epochs; quoted for a
+    shell.
 
-    A producer whose first transaction hangs has no coordinator epoch yet; Kafka's own command uses 0 then.
+    Coordinator epoch 0 is used if it is not known, as Kafka's own command does for a producer whose first transaction
+    hangs. `bootstrap_server` None leaves a placeholder.
     """
     producer = found.producer
     named = {

@@ -64,10 +64,11 @@ def decision_of(
     last_state: Listed | None,
     elsewhere: Mapping[TopicPartition, LastMarker],
 ) -> Decision | None:
-    """Decision about a producer's open transaction; None if nothing shows it, or if the transaction began after it.
+    """Decide whether a producer's open transaction was committed or aborted; None if nothing shows it, or if it began
+    after the decision.
 
     * `listed`: last record of the coordinator's log that names the partition, None if there is none
-    * `last_state`: last record of the coordinator's log about the producer
+    * `last_state`: last record of the coordinator's log about the producer, None if there is none
     * `elsewhere`: the producer's last markers in other partitions
     """
     marker = producer.last_marker
@@ -83,8 +84,11 @@ def decision_of(
 
 
 def _by_markers(producer: PartitionProducer, elsewhere: Mapping[TopicPartition, LastMarker]) -> Decision | None:
-    """Decision shown by markers of the same transaction in other partitions, None if there are none; a commit outweighs
-    an abort.
+    """Decide by markers of the same transaction in other partitions; None if there are none. A commit outweighs an
+    abort.
+
+    Only markers after the producer's last one here count, with an epoch that fits the transaction and a time at which
+    the transaction had begun.
     """
     since = -1 if producer.last_marker is None else producer.last_marker.timestamp
     found: dict[Decided, TopicPartition] = {}
@@ -115,7 +119,11 @@ def _had_begun(producer: PartitionProducer, timestamp: int) -> bool:
 def markers_of(
     producer_id: int, places: Iterable[tuple[TopicPartition, Iterable[PartitionProducer]]]
 ) -> dict[TopicPartition, LastMarker]:
-    """Last marker of a producer by partition, for partitions that have one."""
+    """Last transaction marker of a producer in each partition; partitions without one are omitted.
+
+    `places` are pairs of a topic-partition and its producers. If a topic-partition occurs several times, the last
+    marker found is returned.
+    """
     return {
         place: producer.last_marker
         for place, producers in places

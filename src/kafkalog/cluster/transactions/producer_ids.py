@@ -19,7 +19,10 @@ __all__ = ["next_block_of_zookeeper", "not_given_out"]
 
 
 def next_block_of_zookeeper(tree: Tree, chroot: str = "") -> int | None:
-    """First id of the next block; 0 if none was allocated, None before 0.11 and if it cannot be read."""
+    """First id of the next producer id block in ZooKeeper; 0 if no block was allocated yet.
+
+    None if the node is missing, as before 0.11, or cannot be parsed.
+    """
     node = tree.nodes.get(f"{chroot}/latest_producer_id_block")
     if node is None:
         return None
@@ -31,7 +34,11 @@ def next_block_of_zookeeper(tree: Tree, chroot: str = "") -> int | None:
 
 
 def not_given_out(places: Iterable[PartitionProducers], next_block: int) -> list[Finding]:
-    """A finding for each partition with producer ids at or above `next_block`; -1 means that no block was allocated."""
+    """List a finding for each partition that has producer ids at or above `next_block`, the first id that is not
+    allocated yet.
+
+    -1 means that no block was allocated, so that any id is too high.
+    """
     least = max(next_block, 0)
     findings = []
     for place in places:

@@ -134,8 +134,11 @@ class _Snapshots:
         self.findings: list[Finding] = []
 
     def newest(self, low: int, high: int) -> dict[int, ProducerStateEntry] | None:
-        """Return producer id -> producer of the newest readable snapshot at an offset from `low` to `high`, both
-        inclusive; None if there is none.
+        """Read the newest readable snapshot at an offset from `low` to `high`, both inclusive; return its entries by
+        producer id.
+
+        None if there is none. A damaged snapshot is never tried again, and a warning is appended to `self.findings`.
+        Raises `StorageError` for I/O.
         """
         while (place := bisect_right(self._offsets, high) - 1) >= 0 and self._offsets[place] >= low:
             path = self._paths[self._offsets[place]]
@@ -151,8 +154,11 @@ class _Snapshots:
 
 
 def _read(partition: Partition, limits: Limits) -> PartitionProducers:
-    """Read the producers of a log. After damage or a gap the state comes from the next snapshot, as at a start, which
-    does not read what lies below the snapshot that it loads.
+    """Read the producers of one log with their last sequences and open transactions.
+
+    After damage or a gap the state is taken from the next snapshot, as at a start; batches below the snapshot that a
+    start loads are not used. The last stable offset is the first offset of the earliest open transaction, else the log
+    end offset; it is never below the log start offset. Damage becomes findings of the result.
     """
     tracker, snapshots = _Tracker(limits), _Snapshots(partition, limits)
     end, latest = partition.log_start_offset, -1

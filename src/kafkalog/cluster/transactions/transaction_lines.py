@@ -1,4 +1,4 @@
-"""Producers and transactional ids as objects under the names of Kafka's admin client: one line of JSON, one row."""
+"""Convert producers and transactional ids to JSON objects, one a line, with the field names of Kafka's admin client."""
 
 from __future__ import annotations
 
@@ -91,7 +91,11 @@ def transaction_partitions(found: TransactionalId) -> list[str]:
 def producer_lines(
     places: Sequence[PartitionProducers], opened: Sequence[OpenTransaction], bootstrap_server: str | None = None
 ) -> Iterator[ProducerLine]:
-    """The producers of every partition, with the transactions that they have open, and how to end one that hangs."""
+    """Yield one JSON object per producer of every partition, with its open transaction and the commands that abort it.
+
+    `opened` are the open transactions of these partitions. Fields about a transaction are None if none is open; the
+    commands are None unless it may be aborted. `bootstrap_server` is put into the commands, None leaves a placeholder.
+    """
     by_place = {(each.topic, each.partition, each.producer.producer_id): each for each in opened}
     for place in places:
         for producer in place.producers:
@@ -124,7 +128,10 @@ def producer_lines(
 
 
 def transactional_id_line(found: TransactionalId) -> TransactionalIdLine:
-    """The last that a coordinator wrote of one transactional id."""
+    """Convert the newest state of one transactional id in the coordinator's log to its JSON object.
+
+    `partitions` is one text in brackets; `start_timestamp` is null if no transaction has begun.
+    """
     return TransactionalIdLine(
         transactional_id=found.transactional_id,
         state=found.state,

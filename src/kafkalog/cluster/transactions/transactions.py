@@ -95,10 +95,10 @@ class TransactionalIds(Struct, frozen=True):
 
     @property
     def are_all(self) -> bool:
-        """Whether every partition of the coordinator's topic was read completely.
+        """Whether every partition of `__transaction_state` was read completely; False if none was read.
 
-        If no metadata gives their number, the present ones are taken for all if they are as many as Kafka creates, or
-        if no larger number would put every id into the partition that it is in.
+        If no metadata tells their number, the partitions here count as all if they are as many as Kafka creates by
+        default, or if no larger number would put every id into the partition in which it was found.
         """
         logs = self.logs
         if logs.count is not None or not logs.are_whole or not logs.read:
@@ -110,7 +110,9 @@ class TransactionalIds(Struct, frozen=True):
         return count == _DEFAULT_PARTITIONS or not any(_fits(places, each) for each in range(count + 1, _MOST_TRIED))
 
     def why_unknown(self, name: str | None) -> str | None:
-        """Reason why a transactional id (None: any) may exist although it was not found; None if there is none."""
+        """Reason why a transactional id (None: any) may exist although it was not found; None if it certainly does not
+        exist.
+        """
         if self.are_all:
             return None
         why = self.logs.why_unknown(name)
@@ -145,7 +147,11 @@ def _transactional_id(entry: Entry, values: dict[str, Any], number: int) -> Tran
 def read_transactions(
     partitions: Iterable[Partition], *, until: Until | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> TransactionalIds:
-    """Every transactional id in the given partitions of `__transaction_state`.  Raises `StorageError` only."""
+    """Read the newest state of every transactional id in the given partitions of `__transaction_state`, sorted by id.
+
+    Removed ids are omitted. Reads up to `until`, None for all. Raises `StorageError` if files cannot be read; damage
+    only makes findings.
+    """
     partitions = tuple(partitions)
     found: dict[str, TransactionalId] = {}
     listed: dict[tuple[int, TopicPartition], Listed] = {}
@@ -193,7 +199,12 @@ class OpenTransaction(Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """A sentence: what became of it, which marker belongs there, and what its coordinator does at its start."""
+        """Describe a hanging transaction: where it is open, whether it was committed or aborted, and which marker is
+        missing.
+
+        Without a decision the text says that the coordinator has no such transaction. After a commit it warns not to
+        abort the transaction.
+        """
         producer = self.producer
         text = f"producer {producer.producer_id} holds a transaction open from offset {producer.transaction_start} on"
         if self.decision is None:
@@ -213,10 +224,13 @@ def open_transactions(
     others: Callable[[], Sequence[PartitionProducers]] = lambda: (),
     now_ms: int | None = None,
 ) -> tuple[list[OpenTransaction], list[Finding]]:
-    """Open transactions of all partitions, and a finding for each that hangs.
+    """Return the open transactions of all partitions, and a warning for each that hangs.
 
-    `others` returns producers of the partitions that are not among `producers`; it is called only if a transaction
-    hangs.  `now_ms` is the time that ages count to, None for the clock's.
+    A transaction hangs if its coordinator no longer has it. `hanging` of a transaction is None if this is unknown: the
+    coordinator's log was not read completely, or its high watermark is not recorded. `others` returns the producers of
+    further partitions, which may show how a hanging transaction was decided; it is called at most once, only if one
+    hangs. `now_ms` is the time up to which ages count (ms since 1970), None for the clock's. An age is None if the
+    producer's last timestamp is unknown.
     """
     producers = list(producers)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms

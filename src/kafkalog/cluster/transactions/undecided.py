@@ -1,9 +1,5 @@
-"""Decide transactions that a log leaves open as their coordinator would, and count the records that wait behind the
-rest.
-
-A marker may be missing although the transaction is decided: the coordinator writes its decision before it sends the
-markers (`TransactionMarkerChannelManager`) and keeps both states in `__transaction_state` until all markers are
-written.  It aborts any other open transaction after its timeout (`TransactionStateManager`).
+"""Decide transactions that a log leaves open as their coordinator would, and count the records behind those that stay
+open.
 """
 
 from __future__ import annotations
@@ -122,7 +118,10 @@ class DecidedPartition:
         return self.listed.size
 
     def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
-        """Aborted transactions, including those that are decided here, and the ones that stay open."""
+        """List the aborted transactions, including those that are decided here, and the ones that stay open.
+
+        `through_damage` reads on behind damaged batches. The result without it is computed once and kept.
+        """
         if through_damage:
             return self._decide(self.listed.transactions(through_damage=True, limits=limits))
         if self._decided is None:
@@ -152,7 +151,12 @@ class DecidedPartition:
 
     @cached_property
     def waiting(self) -> Waiting | None:
-        """Records behind the first open transaction; None if no transaction is open."""
+        """Count the records from the first open transaction up to the end, which committed readers cannot read yet;
+        None if no transaction is open below the end.
+
+        Records of aborted transactions are not counted. Records of open transactions are counted for each producer, all
+        others together. Counting stops at damage.
+        """
         transactions = self.transactions()
         if not transactions.open_first_offsets:
             return None

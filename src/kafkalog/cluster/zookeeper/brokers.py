@@ -114,7 +114,12 @@ def _whole(value: object) -> int | None:
 
 
 def broker_registration(path: str, data: bytes | None) -> BrokerRegistration | None:
-    """The registration at `path`; None if that is not a broker's node or cannot be parsed."""
+    """Parse the broker registration at `path`; None if that is not a broker's node, its data cannot be parsed, or it
+    has no integer version or port.
+
+    Endpoints that cannot be parsed are omitted. A registration without a list of endpoints gets one with PLAINTEXT;
+    other missing fields are None.
+    """
     place = _BROKER.fullmatch(path)
     fields = json_object(data) if place is not None else None
     if place is None or fields is None:
@@ -143,9 +148,11 @@ def broker_registration(path: str, data: bytes | None) -> BrokerRegistration | N
 
 
 def config_entity(path: str, data: bytes | None) -> ConfigEntity | None:
-    """The configuration at `path`, secrets included; None if that is not an entity's node or cannot be parsed.
+    """Parse the configuration at `path`, secrets included; None if that is not an entity's node or its data cannot be
+    parsed.
 
-    Entities of users have others below them: `/config/users/U/clients/C` has the name `U/clients/C`.
+    Values are converted to text. A user's clients are entities below the user's: `/config/users/U/clients/C` has the
+    name `U/clients/C`.
     """
     place = _CONFIG.fullmatch(path)
     fields = json_object(data) if place is not None else None

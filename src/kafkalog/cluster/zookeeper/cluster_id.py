@@ -19,8 +19,10 @@ def cluster_id(tree: Tree, chroot: str) -> str | None:
 
 
 def bad_cluster_ids(tree: Tree, chroot: str | None, file: str | None = None) -> list[Finding]:
-    """A finding for each cluster, or the one at `chroot`, whose `/cluster/id` holds no id; a broker that reads it ends
+    """List an error for each cluster whose `/cluster/id` exists but cannot be parsed; brokers do not start with it
     (`ClusterIdZNode.fromJson`).
+
+    `chroot` restricts this to one cluster, None means all. `file` is the path that the findings name.
     """
     places = chroots(tree.nodes) if chroot is None else [chroot.rstrip("/")]
     findings = []

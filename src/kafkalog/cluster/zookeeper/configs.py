@@ -17,7 +17,12 @@ _KINDS = {"topics": "topic", "brokers": "broker", "clients": "client", "users": 
 
 
 def zookeeper_configs(tree: Tree, chroot: str = "") -> dict[str, dict[str, str]]:
-    """Resource -> name -> value.  Entities without settings are omitted, and so is what cannot be parsed."""
+    """Read all configurations of the cluster at `chroot`: values by setting, by resource (`topic:T` and the like), both
+    sorted.
+
+    The default entity has an empty name (`broker:`). Entities without settings, nodes that cannot be parsed, and values
+    that are not text are omitted. Secrets are included.
+    """
     found: dict[str, dict[str, str]] = {}
     for directory, kind in _KINDS.items():
         base = f"{chroot}/config/{directory}/"

@@ -32,7 +32,9 @@ def _live(tree: Tree, chroot: str) -> set[int]:
 
 
 def partition_states(tree: Tree, chroot: str) -> Known:
-    """Replicas and state of every partition that has a state."""
+    """Replicas and state of every partition below `chroot`, by (topic, partition); partitions without a readable state
+    are omitted.
+    """
     found: Known = {}
     base = f"{chroot}/brokers/topics"
     topics = tree.nodes.get(base)
@@ -53,8 +55,10 @@ def _controller(tree: Tree, chroot: str) -> int | None:
 def unclean_allowed(
     tree: Tree, chroot: str, topics: set[str], controller: int | None, static: Mapping[str, str]
 ) -> dict[str, bool]:
-    """Whether unclean elections are allowed, by topic: the topic's setting, else the controller's, else the release's
-    default.
+    """Return for each of `topics` whether unclean elections are allowed.
+
+    The topic's setting decides, else the controller's, else the default of the cluster's release. `controller` is the
+    broker id of the controller, None if unknown; `static` are the settings in its properties file.
     """
     resources = zookeeper_configs(tree, chroot)
     by_default = _unclean_by_default(tree, chroot)
@@ -73,10 +77,12 @@ def zookeeper_departures(
     unclean: bool = False,
     static: Mapping[str, str] | None = None,
 ) -> Iterator[Departure[PartitionState]]:
-    """Changes of every partition that each of the brokers in turn led or was in sync for.
+    """Yield the changes that the controller makes if `brokers` leave one after another: one for each partition that the
+    leaving broker leads or is in sync for.
 
-    `unclean` allows unclean elections for all topics; otherwise settings decide, including the `static` ones that the
-    controller was started with.  The tree is not changed.  Raises `UsageError` for a broker that is not live.
+    Changes are in the order of `brokers`, then of topic and partition. `unclean` allows unclean elections for all
+    topics; otherwise settings decide, including `static`, the settings in the controller's properties file. The tree is
+    not changed. Raises `UnknownName` for a broker that is not live, `UsageError` for one that is listed twice.
     """
     live = _live(tree, chroot)
     refuse_unregistered(brokers, live)

@@ -26,7 +26,11 @@ class ZooKeeperDirectory(Struct, frozen=True):
 
 
 def open_zookeeper(*paths: PathLike) -> ZooKeeperDirectory:
-    """Find the files below a server's dataDir (and dataLogDir); raises `UsageError` if there are none."""
+    """Find the logs and snapshots of a server in its dataDir and dataLogDir, or in `version-2` below them; sorted by
+    the zxid in their names.
+
+    Symbolic links are ignored. Raises `UsageError` if a path is not a directory, or if none of them has such a file.
+    """
     logs: dict[int, str] = {}
     snapshots: dict[int, str] = {}
     names = tuple(os.fspath(path) for path in paths)

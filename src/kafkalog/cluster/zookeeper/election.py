@@ -1,10 +1,4 @@
-"""What a controller with ZooKeeper makes of a partition when one of its brokers is lost.
-
-Decided by `PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection` (earlier `OfflinePartitionLeaderSelector`)
-and `ZkReplicaStateMachine.removeReplicasFromIsr`: the first assigned replica that is live and in sync leads, else,
-where unclean elections are allowed, the first assigned one that is live; then the lost replica leaves the ISR, unless
-it is the last one there.
-"""
+"""Compute the new state of a partition in ZooKeeper mode after one of its brokers is lost."""
 
 from __future__ import annotations
 
@@ -38,10 +32,12 @@ def without_broker(
     unclean: bool,
     keeps_last: bool = True,
 ) -> tuple[PartitionState, bool]:
-    """State after the loss of `broker`, which is not one of `live`, and whether the new leader may lack records.
+    """Return the state of a partition after the loss of `broker`, and whether the new leader may lack records.
 
-    `keeps_last`: the last replica stays in the ISR even if unclean elections are allowed (1.1 and later).  Epochs are
-    unchanged: by how much they increase depends on whether the controller was lost too.
+    `live` are the brokers that remain, without `broker`. If nobody can lead, the leader is -1, provided that `broker`
+    was in the ISR. The state is unchanged if `broker` neither leads nor is in the ISR. `unclean` allows unclean
+    elections. `keeps_last`: the last replica stays in the ISR even if unclean elections are allowed (1.1 and later).
+    Epochs are unchanged, because their increase depends on whether the controller was lost too.
     """
     after, lossy = state, False
     if state.leader == broker:

@@ -48,7 +48,7 @@ class PartitionState(Struct, frozen=True):
 
 
 def json_object(data: bytes | None) -> dict[str, Any] | None:
-    """The JSON object in a node's data; None if it is something else."""
+    """Parse a node's data as a JSON object; None if it is empty, invalid, nested too deeply, or another JSON value."""
     if not data or (data.count(b"[") + data.count(b"{") > _DEEPEST and _too_deep(data)):
         return None
     try:
@@ -77,7 +77,7 @@ def _numbers(value: object) -> tuple[int, ...] | None:
 
 
 def partition_state(data: bytes | None) -> PartitionState | None:
-    """Leader, epochs and ISR; None if the data cannot be parsed."""
+    """Parse the data of a partition's `state` node: leader, epochs and ISR; None if it cannot be parsed."""
     fields = json_object(data)
     if fields is None:
         return None
@@ -89,7 +89,9 @@ def partition_state(data: bytes | None) -> PartitionState | None:
 
 
 def controller_id(data: bytes | None) -> int | None:
-    """Broker id in `/controller`, a bare number in very old releases; None if the data cannot be parsed."""
+    """Parse the broker id in the data of `/controller`, which is a bare number in very old releases; None if it cannot
+    be parsed.
+    """
     fields = json_object(data)
     value = fields.get("brokerid") if fields is not None else None
     if isinstance(value, int):
@@ -99,7 +101,10 @@ def controller_id(data: bytes | None) -> int | None:
 
 
 def replicas_of(data: bytes | None) -> dict[int, tuple[int, ...]]:
-    """Partition -> replicas of `/brokers/topics/T`; empty if the data cannot be parsed."""
+    """Parse the data of `/brokers/topics/T`: the replicas of each partition number, in the assigned order.
+
+    Partitions that cannot be parsed are omitted; empty if nothing can.
+    """
     fields = json_object(data) or {}
     partitions = fields.get("partitions")
     found: dict[int, tuple[int, ...]] = {}
@@ -119,7 +124,10 @@ class TopicNode(Struct, frozen=True):
 
 
 def topic_nodes(tree: Tree, chroot: str) -> dict[str, TopicNode]:
-    """Every topic of the cluster at `chroot`, by name; without partitions if its node cannot be parsed."""
+    """Topic id and partition numbers of every topic of the cluster at `chroot`, by name.
+
+    The id is None before 2.8. A topic whose node cannot be parsed has no partitions.
+    """
     base = f"{chroot}/brokers/topics"
     topics = tree.nodes.get(base)
     found = {}
@@ -136,7 +144,11 @@ def chroots(nodes: Mapping[str, object]) -> list[str]:
 
 
 def consumer_chroots(tree: Tree) -> list[str]:
-    """Chroots of old consumers: every cluster, and every place that still has `/consumers`."""
+    """Sorted chroots below which groups may be stored: every cluster, and every other node with a `consumers` child
+    that has groups.
+
+    Nodes inside another chroot's `/consumers` do not count.
+    """
     found = chroots(tree.nodes)
     for path in sorted((node for node in tree.nodes if node.endswith("/consumers")), key=len):
         place = path.removesuffix("/consumers")
@@ -152,7 +164,11 @@ def _holds_groups(tree: Tree, path: str) -> bool:
 
 
 def shown_data(path: str, data: bytes | None) -> bytes | None:
-    """A node's data with secrets hidden: SCRAM credentials, passwords, delegation tokens."""
+    """Data of the node at `path` with secrets replaced by `[hidden]`: SCRAM credentials, passwords, delegation tokens.
+
+    Data without secrets is returned unchanged, a whole configuration that cannot be parsed is hidden. None and empty
+    data are returned as they are.
+    """
     if not data:
         return data
     if _TOKEN.search(path):

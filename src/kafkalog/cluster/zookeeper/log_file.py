@@ -29,7 +29,7 @@ _CHUNK = 1 << 20
 
 
 class LogFileReader:
-    """Iterates over the transactions of one file; afterwards `findings` has the damage.  Raises `StorageError` only."""
+    """Iterator over one file's transactions; afterwards `findings` has the damage. Raises `StorageError` only."""
 
     def __init__(self, path: str, first_zxid: int | None = None) -> None:
         self.path = path
@@ -75,7 +75,10 @@ class LogFileReader:
         return True
 
     def _entry(self, source: FileSource, position: int) -> bytes | None:
-        """Payload at `position`; None at the end of the file, with a finding if the file is torn there."""
+        """Read the payload of the entry at `position`; None if the entries end there or the entry is damaged.
+
+        Damage, a torn end, and bytes after the last entry are added to `findings`.
+        """
         frame = source.read(position, _FRAME_BYTES)
         if len(frame) < _FRAME_BYTES:
             if frame:  # padding never leaves so few bytes

@@ -1,4 +1,4 @@
-"""Find the last transaction at a given time."""
+"""Find the last ZooKeeper transaction at a given time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["zxid_at"]
 
 
 def zxid_at(directory: ZooKeeperDirectory, time: int) -> int:
-    """Return the last transaction that, by the leader's clock, was not after `time` (ms).
+    """Return the zxid of the last transaction that, by the leader's clock, was not after `time` (ms since 1970).
 
-    If the transactions after it are lost, return the first lost one, because it is unknown which of them came before
-    `time`.  Clocks may go back when the leader changes; then it is the last one before the first that is later.  Raises
-    `UsageError` if the logs hold no transaction of that time.
+    If the transactions right after it are lost, that zxid plus one is returned, because it is unknown which of the lost
+    ones came before `time`. Clocks may go back when the leader changes; then the last transaction before the first
+    later one counts. Raises `UsageError` if the logs begin after `time` or hold no transaction, `StorageError` for I/O.
     """
     found: int | None = None
     for named, path in directory.logs:

@@ -1,4 +1,4 @@
-"""Znodes as objects under ZooKeeper's names: one line of JSON, one row."""
+"""Convert ZooKeeper nodes to JSON objects, one per line, with ZooKeeper's field names."""
 
 from __future__ import annotations
 
@@ -102,7 +102,11 @@ class ZkLine(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def znode_line(path: str, node: Node, *, hides: bool = False) -> ZkLine:
-    """One node with its whole stat; the data are its bytes in base64, `[hidden]` if there are credentials to hide."""
+    """Convert one node to its JSON object: the whole stat, data in base64 (null if there is none), and Kafka's fields
+    if they are known.
+
+    With `hides` the data is `[hidden]` if it contains credentials.
+    """
     data = None if node.data is None else base64.b64encode(node.data).decode()
     return ZkLine(
         path=path,
@@ -124,7 +128,7 @@ def znode_line(path: str, node: Node, *, hides: bool = False) -> ZkLine:
 
 
 def _typed(path: str, node: Node) -> BrokerLine | ConfigLine | None:
-    """Line of a broker's registration or a configuration, secrets hidden; None for all other nodes."""
+    """Convert a broker registration or a configuration to its JSON object, secrets hidden; None for all other nodes."""
     broker = broker_registration(path, node.data)
     if broker is not None:
         return shaped(broker, BrokerLine)

@@ -44,7 +44,7 @@ class OldOffset(Struct, frozen=True, kw_only=True):
 
 
 class OldGroup(Struct, frozen=True, kw_only=True):
-    """A group below one chroot."""
+    """Consumer group that is stored in ZooKeeper, below one chroot."""
 
     group: str
     chroot: str
@@ -62,9 +62,11 @@ class OldGroup(Struct, frozen=True, kw_only=True):
     """whether the topics of every consumer are known"""
 
     def assigned(self, assignor: str, consumers: Iterable[OldConsumer] | None = None) -> Owners | None:
-        """Assignment that an assignor computes for these consumers (by default the group's); None if it computes none.
+        """Compute the owners of the group's partitions with an assignor for these consumers (None: the group's own).
 
-        Round robin is tried with the conditions of 0.9 and without them; where they hold the result is the same.
+        Returns the thread by (topic, partition). None if the topics of some consumer are unknown or the group has too
+        many threads. Any `assignor` but `range` is round robin, which is computed without the conditions of Kafka up to
+        0.9; if the group meets them, the result is the same.
         """
         if not self.resolved:
             return None
@@ -90,7 +92,10 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         return self.assigned(self.assignor or RANGE, [each for each in self.streams if each.consumer_id != consumer])
 
     def joined_by(self, consumer: str) -> Owners | None:
-        """Assignment after one more consumer joins, with the largest number of streams of the group."""
+        """Assignment after `consumer` joins, with the largest number of streams that any member has for each topic.
+
+        A registered consumer with this id is replaced. Uses the group's assignor, or range; None as for `assigned`.
+        """
         streams: dict[str, int] = {}
         for stream in self.streams:
             for topic, count in stream.streams.items():
@@ -99,7 +104,11 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         return self.assigned(self.assignor or RANGE, [*others, OldConsumer(consumer, streams)])
 
     def conditions(self) -> str | None:
-        """The condition of round robin up to 0.9 that the group does not fulfil; None if it fulfils both."""
+        """Describe the condition of round robin up to 0.9 that the group does not meet; None if it meets both.
+
+        The conditions are equal topics in all consumers, and one number of streams for all topics of a consumer. A
+        group with too many threads is described too.
+        """
         try:
             old_round_robin({}, self.streams)
         except (UsageError, FormatError) as error:
@@ -107,7 +116,12 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         return None
 
     def violations(self) -> list[str]:
-        """Partitions whose owner is not registered or does not subscribe to the topic; no assignor does that."""
+        """List a sentence for each partition whose owner is not registered or does not subscribe to its topic, which no
+        assignor does.
+
+        Unregistered owners come first; both kinds are sorted by partition. Empty if the topics of some consumer are
+        unknown.
+        """
         known = {stream.consumer_id: stream.streams for stream in self.streams}
         found = self.unregistered_owners()
         for (topic, number), thread in sorted(self.owners.items()):
@@ -117,7 +131,10 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         return found
 
     def unregistered_owners(self) -> list[str]:
-        """One sentence for each partition whose owner is not a registered consumer; empty if that is unknown."""
+        """List a sentence for each partition whose owner is not a registered consumer, sorted by partition.
+
+        Empty if the topics of some consumer are unknown.
+        """
         if not self.resolved:
             return []
         known = {stream.consumer_id for stream in self.streams} | {consumer.consumer_id for consumer in self.consumers}
@@ -205,7 +222,7 @@ def _group(tree: Tree, chroot: str, group: str, topics: list[str]) -> OldGroup |
 
 
 def old_groups(tree: Tree) -> list[OldGroup]:
-    """All groups with registered consumers, owners or offsets, by chroot and name."""
+    """Read all groups with registered consumers, owners or offsets from the tree, sorted by chroot and name."""
     old_groups = []
     for chroot in consumer_chroots(tree):
         topics = [name for name, _ in _children(tree, f"{chroot}/brokers/topics")]

@@ -47,7 +47,11 @@ _BY_PATH: tuple[tuple[Version, str], ...] = (
 
 
 def least_version(tree: Tree, chroot: str = "") -> Version | None:
-    """Lowest version that the brokers of a cluster can have; None if no broker ever registered."""
+    """Lowest Kafka version that the brokers of a cluster can have, from the nodes that they created and their
+    registrations.
+
+    None if no broker ever registered, or nothing tells a version.
+    """
     place = f"{chroot}/brokers/ids"
     ids = tree.nodes.get(place)
     if ids is None or ids.cversion <= 0:

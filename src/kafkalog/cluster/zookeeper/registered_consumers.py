@@ -36,9 +36,11 @@ class ConsumerId(Struct, frozen=True):
 
 
 def consumer_id(group: str, text: str) -> ConsumerId | None:
-    """Parse `<group>_<host>-<ms>-<8 hexadecimal digits>`, the form of Kafka's consumers, or `<host>:<UUID>`.
+    """Parse a consumer id of the form `<group>_<host>-<ms>-<8 hexadecimal digits>`, as Kafka's consumers make it, or
+    `<host>:<UUID>`.
 
-    Returns None for an id that was configured (`consumer.id`).
+    The time is in ms since 1970, None in the second form. Returns None for any other id, such as a configured
+    `consumer.id`.
     """
     other = _OF_CLIENTS.fullmatch(text)
     if other is not None:
@@ -69,7 +71,11 @@ class RegisteredConsumer(Struct, frozen=True, kw_only=True):
 
 
 def registered_consumer(name: str, data: bytes | None) -> RegisteredConsumer:
-    """Parse a registration; raises `FormatError` for one at which Kafka's consumers throw."""
+    """Parse a consumer's registration; the timestamp is in ms since 1970, None if it is missing or invalid.
+
+    Raises `FormatError` without pattern or subscription, or for an invalid number of streams, because Kafka's consumers
+    throw then.
+    """
     fields = json_object(data) or {}
     pattern, subscription = fields.get("pattern"), fields.get("subscription")
     if not isinstance(pattern, str) or not isinstance(subscription, dict):
@@ -87,10 +93,11 @@ def registered_consumer(name: str, data: bytes | None) -> RegisteredConsumer:
 def streams_by_topic(
     consumer: RegisteredConsumer, topics: Iterable[str], *, exclude_internal_topics: bool = True
 ) -> dict[str, int]:
-    """Topic -> streams; a pattern is matched against `topics`, the existing ones.
+    """Number of streams of each topic that a consumer subscribes to; a pattern is matched against `topics`, the
+    existing ones.
 
-    Patterns do not match Kafka's internal topics unless `exclude.internal.topics` was set to false.  Raises
-    `FormatError` for a pattern that cannot be evaluated.
+    A black list matches all other topics. Patterns do not match Kafka's internal topics unless
+    `exclude_internal_topics` is False. Raises `FormatError` for a pattern that cannot be evaluated.
     """
     if not consumer.by_pattern:
         return dict(consumer.subscription)

@@ -1,8 +1,4 @@
-"""Order in which a new controller (ZooKeeper mode) removes missing brokers from the ISRs.
-
-`ZkReplicaStateMachine.handleStateChanges` groups replicas by broker and iterates over the groups in the order of Scala
-2.13's `immutable.HashMap`.  The last replica of an ISR stays in it, so the order decides which one that is.
-"""
+"""Predict the order in which a new controller (ZooKeeper mode) removes missing brokers from the ISRs."""
 
 from __future__ import annotations
 
@@ -21,8 +17,10 @@ def removal_order(lost: Collection[int]) -> list[int]:
 
 
 def _in_trie(hashed: list[tuple[int, int]]) -> list[int]:
-    """First the entries whose last digit of the hash is unique, then, by the same rule for the next digit, those that
-    share one.
+    """Order (hash, broker id) pairs as Scala's hash trie iterates over them; return the broker ids.
+
+    At each level entries are grouped by the lowest digit (5 bits) of their hash. Entries with a digit of their own come
+    first, by digit; then the groups with a common digit, by digit, each ordered in this way by its next digits.
     """
     digits: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for code, node in hashed:

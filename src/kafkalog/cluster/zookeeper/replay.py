@@ -43,7 +43,7 @@ class Replay(Struct, kw_only=True):
 
 
 class Replayer:
-    """Apply the transactions after the chosen snapshot to `tree`, and yield each after it was applied.
+    """Iterator that applies the transactions after the chosen snapshot to `tree`, and yields each after it was applied.
 
     Raises `UsageError` at the end if `zxid` is beyond the last transaction.
     """
@@ -142,7 +142,12 @@ class Replayer:
             self._later = zxid, path
 
     def _missed(self, asked: int) -> None:
-        """Add a finding, or raise, for a requested transaction that is lost, beyond the end, or never existed."""
+        """Report that the transaction `asked` was not found: a finding if it lies in a gap, `UsageError` if it is
+        beyond the last one.
+
+        Nothing is reported if files could not be read, so that the end is unknown, or if that transaction never
+        existed.
+        """
         if self._later is None:
             if any(finding.code in _UNREADABLE for finding in self.findings):
                 return  # nobody knows where the end was
@@ -168,10 +173,10 @@ def _named(directory: ZooKeeperDirectory, snapshot: Snapshot | None) -> int:
 
 
 def tree_at(directory: ZooKeeperDirectory, zxid: int | None = None, limits: Limits = DEFAULT_LIMITS) -> Replay:
-    """Return the tree after transaction `zxid`, or after the last one.
+    """Read the tree as it was after transaction `zxid`, or after the last one, with the findings of the reading.
 
-    Inside a gap it is the last tree before the gap, and a finding says so.  Raises `UsageError` for a transaction
-    beyond the last one, otherwise `StorageError` only.
+    If `zxid` lies in a gap, the tree before the gap is returned, with a finding. Raises `UsageError` for a transaction
+    beyond the last one, `StorageError` if files cannot be read.
     """
     replayer = Replayer(directory, zxid, limits)
     for _ in replayer:

@@ -94,7 +94,10 @@ def _nodes(reader: _Reader, acls: dict[int, Acl], tree: Tree) -> int:
 
 
 def parse_snapshot(data: bytes, source: str) -> Snapshot:
-    """Parse the (decompressed) bytes of a snapshot; raises `FormatError`."""
+    """Parse the decompressed bytes of a snapshot; the digest and its zxid are None if the snapshot has none.
+
+    Raises `FormatError` for invalid bytes or a wrong checksum. `source` is the path that the result names.
+    """
     reader = _Reader(data)
     header = reader.read(layout.FILE_HEADER)
     if (header["magic"], header["version"]) != (layout.SNAPSHOT_MAGIC, _VERSION):
@@ -125,7 +128,11 @@ def parse_snapshot(data: bytes, source: str) -> Snapshot:
 
 
 def read_snapshot(path: str, limits: Limits = DEFAULT_LIMITS) -> Snapshot:
-    """Read a snapshot file; raises `FormatError`, also if a checksum is missing or wrong, and `StorageError`."""
+    """Read and parse a snapshot file, decompressed if its suffix says so.
+
+    Raises `FormatError` for invalid bytes and for a missing or wrong checksum, `LimitExceeded` for a file above the
+    limit, `StorageError` if it cannot be read.
+    """
     data = read_small(path, limits.snapshot_bytes)
     for suffix, codec in _COMPRESSED.items():
         if path.endswith(suffix):

@@ -1,9 +1,4 @@
-"""Leaders of a partition (ZooKeeper mode) when brokers that stopped at the same time come back.
-
-The first broker becomes the controller.  When the old sessions have expired, it removes every missing replica from its
-ISR except the last one (`ZkReplicaStateMachine.removeReplicasFromIsr`), and elects from the running ones
-(`PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection`).
-"""
+"""Predict the leaders of a partition (ZooKeeper mode) when brokers that stopped at one time start again."""
 
 from __future__ import annotations
 
@@ -22,10 +17,11 @@ def leaders_in_order(
     unclean: bool,
     removed: Sequence[int] | None = None,
 ) -> frozenset[int]:
-    """All possible leaders after brokers came back in this order; `NO_LEADER` if there may be none.
+    """Return all possible leaders after brokers start in this order; `NO_LEADER` is among them if there may be none.
 
-    `removed` are the brokers that are missing when the first one comes, in the order in which it removes them from the
-    ISRs (`removal_order`); without it any of them may be the last one.
+    `unclean` allows unclean elections. `removed` are the brokers that are missing when the first one starts, in the
+    order in which it removes them from the ISRs (`removal_order`): the last one stays in the ISR. None means that any
+    of them may be the last.
     """
     if not order:
         return frozenset({NO_LEADER})
@@ -45,9 +41,11 @@ def _of(left: Sequence[int], running: Collection[int]) -> frozenset[int]:
 def leaders_in_any_order(
     replicas: Sequence[int], isr: Sequence[int], running: Collection[int], *, unclean: bool
 ) -> frozenset[int]:
-    """All possible leaders for any order of arrival.
+    """Return all possible leaders if the brokers `running` start in any order; `NO_LEADER` is among them if there may
+    be none.
 
-    Old sessions may expire while brokers arrive, in any order, so any broker may be the last one in an ISR.
+    Old sessions may expire in any order while brokers start, so any broker may be the last one in an ISR. `unclean`
+    allows unclean elections.
     """
     if unclean:
         found = frozenset(replica for replica in replicas if replica in running)

@@ -77,7 +77,9 @@ class LeaderChange(Struct, frozen=True, kw_only=True):
 
 
 class Timeline(Struct, kw_only=True):
-    """All spans and changes, in order."""
+    """History of one or more clusters: terms of controllers, registrations of brokers and changes of partitions, in
+    order.
+    """
 
     terms: list[ControllerTerm] = field(default_factory=list)
     brokers: list[BrokerLife] = field(default_factory=list)
@@ -87,7 +89,7 @@ class Timeline(Struct, kw_only=True):
     zxid: int = 0
 
     def of(self, chroot: str) -> Timeline:
-        """The part of the history that belongs to one cluster."""
+        """Copy the history with only the terms, brokers and changes of the cluster at `chroot`."""
         return replace(
             self,
             terms=[term for term in self.terms if term.chroot == chroot],
@@ -104,6 +106,8 @@ def from_the_beginning(directory: ZooKeeperDirectory) -> ZooKeeperDirectory:
 
 
 class _Watcher:
+    """Observer of a replayed tree: records controllers, broker registrations and partition changes in `found`."""
+
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.found = Timeline()
@@ -134,7 +138,11 @@ class _Watcher:
                 self._state(path, (match[1], match[2], int(match[3])), transaction)
 
     def _look(self, zxid: int, time: int, reason: str | None) -> None:
-        """Compare the current controller and registrations with the known ones."""
+        """Append changes of the controller and of broker registrations since the last call to `self.found`, for all
+        clusters in the tree.
+
+        `zxid` and `time` (ms) are those of the transaction; `reason` says why a registration ended, None if unknown.
+        """
         for chroot in chroots(self.tree.nodes):
             self._controller(chroot, zxid, time, reason)
             ids = self.tree.nodes.get(f"{chroot}/brokers/ids")
@@ -225,7 +233,11 @@ class _Watcher:
 def cause_of(
     before: PartitionState | None, after: PartitionState | None, replicas: tuple[int, ...], live: set[str]
 ) -> str:
-    """Cause of a change, as far as the two states, the assignment and the live brokers determine it."""
+    """Describe the cause of a partition's change in a few words, as far as the two states determine it.
+
+    `before` is None for a new partition, `after` None for a deleted one. `replicas` are the assigned brokers, `live`
+    the ids (as text) of the registered ones.
+    """
     if before is None:
         return "created"
     if after is None:
@@ -255,7 +267,11 @@ def _succession(before: PartitionState, after: PartitionState, replicas: tuple[i
 
 
 def timeline(directory: ZooKeeperDirectory, zxid: int | None = None) -> Timeline:
-    """History of everything that the logs still hold, up to and including `zxid`; raises the errors of `tree_at`."""
+    """Read the history from the logs, from their beginning up to and including `zxid`, or to their end.
+
+    Damage becomes findings of the result. Raises `UsageError` for a `zxid` beyond the last transaction, `StorageError`
+    if files cannot be read.
+    """
     replayer = Replayer(from_the_beginning(directory), zxid)
     watcher = _Watcher(replayer.tree)
     for transaction in replayer:

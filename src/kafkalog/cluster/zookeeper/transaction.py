@@ -71,7 +71,11 @@ class Transaction(Struct, frozen=True, kw_only=True):
 
 
 def _body(kind: int, data: bytes, position: int) -> tuple[Operation, int]:
-    """Return the body at `position` and its end."""
+    """Parse the body of a transaction at `position`; return it and the position after it.
+
+    The body of a create is first read in the old layout, which is kept if nothing or a digest follows it; else in the
+    present layout. Raises `FormatError` for an unknown type or invalid bytes.
+    """
     try:
         known = TransactionType(kind)
     except ValueError:
@@ -87,7 +91,11 @@ def _body(kind: int, data: bytes, position: int) -> tuple[Operation, int]:
 
 
 def _close_session(data: bytes, position: int) -> tuple[Operation, int]:
-    """Return the end of a session; before 3.6 it has no body, later the paths removed with the session."""
+    """Parse the body of a closed session; return it and the position after it.
+
+    Since 3.6 the body lists the nodes that are removed with the session (`paths_to_delete`). Before, or if the bytes
+    are not such a body, the list is empty and the position unchanged.
+    """
     left = len(data) - position
     if left:
         try:
@@ -101,7 +109,12 @@ def _close_session(data: bytes, position: int) -> tuple[Operation, int]:
 
 
 def parse_transaction(payload: bytes) -> Transaction:
-    """Parse a transaction from the bytes that its checksum covers; raises `FormatError`."""
+    """Parse a transaction from the bytes that its checksum covers; `digest` is None if it has none of the current
+    version.
+
+    A multi transaction has one operation per part. Raises `FormatError` for invalid or surplus bytes, or an unknown
+    type.
+    """
     header = decode(layout.TXN_HEADER, 0, payload)
     fields = header.fields
     operation, end = _body(fields["type"], payload, header.size)

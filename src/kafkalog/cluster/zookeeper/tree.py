@@ -66,7 +66,7 @@ def parent_of(path: str) -> str:
 
 
 class Tree:
-    """Nodes by path; the root is "/"."""
+    """ZooKeeper's nodes by path, with sessions and the digest; the root is "/"."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
@@ -89,7 +89,11 @@ class Tree:
         return _as_signed(self._digest)
 
     def put(self, path: str, node: Node) -> None:
-        """Add a node unchanged and register it with its parent."""
+        """Store a node at `path` as it is, add its digest, and register it with its parent and with the session that
+        owns it.
+
+        The parent's stat is unchanged; a missing parent is ignored.
+        """
         self.nodes[path] = node
         self._digest += _node_digest(path, node)
         if node.session is not None:
@@ -103,7 +107,9 @@ class Tree:
         self._digest += _node_digest(path, node) - before
 
     def apply(self, transaction: Transaction) -> None:
-        """Apply a transaction; a failed one has no effect, and a change that no longer fits is ignored."""
+        """Apply a transaction to nodes and sessions; a failed one has no effect, and a change that no longer fits is
+        ignored.
+        """
         if transaction.failed:
             return
         if transaction.type is TransactionType.CREATE_SESSION:

@@ -22,7 +22,8 @@ _FIRST_BUCKETS = 16
 
 
 class CleanerCheckpoint:
-    """Entries of the file, which a broker reads and rewrites with every change. `known` are the existing logs.
+    """Entries of `cleaner-offset-checkpoint`, which a broker reads and rewrites with every change. `known` are the
+    existing logs.
 
     Rows have the order of a Java hash map; entries of unknown logs are dropped at the first change.
     """
@@ -37,7 +38,9 @@ class CleanerCheckpoint:
         return self._entries.get(key)
 
     def put(self, key: Key, offset: int) -> None:
-        """Set the offset up to which a log was cleaned, and write the file to the tree."""
+        """Set the offset up to which a log was cleaned, and write the whole file to the tree in memory, without entries
+        of unknown logs.
+        """
         kept = _hashed({known_key: value for known_key, value in self._entries.items() if known_key in self._known})
         buckets = _copied_buckets(len(kept)) if kept else _FIRST_BUCKETS
         copied = dict(sorted(kept.items(), key=lambda item: _bucket(item[0], buckets)))
@@ -94,7 +97,9 @@ def _copied_buckets(count: int) -> int:
 
 
 def _bucket(key: Key, buckets: int) -> int:
-    """Bucket of a key: `TopicPartition.hashCode`, spread as in `HashMap`."""
+    """Index of a key's bucket in a Java `HashMap`: `TopicPartition.hashCode`, spread as there. `buckets` is a power of
+    two.
+    """
     topic, partition = key
     text = topic.encode("utf-16-be", "surrogatepass")
     of_topic = 0

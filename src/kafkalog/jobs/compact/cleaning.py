@@ -1,8 +1,4 @@
-"""Compute what one pass of the log cleaner makes of a log directory, without changing it.
-
-A broker's start, its cleaner and its clean stop run on a tree in memory, one compacted partition after another
-(`LogManager`, `LogCleaner.CleanerThread`). Unlike a broker, this checks for damage first: a damaged log is left alone.
-"""
+"""Compute the result of one pass of the log cleaner over a log directory, without changing the directory."""
 
 from __future__ import annotations
 
@@ -135,9 +131,11 @@ class _LeftAloneError(Exception):
 def plan_directory(
     found: Survey, names: list[str], rules: CompactionRules, workers: Workers | None = None
 ) -> CompactionPlan:
-    """Plan one pass over each compacted partition of a survey. `names` are all directories in the log directory.
+    """Plan one cleaner pass over each compacted partition of a survey; nothing is written to the directory.
 
-    Raises `RecoveryRefused` for checkpoints with which a broker would take the directory offline.
+    `names` are all directories in the log directory. Partitions that are left alone (damaged, interrupted, or with
+    remote storage) are in the plan's `declined`, with the reason. Raises `RecoveryRefused` if a checkpoint cannot be
+    read, with which a broker would take the directory offline.
     """
     plan = CompactionPlan(found.root, found, rules.topics)
     after = found.tree()
@@ -213,8 +211,10 @@ class _Cleaned(Struct, frozen=True):
 def _each(
     found: Survey, names: Sequence[str], clean: Callable[[Group], _Cleaned | _LeftAlone], workers: Workers
 ) -> Iterator[tuple[str, _Cleaned | _LeftAlone]]:
-    """Yield name and result of each partition, in order. If processes share the work, each writes its computed bytes
-    into its own part of the scratch file; a partition that needs more is cleaned in this process.
+    """Yield name and result of `clean` for each partition, in order; worker processes may share the work.
+
+    In a worker each partition writes its computed bytes into its own part of the scratch file; one that needs more is
+    cleaned in this process.
     """
     groups: list[Group] = [(name,) for name in names]
     wanted = frozenset(names)
@@ -240,7 +240,7 @@ def _each(
 
 
 class _Pass:
-    """One pass over one partition, from start to stop, on a tree of its own."""
+    """One cleaner pass over one partition, from start to stop, on a copy of the directory's tree in memory."""
 
     def __init__(
         self,
@@ -264,7 +264,10 @@ class _Pass:
         """offsets for the cleaner's checkpoint"""
 
     def result(self) -> _Cleaned | _LeftAlone:
-        """Return what the pass makes of the partition; the given tree is not changed."""
+        """Run the pass; return the new files of the partition, or `_LeftAlone` with the reason why it is not cleaned.
+
+        The tree that was passed to the constructor is not changed.
+        """
         try:
             partition = self._run()
         except _LeftAloneError as left:
@@ -275,7 +278,13 @@ class _Pass:
         return _Cleaned(partition, self._groups, files, times, self._cleaned_to)
 
     def _run(self) -> CompactedPartition:
-        """Run the pass. Raises `_LeftAloneError` if the partition is left alone; the tree is undefined then."""
+        """Load the log as a broker does, clean it if it is dirty enough, and delete segments past retention; return the
+        numbers.
+
+        Changes this object's tree. A cleaning that fails as a broker's would is the result's `problem`. Raises
+        `_LeftAloneError` if the partition is damaged, would be changed by a start, or would make a broker fail; the
+        tree is undefined then.
+        """
         before = self._logs()
         self._refuse_damage()
         loader, loaded = self._load(before)
@@ -314,7 +323,9 @@ class _Pass:
         return compacted
 
     def _logs(self) -> dict[str, object]:
-        """Log files and their content, without those that wait for deletion."""
+        """Log files (`.log` and `.log.swap`) of the partition by name, each with its content; files that wait for
+        deletion are left out.
+        """
         suffix = FileKind.LOG.value
         return {
             name: self._tree.files[f"{self._directory}/{name}"].parts
@@ -323,8 +334,9 @@ class _Pass:
         }
 
     def _refuse_damage(self) -> None:
-        """Raise `_LeftAloneError` if a log is damaged or a compaction was interrupted. Every batch is read with its
-        checksum, because cleaning would make damage look sound.
+        """Raise `_LeftAloneError` if a segment is damaged or an interrupted compaction left `.swap` files.
+
+        Every batch is read and its checksum verified, because cleaning would give damaged records a valid one.
         """
         names = self._tree.all_names(self._directory)
         if any(name.endswith(SWAP) for name in names):
@@ -376,7 +388,10 @@ class _Pass:
         return LogLoader(tree, request)
 
     def _way_out(self, untouched: Tree) -> str:
-        """Advice for a log that a broker would not open: other settings if those help, else recovery."""
+        """Advice for a log that a broker would not open: larger index settings if it loads with those, else recovery.
+
+        `untouched` is the tree before the failed load; it is changed by the attempt.
+        """
         config, usual = self._config, CleanerConfig()
         roomy = structs.replace(
             config,

@@ -1,4 +1,4 @@
-"""Public calls for compaction: plan it, carry it out under the lock with journal and quarantine, or on a copy."""
+"""Public calls for compaction: plan it; carry it out under the lock with journal and quarantine; or do it on a copy."""
 
 from __future__ import annotations
 
@@ -82,7 +82,10 @@ def _asked(request: Compaction | PathLike, paths: Sequence[PathLike]) -> tuple[C
 def plan_compaction(
     request: Compaction | PathLike, *paths: PathLike, jobs: int = 1, on_progress: OnProgress | None = None
 ) -> list[CompactionPlan]:
-    """Return what `compact` would do; reads only. Arguments and errors are those of `compact`.
+    """Plan the compaction that `compact` would perform; return one plan per log directory. Reads only.
+
+    Raises `UsageError` for an impossible path or setting, `StorageError` for I/O, and `RecoveryRefused` if nothing can
+    be done or an execution was interrupted.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -143,6 +146,10 @@ def compact_into(
     on_plan: Callable[[CompactionPlan], None] | None = None,
 ) -> CompactionResult:
     """Copy a log directory to `target`, which must be new or empty, and compact the copy as `compact` does.
+
+    Returns the result for the copy. Directories that cannot be read are not copied. Raises `UsageError` for several
+    paths, a partition directory, an unsuitable `target` or an impossible setting; `RecoveryRefused` if the source is in
+    use, contains special files, or nothing can be done; `StorageError` for I/O.
 
     * `request`: may be left out for the defaults
     * `paths`: one log directory

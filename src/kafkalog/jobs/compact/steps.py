@@ -25,8 +25,11 @@ _UNFINISHED = (DELETED, CLEANED, SWAP)
 def compaction_actions(
     found: Survey, after: Tree, groups: Mapping[str, Sequence[CleanedGroup]]
 ) -> list[RecoveryAction]:
-    """Return the actions that turn the directory into the tree; `groups` are the cleaned ones of each partition
-    directory.
+    """Return the actions that turn the surveyed directory into the tree `after`, in the order in which a broker
+    performs them.
+
+    `groups` are the groups of segments that were cleaned into one, by partition directory. Removals of unfinished files
+    come first, then replaced segments, then segments removed by retention.
     """
     replaced: list[RecoveryAction] = []
     own: set[str] = set()
@@ -54,7 +57,9 @@ def _paths(directory: str, base: int) -> Iterator[str]:
 
 
 def _is_as_before(before: Tree, after: Tree, directory: str, group: CleanedGroup) -> bool:
-    """Whether the new segment equals the only old one, including its time."""
+    """Whether the group has one old segment and the new one equals it, including files and modification time of the
+    log.
+    """
     if group.replaced != (group.base_offset,):
         return False
     for path in _paths(directory, group.base_offset):
@@ -92,7 +97,11 @@ def _without(after: Tree, paths: set[str]) -> Tree:
 
 
 def _oldest_first(action: RecoveryAction) -> tuple[str, int, int]:
-    """Sort key for segments removed by retention: from the start of the log on, each segment's log first."""
+    """Sort key for files of segments removed by retention: by directory, by base offset, and within a segment the log
+    first.
+
+    Files that do not belong to a segment come last.
+    """
     directory, _, name = action.path.rpartition("/")
     parsed = parse_segment_file(name)
     if parsed is None:

@@ -53,8 +53,10 @@ def merge_replicas(
     """Merge directories of one topic-partition into `<target>/<topic>-<partition>`, which must not exist. The copies
     are only read.
 
-    Raises `UsageError` if they are not copies of one partition, `RecoveryRefused` if they belong to different topics
-    with that name, or if a broker would not load the result.
+    The result names the new directory and the copies that ranges of offsets came from. If the log start offset is not
+    the base offset of a segment, it is added to the checkpoint in `target`. Raises `UsageError` if the directories are
+    not copies of one partition or the new directory exists, `RecoveryRefused` if they belong to different topics with
+    that name, or if a broker would not load the result, `StorageError` for I/O.
 
     * `copies`: directories of one topic-partition
     * `target`: the log directory in which the merged partition is made
@@ -89,8 +91,9 @@ def merge_directories(
 
     A partition that is in one volume only is copied from there. The metadata log of KRaft is left out, and no
     `meta.properties` is written, because the operator decides which broker gets the directory. A partition that cannot
-    be merged does not stop the others; the result names it. Raises `UsageError` for wrong paths, `RecoveryRefused` for
-    volumes of several clusters.
+    be merged does not stop the others; the result names it. Raises `UsageError` for wrong paths or if there is no
+    partition to merge, `RecoveryRefused` for volumes of several clusters or with an interrupted execution,
+    `StorageError` if writing fails.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories of one cluster, two or more
@@ -127,7 +130,7 @@ def _new_place(into: PathLike) -> str:
 
 
 class _Work:
-    """Merge of one partition after another."""
+    """Merges one partition after another."""
 
     def __init__(
         self,
@@ -153,8 +156,11 @@ class _Work:
             refuse_half_done(log_dir.path)
 
     def merge(self, copies: Sequence[Copy], target: str | None, into: MergedDirectory) -> OffsetCheckpointEntry | None:
-        """Merge one partition, without `target` only as a preview; add the result, or the reason why not, to `into`.
-        Return its entry for the log-start checkpoint, None if it needs none.
+        """Merge the copies of one partition; without `target` only compute the result. Return its entry for the
+        log-start checkpoint, None if it needs none.
+
+        Appends to `into`: the result to `partitions`, or the reason to `refused` or `unreadable`, and then None is
+        returned too. Writes to a log directory `target`. Raises `StorageError` only if writing fails.
         """
         name = copies[0].name
         settings = self._facts.settings(name.topic, self._config)
@@ -199,7 +205,11 @@ def _write(read: MergeCopies, log: MergedLog, target: str, settings: LogSettings
 
 
 def _write_starts(target: str, entries: Sequence[OffsetCheckpointEntry]) -> None:
-    """Write log start offsets that no segment's name gives, in addition to existing entries."""
+    """Write log start offsets that no segment's name tells into the log-start checkpoint of log directory `target`.
+
+    The file is replaced atomically; existing entries of other partitions are kept. Raises `FormatError` if the existing
+    file is malformed.
+    """
     path = os.path.join(target, LOG_START_OFFSET_CHECKPOINT)
     known: list[OffsetCheckpointEntry] = []
     with contextlib.suppress(FileNotFoundError):

@@ -36,8 +36,10 @@ __all__ = ["write_partition"]
 
 
 def write_partition(copies: MergeCopies, log: MergedLog, fs: FileSystem, settings: LogSettings, now_ms: int) -> None:
-    """Write the merged log below the root of `fs` as `<topic>-<partition>`, which must not exist. Raises
-    `RecoveryRefused` if a broker would not load it, or would change a byte of its log; nothing is left then.
+    """Write the merged log below the root of `fs` as `<topic>-<partition>`, which must not exist.
+
+    It is written under a temporary name first; the rest of an interrupted merge is removed. Raises `RecoveryRefused` if
+    a broker would not load the log, or would change a byte of it. After an error nothing is left.
     """
     directory = str(log.name)
     unfinished = f".{directory}.kafkalog-tmp"
@@ -78,7 +80,7 @@ def _write_logs(copies: MergeCopies, log: MergedLog, fs: FileSystem, unfinished:
 
 
 class _Pieces:
-    """Bytes of one segment after another."""
+    """Reads the pieces of the copies that the segments of a merged log consist of, one segment after another."""
 
     def __init__(self, pieces: Iterator[Piece]) -> None:
         self._pieces = pieces
@@ -88,7 +90,11 @@ class _Pieces:
         """modification time (ns) of the newest file that the last segment's bytes are from"""
 
     def of(self, base_offset: int) -> Iterator[tuple[int, bytes]]:
-        """Yield (position, bytes) of a segment. Segments must be read in order."""
+        """Yield (position in the segment, bytes) for the segment at `base_offset`; segments must be read in order.
+
+        Yields nothing if the next piece belongs to another segment. Sets `self.modified_ns` to the newest modification
+        time of this segment's files (ns, 0 without any). Closes the files at the end.
+        """
         position = self.modified_ns = 0
         try:
             while self._next is not None and self._next.base_offset == base_offset:
@@ -106,7 +112,11 @@ class _Pieces:
 
 
 def _write_others(log: MergedLog, fs: FileSystem, unfinished: str, settings: LogSettings, now_ms: int) -> None:
-    """Write indexes, snapshots and epochs as a broker makes them from the log on disk. Raises `RecoveryRefused`."""
+    """Write indexes, snapshots, epochs and `partition.metadata` as a broker makes them when it loads the merged log.
+
+    The segments must already be in `unfinished`. Raises `RecoveryRefused` if a broker would not load the log or would
+    change it.
+    """
     directory = str(log.name)
     files = OneFile()
 

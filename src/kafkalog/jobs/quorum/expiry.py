@@ -1,8 +1,5 @@
-"""Predict what brokers delete at their first start after a long time, because it has become too old or too large.
-
-Retention runs half a minute after a start (`LogManager`), over data from the time when the cluster was lost. Offsets of
-groups without members (`OffsetExpirationConditionImpl`) and transactional ids follow. Deletions are counted if a
-broker's directory is available; otherwise only the settings in the cluster's metadata are named.
+"""Predict the data that brokers delete at their first start after a long time, because it has become too old or too
+large.
 """
 
 from __future__ import annotations
@@ -97,7 +94,7 @@ class Expiry(Struct, frozen=True):
 
 
 class _Value(NamedTuple):
-    """Value of a setting, and where it comes from."""
+    """A setting's name and value, and where the value comes from."""
 
     name: str
     value: int
@@ -113,7 +110,11 @@ class _Value(NamedTuple):
         count: int | None = None,
         size: int | None = None,
     ) -> Expiry:
-        """Make the `Expiry` that this setting causes."""
+        """Make the `Expiry` that this setting causes.
+
+        `kind` and `name` say what expires, `detail` is the sentence about it; `count` and `size` (bytes) are how much,
+        None if unknown. Without `partition` the object is not a partition.
+        """
         return Expiry(
             kind=kind,
             name=name,
@@ -139,8 +140,10 @@ class _Facts(NamedTuple):
 def expiry_of(
     image: MetadataImage, roots: Sequence[tuple[str, int | None]], static: Mapping[str, str], now_ms: int
 ) -> list[Expiry]:
-    """Return everything that would be deleted. `roots` are brokers' log directories with their node ids, `static` their
-    properties. Without `roots` only settings are named.
+    """List everything that brokers would delete at `now_ms` (ms since 1970).
+
+    `roots` are pairs of a broker's log directory, which is read, and its node id (None if unknown). `static` are the
+    settings in the properties files. If `roots` is empty, the settings that delete anything are listed instead.
     """
     expiries: list[Expiry] = []
     for root, node in roots:
@@ -150,7 +153,7 @@ def expiry_of(
 
 
 def refuse_settings(given: Mapping[str, str]) -> None:
-    """Raise `UsageError` for a setting that is not about deletion, or a value with which no broker starts."""
+    """Raise `UsageError` for a setting that is not about deletion, or for a value with which no broker starts."""
     for name, value in given.items():
         if name not in _KNOWN:
             raise UsageError(
@@ -171,7 +174,7 @@ def refuse_settings(given: Mapping[str, str]) -> None:
 
 
 class _Rules:
-    """Effective settings, and the time."""
+    """The effective settings about deletion on one broker, and the time."""
 
     def __init__(self, image: MetadataImage, node: int | None, static: Mapping[str, str], now_ms: int) -> None:
         self.image = image
@@ -187,7 +190,11 @@ class _Rules:
         return self.topics[topic]
 
     def of_topic(self, topic: str) -> Iterator[_Value]:
-        """Yield the settings by which records of a topic are deleted; nothing for internal topics."""
+        """Yield the settings by which a topic's records are deleted, with Kafka's default if one is not set.
+
+        These are retention by time and size if the topic deletes, and the retention of tombstones if it compacts.
+        Unlimited retention is omitted. Yields nothing for internal topics.
+        """
         if topic in _NOT_BY_AGE:
             return
         settings = self._of_topic(topic)
@@ -256,7 +263,10 @@ def _verb(count: int, of_several: str) -> str:
 
 
 def _older(partition: Partition, timestamp: int) -> int:
-    """Number of the oldest segments without records from `timestamp` (ms) on. An empty last segment does not count."""
+    """Number of segments at the beginning of the log that have no record with `timestamp` (ms) or later.
+
+    All segments if no record is that new, except an empty last one.
+    """
     segments = partition.segments
     newer = partition.offset_for_timestamp(max(timestamp, 0), through_damage=True)
     if newer is None:
@@ -279,8 +289,10 @@ def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expir
 
 
 def _is_expired(group: Group, offset: CommittedOffset, before: int, now_ms: int) -> bool:
-    """Whether an offset of a group expires. Not while the group has members; in an empty group the time counts since
-    the last member left.
+    """Whether a committed offset expires at `now_ms`; never while the group has members.
+
+    `before` is the latest time (ms) that has expired. In an empty group the time counts since the last member left,
+    otherwise since the commit. An explicit expiry time takes precedence.
     """
     if group.members:
         return False

@@ -1,9 +1,5 @@
-"""Build the metadata log with its new end: the torn tail truncated, the new voters appended, and matching files beside
-it.
-
-A start scans a metadata log from its beginning and truncates it at the first bad batch, without an error. So a torn
-tail is truncated first, or the new batch would be lost with it. The result is given to the model of the start, which
-must change nothing.
+"""Build the metadata log with its new end: truncate the torn tail, append the new voters, and write matching files
+beside it.
 """
 
 from __future__ import annotations
@@ -63,7 +59,10 @@ def cut_of(log: QuorumLog, wanted: QuorumRecovery) -> int | None:
 
 
 def _go_back(tree: Tree, log: QuorumLog, cut: int) -> None:
-    """Truncate the log at an offset at which a batch begins, and remove later snapshots."""
+    """Truncate the log in the tree at offset `cut`, at which a batch begins; delete all later snapshots and segments.
+
+    Reads the log on disk to find the batch; only the tree is changed.
+    """
     for snapshot in log.snapshots:
         if snapshot.end > cut:
             tree.delete(f"{CLUSTER_METADATA_DIRECTORY}/{snapshot.file}")
@@ -100,8 +99,15 @@ def make_metadata(
     state: QuorumState,
     epoch: int,
 ) -> NewMetadata:
-    """Return the donor's log, truncated if it is torn, with `records` appended at `epoch`, and `state` beside it.
-    Raises `RecoveryRefused` if a start would change the result.
+    """Build the files of the new metadata directory: the donor's log with `records` appended, and `quorum-state`.
+
+    `found` is the survey of the donor's directory, `log` its metadata log, `state` the content of `quorum-state`. A
+    torn end of the log is cut off, and damaged or impossible snapshots are left out. The log also goes back to the
+    offset at which the metadata was started over, if `wanted` asks for that. The records become one control batch with
+    leader epoch `epoch`; without records nothing is appended.
+
+    Returns the files by name, the old and new end offset, and the batch's bytes. Writes nothing. Raises
+    `RecoveryRefused` if a start would change the result.
     """
     rules = settled(Recovery(cluster_metadata=True, topics=NO_FACTS, at=wanted.now_ms), ())
     tree = found.tree()
@@ -182,7 +188,9 @@ def _elsewhere(parts: Iterable[object], donor: str) -> Iterable[Slice | Literal]
 
 
 def actions_of(found: Survey, files: dict[str, Content]) -> list[RecoveryAction]:
-    """Return the actions that give a metadata directory these files; nothing else in the log directory is changed."""
+    """Return the actions that give the metadata directory exactly these files, by name; other paths in the log
+    directory stay.
+    """
     tree = found.tree()
     for name in tree.all_names(CLUSTER_METADATA_DIRECTORY):
         tree.delete(f"{CLUSTER_METADATA_DIRECTORY}/{name}")

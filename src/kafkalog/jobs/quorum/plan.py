@@ -80,10 +80,13 @@ _KRAFT_STATIC, _KRAFT_DYNAMIC = 0, 1
 def make_plan(
     stack: ExitStack, wanted: QuorumRecovery, directory_id: str, refuse_in_use: Callable[[str], None]
 ) -> QuorumPlan:
-    """Make a plan. Raises `RecoveryRefused` if recovery is impossible, or needs consent that was not given.
+    """Plan the recovery of a quorum; reads only. If nothing has to be done, the plan has the reason in `needless` and
+    no changes.
 
-    `stack` closes the surveys. `directory_id` is for a controller that is made from a broker's copy. `refuse_in_use`
-    raises for a directory that a process is using.
+    `stack` gets the surveys of the plan and closes them. `directory_id` is for a controller that is made from a
+    broker's copy. `refuse_in_use` is called with each log directory, and raises if a process uses it. Raises
+    `RecoveryRefused` if recovery is impossible, or needs consent that was not given; `UsageError` for a path without a
+    metadata log, `StorageError` for I/O.
     """
     wanted = _rooted(wanted)
     with_metadata = [root for root in wanted.brokers if os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY))]
@@ -150,7 +153,10 @@ def _nothing(
     members: tuple[QuorumMember, ...],
     why: str,
 ) -> QuorumPlan:
-    """Return a plan that changes nothing; `why` says why nothing has to be done."""
+    """Return a plan that changes nothing; `why` is the sentence that says why nothing has to be done.
+
+    The surveys of the directories are added to `stack`.
+    """
     best = quorum.best
     surveys = {log.root: stack.enter_context(survey(log.root, only=_ONLY_METADATA)) for log in [*targets, best]}
     changes = [DirectoryChange(log.root, log.node or 0, surveys[log.root], [], log.end) for log in targets]
@@ -205,7 +211,7 @@ def _names(path: str) -> list[str]:
 
 
 class _Making:
-    """Builder of a plan, once nothing is against it."""
+    """Builder of a plan, after all checks have passed."""
 
     def __init__(
         self,
@@ -271,7 +277,9 @@ class _Making:
         return bool(self.others) or self.wanted.way is QuorumWay.FROM_BROKER
 
     def records(self) -> tuple[KRaftRecord, ...]:
-        """Control records to append; empty with static voters, or if the log already ends with them."""
+        """Control records that must be appended to the log: empty with static voters, or if the log already ends with
+        these voters.
+        """
         if not self.voters:
             return ()
         wanted = {(voter.voter_id, voter.directory_id, voter.endpoints) for voter in self.voters}
@@ -281,7 +289,10 @@ class _Making:
         return new_records(self.voters, becomes_dynamic=self.best.is_static)
 
     def state(self, epoch: int) -> QuorumState:
-        """Return the new `quorum-state`: no leader and no vote, as votes for lost nodes are void."""
+        """Return the new `quorum-state` at `epoch`: without leader and vote, because votes for lost nodes are void.
+
+        Static voters are listed in it; dynamic voters are not, because they are in the log.
+        """
         if self.voters:
             return QuorumState(_KRAFT_DYNAMIC, NOBODY, epoch)
         before = self.best.state
@@ -380,7 +391,9 @@ class _Making:
         return sentences
 
     def of_best(self) -> Iterator[str]:
-        """Yield sentences about what happens to the log that is kept."""
+        """Yield sentences about changes of the log that is kept: what is cut off or set aside. Nothing if it stays as
+        it is.
+        """
         best = self.best
         yield from _of_starting_over(best, self.wanted)
         if best.is_torn:
@@ -405,7 +418,10 @@ class _Making:
 
 
 def _of_starting_over(best: QuorumLog, wanted: QuorumRecovery) -> Iterator[str]:
-    """Yield sentences about metadata that a controller has started over."""
+    """Yield one sentence about metadata that a controller has started over: how to go back, or what going back costs.
+
+    Nothing if the metadata was not started over.
+    """
     place = best.started_over
     if place is None:
         return

@@ -1,4 +1,4 @@
-"""Plan for a quorum: the change of each directory, and what an operator has to do besides."""
+"""Plan for a quorum: the change of each directory, and the steps that are left to an operator."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DirectoryChange:
 
 @dataclass(slots=True)
 class QuorumPlan:
-    """Everything that would be done, and what an operator must know before."""
+    """Everything that would be done, and the facts that an operator must know before."""
 
     wanted: QuorumRecovery
     quorum: Quorum
@@ -61,8 +61,8 @@ class QuorumPlan:
 
     @property
     def stay_dead(self) -> list[str]:
-        """Nodes that must never start again, as text. A node of the new quorum is listed with the directory id of its
-        old disk.
+        """List the nodes that must never start again, as text: the node id, or for a node of the new quorum its old
+        disk's directory id too.
         """
         kept = {member.node for member in self.members}
         return [
@@ -87,7 +87,11 @@ class QuorumPlan:
             change.survey.close()
 
     def first_change(self, other: QuorumPlan) -> str | None:
-        """First path that differs in a later plan's surveys; None if nothing has changed."""
+        """Return the first path that differs between this plan's surveys and those of a later plan; None if nothing has
+        changed.
+
+        A directory that only one of the plans has counts as a difference.
+        """
         mine, its = (
             {plan.donor.root: plan.donor_survey, **{change.root: change.survey for change in plan.changes}}
             for plan in (self, other)

@@ -16,7 +16,7 @@ _NAMES, _LISTENERS, _ADVERTISED = "controller.listener.names", "listeners", "adv
 
 
 def refuse_as_log_dir(asked: Ask, path: str) -> None:
-    """Raise `UsageError` for a directory that a node's properties cannot name.
+    """Raise `UsageError` for a path that a node's `log.dirs` cannot name; `asked` is the option that it came from.
 
     Kafka splits `log.dirs` at commas and drops white space around each part (`Csv`); a path that is not UTF-8 has no
     name in Java.
@@ -40,8 +40,11 @@ def log_dirs_line(path: str) -> str:
 
 
 def listener_lines(listener: str, place: str, settings: Mapping[str, str] | None) -> Iterator[str]:
-    """Yield the lines for a controller's listeners. With its own `settings` only the controllers' listener is replaced;
-    other listeners of a node that is a broker too are kept.
+    """Yield the property lines for a controller's listener, which is `listener` at `place` (host:port).
+
+    `settings` are the node's present properties, None if there are none; then only `listeners` is yielded. With
+    settings the other listeners of `listeners` are kept. `advertised.listeners` follows only if it names this listener,
+    and `controller.listener.names` only if it lacks the name.
     """
     own = f"{listener}://{place}"
     if settings is None:

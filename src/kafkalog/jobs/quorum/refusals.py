@@ -1,4 +1,4 @@
-"""Reasons against recovering a quorum, each one sentence, before anything is changed."""
+"""Refuse the recovery of a quorum, for one reason each, before anything is changed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ _LAST_EPOCH = 2**31 - 1 - 2**20
 
 
 def one_quorum(quorums: Sequence[Quorum]) -> Quorum:
-    """Return the only quorum. Raises `RecoveryRefused` if there are several clusters."""
+    """Return the only element. Raises `RecoveryRefused` if there are several, because the directories are of several
+    clusters.
+    """
     if len(quorums) > 1:
         clusters = "; ".join(f"{each.best.root} is of {each.cluster_id or 'no known cluster'}" for each in quorums)
         raise RecoveryRefused(
@@ -53,8 +55,10 @@ def _is_controller(log: QuorumLog, image: MetadataImage) -> bool:
 
 
 def refuse_kinds(quorum: Quorum, targets: Sequence[QuorumLog], wanted: QuorumRecovery, image: MetadataImage) -> None:
-    """Raise `RecoveryRefused` unless the targets are controllers' directories, and the source of a new controller a
-    broker's.
+    """Check that the targets are controllers' directories, and that the source of a new controller is a broker's.
+
+    Raises `RecoveryRefused` if a directory is of another kind, if two targets have one identity, if options name nodes
+    that will not be in the quorum, or if the new controller's id is a broker's.
     """
     for log in targets:
         _refuse_no_controller(log, image)
@@ -102,7 +106,9 @@ def _refuse_no_controller(log: QuorumLog, image: MetadataImage) -> None:
 
 
 def _refuse_as_of_another_broker(log: QuorumLog, image: MetadataImage) -> None:
-    """Raise `RecoveryRefused` if another broker than the one in `meta.properties` has registered this directory."""
+    """Raise `RecoveryRefused` if the metadata has registered this directory for another broker than `meta.properties`
+    names.
+    """
     broker = next((node for node, each in image.brokers.items() if log.directory_id in each.directories), None)
     if broker is not None and broker != log.node:
         raise RecoveryRefused(
@@ -131,7 +137,10 @@ def _refuse_same_identity(targets: Sequence[QuorumLog]) -> None:
 
 
 def _refuse_strangers(nodes: Sequence[int | None], wanted: QuorumRecovery) -> None:
-    """Raise `RecoveryRefused` if an option names nodes that will not be in the quorum."""
+    """Raise `RecoveryRefused` if an option (voters, endpoints, properties) names nodes that will not be in the quorum.
+
+    `nodes` are the ids of the given directories' nodes; the node that is made from a broker counts too.
+    """
     members = {*nodes, *(() if wanted.node is None else (wanted.node,))}
     if wanted.voters is not None and set(wanted.voters) != members:
         raise RecoveryRefused(
@@ -178,7 +187,10 @@ def _refuse_source(source: QuorumLog, image: MetadataImage) -> None:
 
 
 def refuse_majority(quorum: Quorum, wanted: QuorumRecovery) -> None:
-    """Raise `RecoveryRefused` if enough voters are left to elect a leader, so that nothing has to be forced."""
+    """Raise `RecoveryRefused` if enough voters are left to elect a leader, so that nothing has to be forced.
+
+    A single voter, voters that lag behind another node, and starting all voters together are accepted.
+    """
     is_needed = not quorum.has_majority or bool(quorum.lagging) or len(quorum.in_force) == 1
     if wanted.way is QuorumWay.TOGETHER or is_needed:
         return
@@ -206,7 +218,11 @@ def is_settled(log: QuorumLog) -> bool:
 def needless(
     quorum: Quorum, targets: Sequence[QuorumLog], voters: Sequence[VoterNode], wanted: QuorumRecovery
 ) -> str | None:
-    """Why nothing has to be done, as a sentence; None if something has."""
+    """Sentence that says why nothing has to be done; None if something has.
+
+    Nothing has to be done if a majority of the voters is here, undamaged and up to date, with the voters and endpoints
+    that are wanted.
+    """
     best = quorum.best
     becomes_dynamic = wanted.becomes_dynamic and best.is_static
     if wanted.way is QuorumWay.FROM_BROKER or becomes_dynamic or not quorum.has_majority or is_settled(best):
@@ -234,7 +250,11 @@ def needless(
 
 
 def gone(quorum: Quorum, members: Sequence[tuple[int, str | None]]) -> tuple[KnownVoter, ...]:
-    """Voters of any known voter set that will not be in the new quorum: they must never start again as they are."""
+    """List the voters of any known voter set that will not be in the new quorum; they must never start again as they
+    are.
+
+    `members` are (node id, directory id) of the new quorum. A static voter is compared by node id only.
+    """
     ids = {node for node, _ in members}
     known = set(members)
 
@@ -245,7 +265,10 @@ def gone(quorum: Quorum, members: Sequence[tuple[int, str | None]]) -> tuple[Kno
 
 
 def refuse_others(others: Sequence[KnownVoter], wanted: QuorumRecovery) -> None:
-    """Raise `RecoveryRefused` if another voter may be alive or come back and continue the old quorum."""
+    """Raise `RecoveryRefused` if other voters in force may be alive, or come back and continue the old quorum.
+
+    The request's `others_are_gone` is the consent to go on.
+    """
     alive = [other for other in others if other.is_in_force]
     if not alive or wanted.others_are_gone:
         return
@@ -266,7 +289,9 @@ def _named(voter: KnownVoter) -> str:
 
 
 def refuse_contradictions(quorum: Quorum) -> None:
-    """Raise `RecoveryRefused` if two copies cannot both be the quorum's: the files do not show which one it wrote."""
+    """Raise `RecoveryRefused` if two copies contradict each other: the files do not show which of them the quorum
+    wrote.
+    """
     for told in quorum.contradictions:
         raise RecoveryRefused(
             f"{told}; find out which (copies that are alike in `kafkalog quorum show` were there before), and leave it "
@@ -284,8 +309,10 @@ _OTHERWISE = Sentence(
 
 
 def refuse_damage(best: QuorumLog, wanted: QuorumRecovery) -> None:
-    """Raise `RecoveryRefused` if the best copy is unusable, or if records after its damage would be cut off without
-    consent.
+    """Raise `RecoveryRefused` if the best copy is unusable or empty, or if records after its damage would be cut off
+    without `accept_loss`.
+
+    A snapshot that is damaged or does not fit the log is accepted, because it is removed.
     """
     if best.refusal is not None and not broken_snapshots(best):
         raise RecoveryRefused(Sentence(f"{best.root}: {best.refusal}; ", _OTHERWISE), reason="unusable")
@@ -309,7 +336,9 @@ def refuse_damage(best: QuorumLog, wanted: QuorumRecovery) -> None:
 
 
 def refuse_no_files(logs: Sequence[QuorumLog]) -> None:
-    """Raise `RecoveryRefused` if a link or directory has the name of a segment, so that its content is missing."""
+    """Raise `RecoveryRefused` if a segment's name belongs to a link or directory, so that the segment's content is
+    missing.
+    """
     for finding in (each for log in logs for each in log.findings):
         if finding.code is FindingCode.FOREIGN_FILE and finding.severity is Severity.ERROR:
             raise RecoveryRefused(
@@ -319,7 +348,9 @@ def refuse_no_files(logs: Sequence[QuorumLog]) -> None:
 
 
 def refuse_epochs(quorum: Quorum) -> None:
-    """Raise `RecoveryRefused` if a file names an impossible epoch, after which few would be left."""
+    """Raise `RecoveryRefused` if the log or `quorum-state` of any copy names an impossibly large epoch, which must be
+    damage.
+    """
     for log in (survivor.log for survivor in quorum.survivors):
         if log.latest_epoch > _LAST_EPOCH:
             if log.epoch > _LAST_EPOCH:
@@ -335,7 +366,7 @@ def refuse_epochs(quorum: Quorum) -> None:
 
 
 def refuse_old_metadata(image: MetadataImage) -> None:
-    """Raise `RecoveryRefused` if the metadata.version is too old for dynamic voters."""
+    """Raise `RecoveryRefused` if the `metadata.version` is too old for dynamic voters (3.9)."""
     level = image.features.get("metadata.version", 0)
     if level < _FIRST_DYNAMIC:
         raise RecoveryRefused(

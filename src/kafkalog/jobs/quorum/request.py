@@ -35,7 +35,7 @@ class QuorumWay(enum.StrEnum):
 
 
 class QuorumRecovery(Struct, frozen=True, kw_only=True):
-    """Request to recover a quorum."""
+    """Request to recover a KRaft quorum: which directories, in which way, and with which consent."""
 
     way: QuorumWay
     targets: tuple[str, ...] = ()
@@ -72,7 +72,11 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
     """server properties by node id, which the lines to set keep as far as possible"""
 
     def checked(self) -> QuorumRecovery:
-        """Return the request with both times set. Raises `UsageError` if it makes no sense."""
+        """Validate the request; return a copy in which the times `at` and `stamp` are set, by default to the clock's.
+
+        Raises `UsageError` for an invalid node id, endpoint, listener or setting, or options that cannot be used
+        together.
+        """
         for node, (host, port) in self.endpoints.items():
             if not 0 <= node <= _LARGEST_ID:
                 raise UsageError(f"node {node} is not a node id")

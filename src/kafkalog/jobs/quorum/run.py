@@ -1,5 +1,5 @@
-"""Public calls: plan the recovery of a quorum, and carry it out under the locks, each directory as an execution of its
-own.
+"""Public calls: plan the recovery of a quorum, and carry it out under the locks, as a separate execution in each
+directory.
 """
 
 from __future__ import annotations
@@ -75,9 +75,10 @@ def _new_directory_id() -> str:
 
 
 def plan_quorum(wanted: QuorumRecovery) -> QuorumPlan:
-    """Return what `recover_quorum` would do; reads only. Errors are those of `recover_quorum`.
+    """Plan what `recover_quorum` would do; reads only. The plan's surveys keep files open; `close()` closes them.
 
-    The plan's surveys keep files open; `close()` closes them.
+    Raises `UsageError` for an invalid request or an unsuitable new directory, `StorageError` for I/O, and
+    `RecoveryRefused` if the recovery is impossible, needs consent, or a directory is in use.
 
     * `wanted`: the request (`QuorumRecovery`)
     """
@@ -169,7 +170,11 @@ class _QuorumJob(Job[DirectoryChange, DirectoryRun]):
 
 
 def _make_controller(made: QuorumPlan) -> str:
-    """Write the new controller's directory; `meta.properties` last, because no controller starts without it."""
+    """Write the new controller's log directory from the donor's metadata; return its path.
+
+    `meta.properties` is written last, because no controller starts without it. Raises `UsageError` if the directory is
+    not new or empty. If writing fails, the files written so far are removed.
+    """
     into, identity = made.wanted.into, made.identity
     if into is None or identity is None:
         raise AssertionError(made.wanted)

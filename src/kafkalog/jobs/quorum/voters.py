@@ -43,8 +43,8 @@ class QuorumMember(Struct, frozen=True):
 
 
 def endpoints_known(log: QuorumLog, image: MetadataImage) -> dict[int, tuple[VoterEndpoint, ...]]:
-    """Endpoints of controllers by node id, from voter sets and controllers' registrations (`RegisterControllerRecord`);
-    voter sets take precedence.
+    """Endpoints of controllers by node id, from voter sets, else from controllers' registrations
+    (`RegisterControllerRecord`).
     """
     endpoints: dict[int, tuple[VoterEndpoint, ...]] = {}
     for node, fields in image.controllers.items():
@@ -91,8 +91,11 @@ def node_of(
     known: Mapping[int, tuple[VoterEndpoint, ...]],
     before: Sequence[VoterNode],
 ) -> VoterNode:
-    """Return a member's entry for a voters record. Its endpoints stay unless it has moved. Raises `RecoveryRefused` if
-    its directory id or endpoint is unknown.
+    """Return a member's entry for a voters record.
+
+    The member keeps its known endpoints, unless the request gives a new one or none is known; then the new one is its
+    only endpoint. `known` are endpoints by node id, `before` the present voters, whose supported versions are kept.
+    Raises `RecoveryRefused` if the member's directory id or endpoint is unknown.
     """
     if member.directory_id is None:
         raise RecoveryRefused(

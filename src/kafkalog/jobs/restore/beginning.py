@@ -1,8 +1,5 @@
-"""Make logs that begin, empty, after their remote part, as a follower does when the beginning of a log is remote.
-
-As `TierStateMachine.buildRemoteLogAuxState`: a segment without records after the last remote offset, the leader epochs
-up to there, and the producers at that offset. Otherwise a broker would begin such a log at 0, or after what was
-truncated, and assign offsets to new records that the remote tier already has.
+"""Make logs that begin, empty, after the part that is in remote storage, as a follower does when the beginning of a log
+is remote.
 """
 
 from __future__ import annotations
@@ -40,8 +37,11 @@ class Beginning(Struct, frozen=True):
 
 
 def beginning_of(both: BothTiers, key: Key, log_start: int | None = None) -> Beginning | None:
-    """Return the beginning of a log with a remote part; None if it has none. Raises `StorageError` if that part does
-    not exist as it was copied. `log_start` is the log start offset if known; by default the first remote offset.
+    """Make the files of an empty log that begins after its remote part; None if the partition has no remote part.
+
+    `log_start` is the log start offset if known; by default the first remote offset. Reads the last remote segment's
+    objects. Raises `StorageError` if that part does not exist as it was copied, or has a producer snapshot above the
+    limit.
     """
     stretches = both.copied(key)
     if not stretches:
@@ -80,8 +80,12 @@ def is_missed(key: Key, facts: TopicFacts) -> bool:
 
 
 def sound_end(partition: Partition, remote_end: int) -> tuple[int, bool]:
-    """Offset at which the segment ends that continues the remote part, and whether it ends in damage or is missing.
-    Damage in earlier segments is left to the remote tier (mode remote).
+    """Find the end of the local segment that continues the remote part; return (offset after its last valid batch,
+    whether it ends in damage or is missing).
+
+    The segment is the last one with a base offset up to `remote_end`; without one (0, True) is returned. The offset is
+    the base offset if the segment has no valid batch. Damage in earlier segments is ignored, because the remote tier
+    has their records.
     """
     segment = next((each for each in reversed(partition.segments) if each.base_offset <= remote_end), None)
     if segment is None:

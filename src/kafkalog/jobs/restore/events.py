@@ -51,7 +51,9 @@ class RebuiltEvents(Struct):
 
 
 def metadata_partition(topic_id: str, partition: int, count: int) -> int:
-    """Partition, of `count` partitions of the topic, that has the events of a partition."""
+    """Number of the partition of `__remote_log_metadata`, which has `count` partitions, that has the events of a
+    partition (`RemoteLogMetadataTopicPartitioner`).
+    """
     raw = decode_uuid(topic_id)
     most, least = int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")
     found = 1
@@ -70,17 +72,20 @@ def rebuild_remote_metadata(
     at: int | None = None,
     on_segment: Callable[[ListedSegment], None] | None = None,
 ) -> RebuiltEvents:
-    """Write `__remote_log_metadata-*` to a new directory, from the tier's listing. Raises `StorageError`.
+    """Write new `__remote_log_metadata-*` partitions with two events (copy started, copy finished) for every segment in
+    the tier.
 
-    Reads of each segment its epochs, the ends of its indexes, and its log from the last index entry on. A segment that
-    lacks an object, or whose log cannot be read there, gets no events, and a finding.
+    Returns the number of segments, the number of events by partition, and findings. All `partitions` are created, also
+    those without events. Of each segment its epochs, the ends of its indexes, and its log from the last index entry on
+    are read. A segment that lacks an object, or whose log cannot be read there, gets no events, and a finding. Raises
+    `UsageError` if `target` is not new or empty, `StorageError` for I/O.
 
     * `tier`: see `open_tier`
     * `target`: a directory that does not exist yet, or is empty
     * `partitions`: how many the topic has; a broker looks for the events in one of them
-    * `topic_id`: of `__remote_log_metadata`, according to the cluster's metadata
-    * `broker_id`: which broker the events are to name
-    * `at`: their time, ms since 1970
+    * `topic_id`: id of `__remote_log_metadata`, according to the cluster's metadata
+    * `broker_id`: the broker that the events name as their writer
+    * `at`: time of the events, ms since 1970; None: now
     * `on_segment`: called with each segment that is about to be read
     """
     now = time.time_ns() // 1_000_000 if at is None else at
@@ -118,7 +123,11 @@ def rebuild_remote_metadata(
 def _fields(
     both: BothTiers, listed: ListedSegment, broker_id: int, now: int, findings: list[Finding]
 ) -> dict[str, Any] | None:
-    """Fields of a segment's first event; None, with a finding, if they cannot be determined."""
+    """Determine the fields of a segment's first event from its objects; None, with a warning in `findings`, if they
+    cannot be determined.
+
+    `now` is the event's time in ms.
+    """
     tier = both.tier
     gone = [*listed.lacking, *(kind.value for kind in _NEEDED if kind not in listed.objects)]
     epochs = epochs_of(tier, listed)
@@ -168,8 +177,10 @@ def _own(epochs: tuple[LeaderEpoch, ...], base: int, end: int) -> list[LeaderEpo
 
 
 def _newest(tier: RemoteTier, listed: ListedSegment) -> int:
-    """Largest timestamp of a segment in ms: the last entry of its time index, else read from its log; -1 if there is
+    """Largest timestamp of a segment in ms: from the last entry of its time index, else from its log; -1 if there is
     none.
+
+    Raises `StorageError` if an object cannot be read.
     """
     item = listed.objects[FileKind.TIME_INDEX]
     index = tier.open(item)

@@ -39,8 +39,12 @@ Key = tuple[str, int]
 
 
 def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: TopicFacts) -> list[Beginning]:
-    """Return the logs of a log directory that begin after their remote part. Raises `StorageError` if the tier cannot
-    be read, and `RecoveryRefused` if no event names a log's segments, because a broker would not find them.
+    """List the logs of a log directory that must be made to begin after their remote part, sorted by topic and
+    partition.
+
+    Listed are logs without local files, and logs that are damaged or shorter than before and end below their remote
+    part. Logs of `__remote_log_metadata`, and directories that cannot be read, are skipped. Raises `StorageError` if
+    the tier cannot be read, `RecoveryRefused` if no event names a log's segments, because a broker would not find them.
     """
     both = BothTiers(survey.root, tier, facts.tiering.remote)
     log_dir = open_log_dir(survey.root, tolerant=True)
@@ -68,8 +72,10 @@ def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: To
 
 
 def _gone(log_dir: LogDir, facts: TopicFacts) -> set[Key]:
-    """Missing logs of this log directory, according to its own checkpoints or to the metadata's assignment. A log in
-    two directories of a broker would stop its start.
+    """Logs that are missing in this log directory, according to its own checkpoints or to the metadata's assignment.
+
+    Logs that the metadata assigns to another directory or broker are omitted, because a log in two directories of a
+    broker would prevent its start.
     """
     own = directory_id_of(log_dir.path)
     found = set()
@@ -89,7 +95,12 @@ def _goes_on(partition: Partition, remote_end: int, reached: int) -> bool:
 
 
 def with_beginnings(made: Plan, found: Sequence[Beginning]) -> Plan:
-    """Return the plan with the actions that make these logs begin after their remote part."""
+    """Return a copy of the plan with the actions that make these logs begin after their remote part.
+
+    The actions replace all planned actions in the logs' directories, and the logs leave the plan's `partitions` and are
+    named in `begins`. Missing log starts are added to their checkpoint; the recovery points of the logs are set to the
+    beginning. The plan itself is returned if `found` is empty.
+    """
     if not found:
         return made
     directories = {item.name for item in found}
@@ -109,8 +120,9 @@ def with_beginnings(made: Plan, found: Sequence[Beginning]) -> Plan:
 
 
 def _checkpointed(survey: Survey) -> dict[Key, int]:
-    """Offset that each log reached according to the checkpoints: a log that was flushed or replicated further has lost
-    its end.
+    """Largest offset that the recovery-point and high-watermark checkpoints record for each log.
+
+    A log that ends below it has lost its end. Missing or malformed checkpoints have no entries.
     """
     found: dict[Key, int] = {}
     for name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT):
@@ -131,8 +143,10 @@ def _lines(survey: Survey, name: str) -> dict[Key, int]:
 
 
 def _actions(survey: Survey, begun: Beginning) -> list[RecoveryAction]:
-    """Actions for one log; its log file comes first, so that a broker that starts halfway continues at the right
-    offset.
+    """Return the actions that replace one log by its beginning: old segment files are removed, the new files are
+    written.
+
+    Within the writes its log file comes first, so that a broker that starts halfway continues at the right offset.
     """
     inside = [path for path in survey.files if path.partition("/")[0] == begun.name]
     gone = [path for path in inside if parse_segment_file(path.rpartition("/")[2]) is not None]
@@ -150,7 +164,11 @@ def _write(path: str, data: bytes) -> RecoveryAction:
 def _with_lines(
     survey: Survey, actions: Sequence[RecoveryAction], name: str, wanted: Mapping[str, int], *, keeps: bool
 ) -> list[RecoveryAction]:
-    """Return the actions with entries added to a checkpoint; with `keeps` existing entries win."""
+    """Return the actions with entries added to the checkpoint file `name`; a planned write of this file is replaced.
+
+    `wanted` are offsets by partition directory. With `keeps` existing entries win, otherwise the new ones. The actions
+    are unchanged if the entries are.
+    """
     planned = next((action for action in actions if action.path == name and action.kind is ActionKind.WRITE), None)
     lines = _lines(survey, name)
     if planned is not None and planned.content is not None:

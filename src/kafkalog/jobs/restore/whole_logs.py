@@ -1,8 +1,4 @@
-"""Restore whole tiered logs in a log directory: remote segments are written if they are missing or damaged locally.
-
-The log directory is a copy that is recovered afterwards, which builds indexes and snapshots. A log file gets the time
-of its object: a broker uses it if a segment has no timestamps, or has them in the future.
-"""
+"""Restore whole tiered logs in a log directory: write the remote segments that are missing or damaged locally."""
 
 from __future__ import annotations
 
@@ -59,11 +55,13 @@ class BroughtBack(Struct, frozen=True):
 def bring_back(
     root: str, tier: RemoteTier, select: Selection = ALL, *, keep_remote: bool = False
 ) -> list[BroughtBack]:
-    """Write missing and damaged segments of the tiered logs of a log directory that no other process uses.
+    """Write missing and damaged segments of the tiered logs into a log directory that no other process uses; return the
+    logs that were written.
 
-    With `keep_remote` a log without local files gets no segments: it begins, empty, after its remote part. Logs without
-    local files are restored if the cluster's metadata places them on this broker, or all if there is no metadata.
-    Raises `StorageError` if an object cannot be read, or is not as it was copied: then a log is incomplete.
+    Logs without local files are restored if the cluster's metadata places them on this broker, or all if there is no
+    metadata. With `keep_remote` they get no segments, but begin, empty, after their remote part. If anything was
+    written, the clean-shutdown marker is removed, and new logs get entries in the log-start checkpoint. Raises
+    `StorageError` if an object cannot be read, or is not as it was copied: then a log is incomplete.
     """
     facts = read_topic_facts([root])
     both = BothTiers(root, tier, facts.tiering.remote)
@@ -124,7 +122,10 @@ def _new_directory(fs: FileSystem, both: BothTiers, key: Key) -> None:
 
 
 def _begin_after(fs: FileSystem, both: BothTiers, key: Key) -> BroughtBack:
-    """Make a log without local files that begins after its remote part."""
+    """Write the files of an empty log that begins after its remote part; nothing if it has no remote part.
+
+    The result has no segments. Raises `StorageError` as `beginning_of` does.
+    """
     begun = beginning_of(both, key)
     if begun is not None:
         fs.make_directory(begun.name, 0o755)
@@ -135,7 +136,12 @@ def _begin_after(fs: FileSystem, both: BothTiers, key: Key) -> BroughtBack:
 
 
 def _wanted(copied: list[RemoteStretch], partition: Partition | None) -> Iterator[RemoteStretch]:
-    """Yield the remote stretches below the local part, and those that replace a damaged local segment."""
+    """Yield the parts of remote segments that must be written locally: offsets below the local log, and whole segments
+    that are damaged locally.
+
+    `copied` are the remote stretches (offset ranges of a segment) in order. All are yielded if the partition has no
+    local segments.
+    """
     if partition is None or not partition.segments:
         yield from copied
         return
@@ -162,7 +168,10 @@ def _pieces(file: RemoteFile) -> Iterator[tuple[int, bytes]]:
 
 
 def _add_log_starts(fs: FileSystem, both: BothTiers, new: list[BroughtBack], known: Mapping[Key, int]) -> None:
-    """Add log start offsets of new logs to the checkpoint, without which a broker would assume 0."""
+    """Add the log start offsets of new logs to the checkpoint, because a broker would assume 0 without an entry.
+
+    `known` are the existing entries, which are kept. The file is replaced if an entry is new.
+    """
     starts = dict(known)
     for brought_back in new:
         key = _key(brought_back.name)

@@ -1,6 +1,5 @@
-"""Count damage in the copies that end furthest: of logs with the same end, one that consumers can read leads better.
-
-An election looks at no log, and a follower fetches nothing below its own end: a flaw stays where it is.
+"""Count the damage in the copies with the highest end offset: of logs with one end, a log that consumers can read is
+the better leader.
 """
 
 from __future__ import annotations
@@ -17,8 +16,10 @@ __all__ = ["flaws_of"]
 
 
 def flaws_of(logs: Mapping[int, ReplicaLog], limits: Limits) -> dict[int, int]:
-    """Broker -> number of places in its copy that consumers do not read, of copies of one topic-partition that are up.
-    Damage counts below the end that the broker's own start leaves; batches are opened where the copies differ.
+    """Number of places that consumers cannot read in each broker's copy, by broker id; the copies are of one partition.
+
+    Only damage below the end that the broker's own start leaves counts. Copies are read from disk; batches are
+    decompressed only where copies differ. Empty if fewer than two copies have a directory.
     """
     paths = {log.path: node for node, log in logs.items() if log.path is not None and is_directory(log.path)}
     if len(paths) < 2:

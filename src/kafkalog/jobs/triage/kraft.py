@@ -30,7 +30,9 @@ __all__ = ["KRaftMemory", "kraft_memory"]
 
 @dataclass(slots=True)
 class KRaftMemory(Memory):
-    """Metadata of a KRaft cluster; each image is one that the next controller may have."""
+    """Metadata of a KRaft cluster, from which leaders are predicted; each image is one that the next controller may
+    have.
+    """
 
     source: str
     images: list[MetadataImage]
@@ -54,7 +56,7 @@ class KRaftMemory(Memory):
         return frozenset(self.images[0].brokers)
 
     def partitions(self) -> dict[Key, KnownReplicas]:
-        """Replicas of every partition by topic and number, sorted."""
+        """Replicas, ISR and leader of every partition by (topic, partition), sorted, from the first image."""
         partitions = {}
         for name, topic in sorted(self.images[0].topics.items()):
             for number, partition in sorted(topic.partitions.items()):
@@ -80,7 +82,9 @@ class KRaftMemory(Memory):
         return None if why is None or topic_id in self._removed_topics() else why
 
     def _removed_topics(self) -> frozenset[str]:
-        """Ids of topics that the metadata log shows as deleted."""
+        """Ids of the topics whose removal is recorded in the first copy's metadata log. The log is read once, and the
+        result kept.
+        """
         if self._removed is None:
             log = self.logs[0]
             events = MetadataLog(open_partition(log.directory)).events([])
@@ -89,7 +93,10 @@ class KRaftMemory(Memory):
         return self._removed
 
     def known_elsewhere(self, topic: str, partition: int, topic_id: str | None) -> str | None:
-        """Path of a copy of the metadata log that has the partition; None if none has it."""
+        """Path of the first copy of the metadata log whose state has the partition; None if none has it.
+
+        `topic_id` None compares by name only. The copies are read once and kept.
+        """
         if self._others is None:
             states = ((log, MetadataLog(open_partition(log.directory)).state(log.end)) for log in self.logs)
             self._others = [(quorum_log.directory, state.image) for quorum_log, state in states]
@@ -97,7 +104,7 @@ class KRaftMemory(Memory):
         return next(places, None)
 
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
-        """Set the brokers that are about to be started."""
+        """Set the brokers that are about to be started, with their directories; forgets earlier predictions."""
         self._starts, self._known = [], {}
         for image in self.images:
             level = software_level(image)
@@ -113,7 +120,13 @@ class KRaftMemory(Memory):
             self._starts.append((image, Starts(after, groups, up, clean, registration_counts=counts)))
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
-        """Ids of brokers that may lead (`Memory.leaders`), with any controller that may win."""
+        """Ids of all brokers that may lead, under any controller that may win; `NO_LEADER` is among them if there may
+        be none.
+
+        `order` is the order in which brokers are started, None for any. None is returned if there are too many cases to
+        simulate; an empty set if no image has the partition. `begin` must be called before. `cautious` has no effect
+        here.
+        """
         leaders: set[int] = set()
         for number, (image, starts) in enumerate(self._starts):
             topic = image.topics.get(key[0])
@@ -142,7 +155,10 @@ class KRaftMemory(Memory):
         return self._known[key]
 
     def _racing(self, order: Sequence[int]) -> frozenset[int]:
-        """Brokers that are up when the old sessions end: if brokers are controllers too, as many as make a majority."""
+        """Brokers that are up when the old sessions end: the first of `order`, until the controllers are a majority.
+
+        Empty if the controllers that are not brokers are a majority alone.
+        """
         alone = self.voters - self.brokers
         needed = len(self.voters) // 2 + 1 - len(alone)
         racing: list[int] = []
@@ -167,7 +183,7 @@ def _with_brokers(image: MetadataImage, brokers: dict[int, BrokerImage]) -> Meta
 
 
 def _lacks(image: MetadataImage, topic: str, partition: int, topic_id: str | None) -> str | None:
-    """Why the image has no such partition; None if it has."""
+    """Reason why the image does not have the partition; None if it has. `topic_id` None compares by name only."""
     known = image.topics.get(topic)
     if topic_id is not None and image.topic_names.get(topic_id) != topic:
         if known is None:
@@ -181,8 +197,12 @@ def _lacks(image: MetadataImage, topic: str, partition: int, topic_id: str | Non
 
 
 def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list[Finding]) -> KRaftMemory:
-    """Return the cluster's metadata from copies of `__cluster_metadata`. Raises `RecoveryRefused` if they are of
-    several clusters or empty; adds findings.
+    """Read the cluster's metadata from copies of `__cluster_metadata`: one image for each controller that may win and
+    differs from the others.
+
+    Findings are appended to `findings`. `static` are the controllers' settings. Raises `RecoveryRefused` if the copies
+    are of several clusters or the metadata is empty, `UsageError` for a path without a metadata log, `StorageError` for
+    I/O.
     """
     quorums = read_quorum(paths)
     if len(quorums) > 1:
@@ -215,8 +235,9 @@ def _same(one: MetadataImage, other: MetadataImage) -> bool:
 
 
 def _winners(quorum: Quorum, findings: list[Finding]) -> list[QuorumLog]:
-    """Copies with which a controller may lead, the furthest first, one for each end position. If no majority is here,
-    the best copy; adds a finding then.
+    """Copies with which a controller may be elected, the furthest first, one for each end position.
+
+    If no majority of the voters is here, it is only the best copy, and a finding is appended to `findings`.
     """
     voters = [log.log for log in quorum.survivors if log.log.is_voter and log.log.refusal is None]
     needed = len(quorum.best.voter_ids) // 2 + 1

@@ -1,8 +1,4 @@
-"""Read each broker's logs as they will be when it is up, after its own start has cut torn tails.
-
-The model of a broker's start (`forecast`) runs on each log directory; nothing is changed. A partition that should be in
-a directory and is missing is created by the broker, empty.
-"""
+"""Read each broker's logs in the state that they have after the broker's own start has truncated torn tails."""
 
 from __future__ import annotations
 
@@ -121,8 +117,12 @@ def read_brokers(
     on_progress: OnProgress | None = None,
     findings: list[Finding],
 ) -> dict[int, BrokerDisks]:
-    """Simulate the start of each broker on its directories; return the result by broker id. A broker with a directory
-    that cannot be read is assumed to stay down; adds findings.
+    """Simulate the start of each broker on its directories; return the result by broker id. Nothing is changed.
+
+    `beside` are more directories of a broker, which may be its own but are empty or name no broker. `config` are the
+    broker's settings. A broker with a directory that cannot be read gets a `refusal`, and is assumed to stay down.
+    `jobs` is the number of worker processes, `on_progress` is called with a `ProgressState`. Findings are appended to
+    `findings`.
     """
     brokers: dict[int, BrokerDisks] = {}
     workers = Workers(jobs, on_progress)
@@ -142,8 +142,11 @@ def read_brokers(
 
 
 def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None:
-    """Set `refusal` if no release starts on the broker's directories, whatever is in its logs. Otherwise apply what a
-    start does to `-future`, `-delete` and `-stray` directories.
+    """Set `disks.refusal` if no release starts on the broker's directories, regardless of the content of its logs.
+
+    Otherwise apply what a start does to `-future`, `-delete` and `-stray` directories: promoted logs are added to
+    `disks.logs`, losses to `disks.lost_by_start`. Findings are appended to `findings` if the broker never starts or its
+    start loses logs.
     """
     roots = [consequence.path for consequence in disks.directories]
     start = node_start([*roots, *disks.beside], loads_others=False, now_ms=rules.at)
@@ -203,7 +206,9 @@ def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, f
 
 
 def _segment_bytes(sizes: Mapping[str, int]) -> dict[str, dict[int, int]]:
-    """Size of each segment's log by partition directory and base offset, from the sizes of all files."""
+    """Size in bytes of each segment's `.log` file, by partition directory and then base offset, from the sizes of all
+    files.
+    """
     found: dict[str, dict[int, int]] = {}
     for path, size in sizes.items():
         directory, _, name = path.rpartition("/")

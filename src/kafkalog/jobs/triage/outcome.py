@@ -1,9 +1,5 @@
-"""Judge each possible leader of a partition: where every log ends after following it, what is lost, and what to do
-first.
-
-A follower truncates its log where its history diverges from the leader's
-(`AbstractFetcherThread.truncateOnFetchResponse`), and then fetches up to the leader's end. However short the leader's
-log is, all logs end like it.
+"""Judge each possible leader of a partition: where every log ends after following it, which records are lost, and what
+to do first.
 """
 
 from __future__ import annotations
@@ -35,7 +31,7 @@ class FollowerLoss(Struct, frozen=True):
 
 
 class StartAdvice(Struct, frozen=True):
-    """What to do before the first start."""
+    """Steps before the first start that make a best copy of the partition lead."""
 
     what: str = msgspec.field(name="do")
     """`nothing`: a best copy leads; `start_order`: start the brokers in `order`; `hold_back`: start those of `order`,
@@ -53,7 +49,7 @@ class StartAdvice(Struct, frozen=True):
     them"""
 
     def sentence(self) -> str:
-        """For people."""
+        """Describe the advice in a sentence fragment for people; "" if nothing has to be done."""
         order = ", ".join(map(str, self.order))
         held = ", ".join(map(str, self.hold_back))
         match self.what:
@@ -160,7 +156,14 @@ def judged(
     up: frozenset[int],
     flaws_of: Callable[[Mapping[int, ReplicaLog]], Mapping[int, int]] = lambda logs: {},
 ) -> PartitionTriage:
-    """Judge every possible leader of a partition. `flaws_of` is called only if several copies reach furthest."""
+    """Judge every possible leader of a partition: the end of each log after following it, and the records that are
+    lost.
+
+    `leaders` None means that there were too many cases; then every broker in `up` may lead. Without a leader, or under
+    one without a log, every log keeps its end and nothing is lost. `logs` are the copies by broker id. `flaws_of` is
+    called with the copies that reach furthest, only if there are several, and returns the number of damaged places by
+    broker id.
+    """
     assumed = leaders if leaders is not None else (up or frozenset({NO_LEADER}))
     furthest = _furthest(logs.values())
     flaws = flaws_of({node: logs[node] for node in furthest}) if len(furthest) > 1 else {}
@@ -211,8 +214,11 @@ def advised(
     order: tuple[int, ...],
     eligible: Collection[int],
 ) -> StartAdvice:
-    """Return what makes a best copy lead, if anything does. `order` is the best order of starts for the whole cluster,
-    with every broker that can be started; brokers in `eligible` may lead if they are up.
+    """Return the steps that make a best copy lead, if any do.
+
+    `leaders` predicts the leaders for an order of starts. `order` is the best order for the whole cluster, with every
+    broker that can be started. Brokers in `eligible` may lead without an unclean election if they are up. Tried in
+    turn: doing nothing, another start order, holding brokers back, an election, missing disks, merging.
     """
     here = frozenset(found.logs).intersection(order)
     good = here.intersection(found.best)

@@ -158,7 +158,9 @@ def _named_partitions(shelf: Shelf) -> list[Key]:
 
 
 def _distinct(findings: Sequence[Finding]) -> list[Finding]:
-    """Remove findings that repeat another: equal code, file, position, offset and detail."""
+    """Remove findings that repeat an earlier one: equal code, absolute file, position, offset and detail. The order is
+    kept.
+    """
     distinct: dict[object, Finding] = {}
     for finding in findings:
         place = None if finding.file is None else absolute(finding.file)
@@ -171,8 +173,10 @@ def _unread(path: str, why: str) -> Finding:
 
 
 def _refuse_live(shelf: Shelf, findings: list[Finding]) -> dict[int, str]:
-    """Raise `RecoveryRefused` if a broker is running on a directory. Return, by broker id, why this could not be
-    examined; adds findings.
+    """Raise `RecoveryRefused` if a broker is running on one of the directories.
+
+    Returns, by broker id, the error text of each directory whose lock could not be examined; appends a finding for
+    each. Directories without a broker id only get the finding.
     """
     unexamined = {}
     for log_dir in shelf.log_dirs:
@@ -186,8 +190,8 @@ def _refuse_live(shelf: Shelf, findings: list[Finding]) -> dict[int, str]:
 
 
 def _refuse_parts(shelf: Shelf) -> None:
-    """Raise `UsageError` for a partition directory that is given without its log directory, as a start reads whole log
-    directories.
+    """Raise `UsageError` for a partition directory that was named without its log directory, because a start reads
+    whole log directories.
     """
     roots = {copy.path for copy in shelf.log_dirs}
     for copies in shelf.copies.values():
@@ -197,8 +201,10 @@ def _refuse_parts(shelf: Shelf) -> None:
 
 
 def _refuse_twins(shelf: Shelf) -> None:
-    """Raise `RecoveryRefused` for two directories with which no broker starts: one is a copy of the other, or has
-    another's meta.properties.
+    """Raise `RecoveryRefused` for two directories with which no broker starts: both have one directory id, or one
+    broker has a partition in both.
+
+    Then one is a copy of the other, or has the other's `meta.properties`.
     """
     first: dict[str, LogDir] = {}
     for log_dir in shelf.log_dirs:
@@ -246,8 +252,11 @@ def _by_broker(shelf: Shelf, memory: Memory, findings: list[Finding]) -> dict[in
 
 
 def _nameless(shelf: Shelf, by_broker: Mapping[int, Sequence[LogDir]], memory: Memory) -> dict[int, list[str]]:
-    """Assign directories that are empty or name no broker to the only broker that can own them; empty if it is not
-    certain.
+    """Assign directories that are empty or name no broker to the only broker that can own them.
+
+    Returns their paths by broker id; empty if there are none or the owner is not certain. The owner is the broker that
+    lacks a registered directory; if none lacks one, the only broker. The owner is not certain if there are several such
+    brokers, or if a registered broker has no directory here.
     """
     said = {log_dir.path: log_dir.meta_properties for log_dir in shelf.log_dirs}
     roots = [path for path, meta in said.items() if meta is None or meta.node_id is None]
@@ -282,7 +291,11 @@ def _checked_order(order: Sequence[int], disks: Mapping[int, BrokerDisks], memor
 
 
 def _missing_volumes(disks: BrokerDisks, memory: Memory) -> list[Finding]:
-    """Findings about directories that a broker registered and that were not given. Sets `is_whole` to False then."""
+    """Report directories that a broker registered with but that are not here: a list of one finding, or empty.
+
+    Sets `disks.is_whole` to False if any is missing. Empty too if a directory here has no id, because it may be the
+    missing one.
+    """
     registered = memory.directories_of(disks.node)
     missing = registered - disks.all_directory_ids
     if not missing or None in disks.all_directory_ids:
@@ -305,8 +318,10 @@ def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Fin
 
 
 def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -> dict[int, ReplicaLog]:
-    """Log of each replica by broker id. A replica without a log gets an empty one if its broker is up and all its
-    directories are online; otherwise it is omitted.
+    """Log of each replica by broker id; replicas whose broker is not in `disks` are omitted.
+
+    A replica without a log gets an empty one if its broker is up and all its directories are here and online; otherwise
+    it is omitted.
     """
     logs = {}
     for node in known.replicas:
@@ -338,8 +353,11 @@ def _judged(
 def _best_order(
     found: Sequence[PartitionTriage], memory: Memory, disks: Mapping[int, BrokerDisks], up: Sequence[int]
 ) -> tuple[tuple[int, ...], int]:
-    """Return the order of starts that loses the fewest offsets of best copies, and the number of partitions that may
-    not get a best leader. Of equal orders it is the one with fewer such partitions.
+    """Choose the order of starts that loses the fewest offsets of best copies; of equal orders the one with fewer
+    partitions that may not get a best leader.
+
+    Returns the order and the number of these partitions. Orders that differ in the first broker are tried, up to a
+    limit. `up` are the brokers that can be started; the order is empty without them.
     """
     orders = [(first, *(each for each in up if each != first)) for first in up[:_MOST_ORDERS]] or [()]
     scored = []

@@ -16,8 +16,11 @@ __all__ = ["memory_of"]
 
 
 def memory_of(shelf: Shelf, static: Mapping[str, str], findings: list[Finding]) -> Memory:
-    """Cluster's memory, from the copies of `__cluster_metadata`, else from ZooKeeper's data directory. Raises
-    `UsageError` if neither is given, `RecoveryRefused` if what is given cannot be used.
+    """Read the metadata from which leaders are predicted: from copies of `__cluster_metadata`, else from ZooKeeper's
+    data directory.
+
+    Findings are appended to `findings`. `static` are the controllers' settings. Raises `UsageError` if neither is among
+    the directories, `RecoveryRefused` if it cannot be used.
     """
     if shelf.metadata:
         findings += [_left_aside(path, shelf.metadata[0].path) for path in shelf.zookeeper]

@@ -53,8 +53,10 @@ class UnknownPartition(Struct, frozen=True):
 def unknown_partitions(
     log_dirs: Iterable[LogDir], memory: Memory, disks: Mapping[int, BrokerDisks], select: Selection
 ) -> list[UnknownPartition]:
-    """Return live partition directories that the metadata does not have, sorted by topic, number and broker. Topics
-    that the metadata shows as deleted are omitted.
+    """List live partition directories that the metadata does not have, sorted by topic, partition and broker.
+
+    Only directories whose broker is known and partitions that `select` accepts are examined. Topics that the metadata
+    shows as deleted are omitted. Start and end are offsets after the broker's simulated start.
     """
     unknown = []
     for log_dir in log_dirs:
@@ -97,7 +99,10 @@ def _topic_id(partition: Partition) -> str | None:
 
 
 def _bounds(partition: Partition, disks: BrokerDisks | None) -> tuple[int, int]:
-    """Log start and end offset, as the broker's simulated start leaves them if there was one."""
+    """Log start offset and log end offset, as the broker's simulated start leaves them, else as they are on disk.
+
+    The end equals the start if the log cannot be read.
+    """
     key = partition.topic or "", partition.partition or 0
     log = None if disks is None else disks.logs.get(key)
     if log is not None and log.path == partition.path:

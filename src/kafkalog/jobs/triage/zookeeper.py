@@ -1,7 +1,4 @@
-"""Predict elections from the partition states that a controller with ZooKeeper will find.
-
-Of several servers the one whose log ends last leads (`FastLeaderElection.totalOrderPredicate`), if all are started.
-"""
+"""Predict elections from the partition states that a controller in ZooKeeper mode will find."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ _BEFORE_2_4 = (
 
 @dataclass(slots=True)
 class ZooKeeperMemory(Memory):
-    """Metadata of a cluster in ZooKeeper's tree."""
+    """Metadata of a cluster in ZooKeeper's tree, from which leaders are predicted."""
 
     source: str
     states: Known
@@ -72,8 +69,9 @@ class ZooKeeperMemory(Memory):
         return frozenset(self.states[key][1].isr)
 
     def unknown(self, topic: str, partition: int, topic_id: str | None) -> str | None:
-        """Why ZooKeeper has no such partition (`Memory.unknown`). Topics are known by name, and from Kafka 2.8 on by
-        id.
+        """Reason why ZooKeeper does not have the partition (`Memory.unknown`); None if it has.
+
+        Topics are compared by name, and also by id if both ids are known (Kafka 2.8 and later).
         """
         known = self.topics.get(topic)
         if known is None:
@@ -89,7 +87,12 @@ class ZooKeeperMemory(Memory):
         self._up = frozenset(node for node, broker_disks in disks.items() if broker_disks.is_up)
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
-        """Ids of brokers that may lead (`Memory.leaders`)."""
+        """Ids of all brokers that may lead after the start; `NO_LEADER` is among them if there may be none. Never None.
+
+        `order` is the order in which brokers are started, None for any; brokers that do not start are skipped. With
+        `cautious` the order in which a controller removes brokers from ISRs counts as unknown. Raises `KeyError` for an
+        unknown partition.
+        """
         replicas, state = self.states[key]
         unclean = self.unclean[key[0]]
         if order is None:
@@ -111,10 +114,13 @@ def zookeeper_memory(
     of_brokers: str | None,
     findings: list[Finding],
 ) -> ZooKeeperMemory:
-    """Return the cluster's metadata from the data directories of ZooKeeper's servers; adds findings.
+    """Read the cluster's metadata from the data directories of ZooKeeper's servers; the server with the newest
+    transaction counts.
 
-    `brokers` are ids of brokers whose directories are here, `of_brokers` is the cluster id in these. Raises
-    `RecoveryRefused` if the directories are not of one Kafka cluster.
+    `static` are the controller's settings, `brokers` the ids of brokers whose directories are here, `of_brokers` the
+    cluster id in these (None if unknown). Findings, also about servers that lag behind, are appended to `findings`.
+    Raises `RecoveryRefused` if the directories are not of one Kafka cluster, and the error of the first server if none
+    can be read.
     """
     servers = _of_one_cluster(_read(paths, findings), of_brokers, findings)
     servers.sort(key=lambda server: server[1].zxid)
@@ -143,8 +149,10 @@ def zookeeper_memory(
 
 
 def _of_one_cluster(servers: list[_Server], of_brokers: str | None, findings: list[Finding]) -> list[_Server]:
-    """Servers without those of other clusters; all of them if every one is of another cluster. Adds findings. Raises
-    `RecoveryRefused` if the cluster is ambiguous.
+    """Remove the servers of other clusters than `of_brokers`, with a finding for each; all are kept if every one is of
+    another cluster.
+
+    Without `of_brokers` nothing is removed, and `RecoveryRefused` is raised if the servers are of several clusters.
     """
     named = [(server, set(_clusters(server[1].tree).values())) for server in servers]
     if of_brokers is None:
@@ -166,7 +174,10 @@ def _of_one_cluster(servers: list[_Server], of_brokers: str | None, findings: li
 
 
 def _read(paths: Sequence[str], findings: list[Finding]) -> list[_Server]:
-    """Read the servers' trees. Unreadable ones become findings; if all are, the first error is raised."""
+    """Read the newest tree of each server; one that cannot be read becomes a finding.
+
+    Raises the first error if none can be read.
+    """
     servers = []
     failed: list[StorageError | UsageError] = []
     for server in _servers(paths, failed):
@@ -186,7 +197,11 @@ def _read(paths: Sequence[str], findings: list[Finding]) -> list[_Server]:
 
 
 def _servers(paths: Sequence[str], failed: list[StorageError | UsageError]) -> list[ZooKeeperDirectory]:
-    """Open one server for each path; a dataDir and a dataLogDir given apart are one. Errors are added to `failed`."""
+    """Open one server for each path; a single dataDir without logs and a single dataLogDir without snapshots are one
+    server.
+
+    Errors are appended to `failed`, and the path is skipped.
+    """
     servers = []
     for path in paths:
         try:
@@ -210,8 +225,10 @@ def _behind(other: ZooKeeperDirectory, replay: Replay, source: str, best: Replay
 
 
 def _chroot(replay: Replay, source: str, of_brokers: str | None) -> str:
-    """Path of the cluster in the tree; of several clusters the one that the brokers' directories name. Raises
-    `RecoveryRefused` if none or several match.
+    """Chroot of the cluster in the tree; of several clusters the one whose id is `of_brokers`.
+
+    A cluster without an id matches too; without `of_brokers` every cluster does. `source` names the directory in
+    messages. Raises `RecoveryRefused` if the tree has no cluster, or if none or several match.
     """
     ids = _clusters(replay.tree)
     if not ids:

@@ -44,8 +44,12 @@ _NS_IN_MS = 1_000_000
 def below_start_in(
     found: Survey, topic: str | None, partitions: Sequence[int], on_unreadable: OnUnreadable | None
 ) -> list[Remains]:
-    """Return the records below the log start offset of each live partition, sorted by directory; empty without a
-    checkpoint. Raises `StorageError` for what cannot be read, unless `on_unreadable` is given, which is then called.
+    """List the records below the log start offset of each live partition, sorted by directory; empty without a
+    log-start checkpoint.
+
+    `topic` (None: all) and `partitions` (empty: all) select partitions. Partitions without such records are omitted,
+    unless their segments are damaged. `on_unreadable` is called with each directory that cannot be read and the error;
+    without it the `StorageError` is raised.
     """
     files, tree = files_by_directory(found), found.tree()
     remains = []
@@ -77,7 +81,9 @@ def _why_not(start: int) -> str:
 
 
 def _starts(found: Survey) -> dict[str, int]:
-    """Log start offset in the checkpoint by live partition directory; empty if it cannot be read."""
+    """Log start offset in the checkpoint by live partition directory, without the metadata log; empty if the file is
+    missing or malformed.
+    """
     if LOG_START_OFFSET_CHECKPOINT not in found.files:
         return {}
     try:
@@ -104,7 +110,11 @@ def _segments(found: Survey, directory: str, names: Sequence[str], start: int) -
 
 
 def _segment(found: Survey, path: str, base_offset: int, start: int) -> RemainsSegment:
-    """Count what is below the log start in a live segment, up to the first damage."""
+    """Count the records below offset `start` in a live segment, up to the first damage.
+
+    `bytes` is the size of the batches that begin below `start`. Without such a batch the first and last offset are
+    None.
+    """
     first = last = None
     records, epoch, size = 0, -1, 0
     scanner = Scanner(found.source(path))
@@ -134,7 +144,10 @@ def _segment(found: Survey, path: str, base_offset: int, start: int) -> RemainsS
 
 
 def _below(batch: RecordBatch, start: int) -> tuple[int, int]:
-    """Number of records of a batch below an offset, and the last offset below it that the batch reaches."""
+    """Number of records of a batch below offset `start`, and the last offset below it that the batch reaches.
+
+    Control records are not counted, nor records of a batch that reaches `start` and cannot be decoded.
+    """
     if batch.header.last_offset < start:
         return records_in(batch), batch.header.last_offset
     if isinstance(batch.header, BatchHeader) and batch.header.is_control:

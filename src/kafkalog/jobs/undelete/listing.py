@@ -68,8 +68,11 @@ def _all_in(
 
 
 def _beside_live(each: Remains, roots: Sequence[str]) -> Remains:
-    """Return the data marked as not restorable if another log directory of the broker has the partition with data of
-    its own; else unchanged.
+    """Mark the data as not restorable if another log directory of the broker has the partition with data of its own;
+    return a copy.
+
+    `roots` are the broker's log directories. Deleted segments of a live log, and data that is not restorable anyway,
+    are returned unchanged.
     """
     name = f"{each.topic}-{each.partition}"
     is_put_back = each.why_not is None and each.kind is not RemainsKind.SEGMENTS

@@ -1,8 +1,4 @@
-"""Plan what is restored in one log directory, and how.
-
-The directory is first composed in a tree in memory as it should be, and then recovered as in mode safe: epochs,
-indexes, snapshots and checkpoints are those that a broker would make from the logs, so a later `plan` leaves them.
-"""
+"""Plan which deleted data is restored in one log directory, and how."""
 
 from __future__ import annotations
 
@@ -53,10 +49,11 @@ _TAILS = codes_with(Trait.TAIL)
 def plan_directory(
     stack: ExitStack, root: str, wanted: Undelete, facts: TopicFacts, emptied: Mapping[str, str] | None = None
 ) -> UndeletePlan:
-    """Make a plan for the log directory `root`; `stack` closes its surveys.
+    """Plan what is restored in the log directory `root`; reads only. `stack` closes the plan's surveys.
 
-    `emptied` are empty partitions to remove, and the log directory in which their logs are restored. Raises
-    `RecoveryRefused` if there is no deleted data of the topic and nothing in `emptied`.
+    `emptied` maps empty partitions, which the plan removes, to the log directory in which their logs are restored.
+    Raises `RecoveryRefused` if the topic has no deleted data and `emptied` is empty, or if the data cannot be restored
+    safely, and the `StorageError` of a directory of the topic that cannot be read.
     """
     emptied = emptied or {}
     whole = stack.enter_context(survey(root, tolerant=True))
@@ -81,7 +78,11 @@ def plan_directory(
 
 
 def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains]:
-    """Deleted directories to restore; if a partition has several, the named one. Raises `RecoveryRefused`."""
+    """Find the deleted directories to restore. Raises `RecoveryRefused` if a partition has several and the request
+    names none of them.
+
+    Also raised if there is no deleted data and `is_needed`; otherwise the list is then empty.
+    """
     leftovers = [
         remains
         for remains in remains_in(whole, None, wanted.topic, wanted.partitions)
@@ -98,7 +99,9 @@ def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains
 
 
 def nothing_in(roots: Sequence[str], wanted: Undelete) -> RecoveryRefused:
-    """Return the refusal that none of these log directories has deleted data of the topic."""
+    """Return a `RecoveryRefused` which says that none of these log directories has deleted data of the topic; it is not
+    raised here.
+    """
     of = "".join(f"-{number}" for number in wanted.partitions[:1])
     where = " or ".join(roots)
     return RecoveryRefused(
@@ -112,7 +115,12 @@ def nothing_in(roots: Sequence[str], wanted: Undelete) -> RecoveryRefused:
 
 
 def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> UndeletePlan:
-    """Return the plan that renames directories so that no broker deletes them (`LogManager.loadLog`, `addStrayLog`)."""
+    """Plan to rename deleted directories to `-stray`, so that no broker deletes them (`LogManager.loadLog`,
+    `addStrayLog`).
+
+    Raises `RecoveryRefused` for deleted segments of a live log, for a directory that is `-stray` already, and if
+    renaming is not safe. `stack` closes the survey.
+    """
     actions, held = [], []
     for remains in chosen:
         if remains.kind is RemainsKind.SEGMENTS:
@@ -138,7 +146,10 @@ def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> UndeletePla
 
 
 def _note_of_marker(actions: Sequence[RecoveryAction]) -> Iterator[str]:
-    """Yield a note if the clean-shutdown marker is removed: no broker may trust it if the run is interrupted."""
+    """Yield a note if the clean-shutdown marker is among the removed files; else nothing.
+
+    It is removed so that no broker trusts it if the execution is interrupted.
+    """
     if any(action.path == CLEAN_SHUTDOWN_FILE and action.kind is ActionKind.REMOVE for action in actions):
         yield (
             f"{CLEAN_SHUTDOWN_FILE} goes: the next start examines the logs as after a crash, and a plan before it "
@@ -179,7 +190,7 @@ def _refuse_collisions(chosen: Sequence[Remains], target_of: Mapping[str, str]) 
 
 
 class _Making:
-    """Builder of the restored tree."""
+    """Builder of a log directory's tree with the restored data, and of the plan for it."""
 
     def __init__(self, found: Survey, target_of: Mapping[str, str], wanted: Undelete, facts: TopicFacts) -> None:
         self.found = found
@@ -197,7 +208,11 @@ class _Making:
         """restored directories whose topic id the cluster does not know"""
 
     def take(self, remains: Remains) -> None:
-        """Restore one partition in the tree. Raises `RecoveryRefused`."""
+        """Restore one partition in the tree: rename its directory, or its deleted segments.
+
+        Its recovery point becomes 0, and its log start offset loses its checkpoint entry. Raises `RecoveryRefused` if
+        no segment fits, or if a broker would not accept the directory.
+        """
         target = self.target_of[remains.directory]
         if remains.kind is RemainsKind.SEGMENTS:
             self.segments(remains)
@@ -243,7 +258,11 @@ class _Making:
         self.note_epochs(remains, target)
 
     def give_way(self, name: str, place: str) -> None:
-        """Remove an empty partition whose log is restored in another log directory."""
+        """Remove an empty partition from the tree, with its checkpoint entries, because its log is restored in the log
+        directory `place`.
+
+        Adds a note to the plan.
+        """
         self.tree.remove_directory(name)
         parsed = parse_partition_directory(name)
         if parsed is not None:
@@ -260,8 +279,12 @@ class _Making:
     # -- the cluster -------------------------------------------------------------------------------------------------
 
     def topic_id(self, remains: Remains, target: str) -> str | None:
-        """Id of the topic in the cluster; None if unknown. Raises `RecoveryRefused` if a broker would make the
-        directory stray.
+        """Topic id that the restored directory gets: the request's, else the cluster's, else the one on disk; None if
+        unknown.
+
+        May add to `self.notes`, and adds `target` to `self.strays` if the cluster does not know the requested id.
+        Raises `RecoveryRefused` if a broker would rename the directory to `-stray`: the ids differ, or the cluster does
+        not know the topic or places the partition on other brokers.
         """
         topic = target.rpartition("-")[0]
         known = self.facts.topic_ids.get(topic)
@@ -320,8 +343,10 @@ class _Making:
     # -- the result --------------------------------------------------------------------------------------------------
 
     def finish(self) -> UndeletePlan:
-        """Recover the tree in mode safe, and return the plan. Raises `RecoveryRefused` if that would
-        remove something.
+        """Recover the tree in mode safe, and return the plan with its actions and notes.
+
+        Writes the checkpoints into the tree. Raises `RecoveryRefused` if recovery refuses, or would remove restored
+        records.
         """
         self.points.write(self.tree)
         request = Recovery(config=self.wanted.config, at=self.wanted.at, full=True, topics=self.facts)

@@ -1,11 +1,4 @@
-"""Find deleted data that is still on disk: where it is, what it holds, and whether it can be restored. Changes nothing.
-
-A broker deletes late. It renames a partition's directory to `<topic>-<partition>.<id>-delete`, and gives a segment's
-files the suffix `.deleted`; it removes them `file.delete.delay.ms` later (`LogManager.asyncDelete`,
-`LocalLog.deleteSegmentFiles`). A start removes `.deleted` files at once
-(`LogLoader.removeTempFilesAndCollectSwapFiles`). Directories that the metadata does not place on the broker end in
-`-stray`. Files removed by a recovery are in its quarantine.
-"""
+"""Find deleted data that is still on disk: its place, its records, and whether it can be restored. Changes nothing."""
 
 from __future__ import annotations
 
@@ -168,11 +161,13 @@ class Remains(Struct, frozen=True):
 def each_place(
     stack: ExitStack, path: PathLike, quarantine: PathLike | None, on_unreadable: OnUnreadable | None = None
 ) -> Iterator[tuple[Survey, str | None]]:
-    """Yield a survey of the log directory with None, then for each finished or superseded execution a survey of its
-    quarantined files with the execution's id.
+    """Yield (survey, None) for the log directory, then for each finished or superseded execution (survey of its
+    quarantined files, execution id).
 
-    The surveys are closed by `stack`. Raises `StorageError` for a quarantine that cannot be read, unless
-    `on_unreadable` is given, which is then called.
+    An execution is one run of kafkalog that changed the directory. `quarantine` is the directory of executions if it is
+    not the usual one. The surveys are closed by `stack`. Raises `UsageError` if `path` is not a log directory,
+    `StorageError` for a quarantine that cannot be read, unless `on_unreadable` is given, which is then called with its
+    path and the error.
     """
     root = root_of_runs(path)
     yield stack.enter_context(survey(root, tolerant=True)), None
@@ -206,10 +201,12 @@ def remains_in(
     partitions: Sequence[int] = (),
     on_unreadable: OnUnreadable | None = None,
 ) -> list[Remains]:
-    """Return the deleted data in one surveyed place, sorted by directory; `run_id` is None unless it is a quarantine.
+    """List the deleted data in one surveyed place, sorted by directory; directories without a deleted log file are
+    omitted.
 
-    `topic` and `partitions` select partitions; empty means all. Raises `StorageError` for a directory that cannot be
-    read, unless `on_unreadable` is given, which is then called.
+    `run_id` is the execution's id if the place is a quarantine, else None. `topic` (None: all) and `partitions` (empty:
+    all) select partitions. Raises `StorageError` for a directory that cannot be read, unless `on_unreadable` is given,
+    which is then called with its path and the error.
     """
     files = files_by_directory(found)
     tree = found.tree()
@@ -253,7 +250,7 @@ def status_in(found: Survey, path: str) -> os.stat_result:
 
 
 def files_by_directory(found: Survey) -> dict[str, list[str]]:
-    """Names of the files directly in each partition directory, by directory."""
+    """Names of the files in each top-level directory of the survey, by directory; deeper files are skipped."""
     files: dict[str, list[str]] = {}
     for path in found.files:
         directory, _, name = path.partition("/")
@@ -263,8 +260,10 @@ def files_by_directory(found: Survey) -> dict[str, list[str]]:
 
 
 def _logs(names: Sequence[str], is_kept: bool, is_whole: bool) -> list[tuple[int, str]]:
-    """Base offset and name of the logs that count, sorted: in a quarantine (`is_kept`) all, in a renamed directory
-    (`is_whole`) those without a suffix, else those with `.deleted`.
+    """List base offset and name of each log file that counts as deleted, sorted by base offset.
+
+    In a quarantine (`is_kept`) every log file counts, with or without the suffix `.deleted`. In a renamed directory
+    (`is_whole`) files without a suffix count, in a live directory those with `.deleted`.
     """
     logs = []
     for name in names:
@@ -279,7 +278,11 @@ def _logs(names: Sequence[str], is_kept: bool, is_whole: bool) -> list[tuple[int
 
 
 def _segment(found: Survey, path: str, base_offset: int, next_base: int | None) -> RemainsSegment:
-    """Count what is sound in a log, also after damage, as mode salvage keeps it."""
+    """Count the valid records in a deleted log file, also behind damage, as mode salvage keeps them.
+
+    `next_base` is the base offset of the next segment, None for the last. `damage` of the result is the first damage,
+    None if there is none; without a valid batch the offsets are None.
+    """
     first = last = damage = None
     records, epoch = 0, -1
     source = found.source(path)
@@ -317,8 +320,9 @@ def _segment(found: Survey, path: str, base_offset: int, next_base: int | None) 
 
 
 def records_in(batch: RecordBatch) -> int:
-    """Number of records in a batch, without control records; 1 for a compressed message of magic 0 or 1 that cannot be
-    decompressed.
+    """Number of records in a batch; 0 for a control batch.
+
+    A compressed message of magic 0 or 1 counts as 1 if it cannot be decompressed.
     """
     header = batch.header
     if isinstance(header, BatchHeader):
@@ -339,7 +343,10 @@ def _judged(
     run_id: str | None,
     segments: tuple[RemainsSegment, ...],
 ) -> Remains:
-    """Make the `Remains` with what restoring would do, or why it is impossible."""
+    """Make the `Remains` of a directory: kind, the effect of restoring it, and the reason if it cannot be restored.
+
+    With `run_id` it is in a quarantine, and can only be extracted. `files` are the names of files by directory.
+    """
     outcome: str
     why_not: str | None
     if run_id is not None:
@@ -384,8 +391,10 @@ def _of_directory(found: Survey, files: Mapping[str, Sequence[str]], live: str) 
 
 
 def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tuple[str, str | None]:
-    """Description of restoring the segments that fit below the first live segment, and the reason if none fits; the
-    description is empty then.
+    """Describe the effect of restoring deleted segments of a live log; return (description, None), or ("", reason) if
+    none fits.
+
+    `names` are the files in the directory. Segments fit if they end below the first live segment.
     """
     first = first_live_base(names)
     fitting = fitting_segments(first, segments)
@@ -402,7 +411,11 @@ def first_live_base(names: Sequence[str]) -> int | None:
 
 
 def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment]) -> list[RemainsSegment]:
-    """Segments that can be restored: sound, not empty, wholly below live data, and above the segment before."""
+    """List the segments that can be restored: undamaged, not empty, wholly below `first_live`, and beginning after the
+    segment before.
+
+    `first_live` is the base offset of the first live segment, None if there is none.
+    """
     fitting: list[RemainsSegment] = []
     for segment in segments:
         if why_not_fitting(first_live, segment) is not None:
@@ -414,8 +427,9 @@ def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment])
 
 
 def why_not_fitting(first_live: int | None, segment: RemainsSegment) -> str | None:
-    """Why a deleted segment cannot be restored into a log whose first live segment has base offset `first_live` (None:
-    it has none). None if it can.
+    """Reason why a deleted segment cannot be restored; None if it can.
+
+    It is damaged, is empty, or reaches `first_live`, the base offset of the first live segment (None: there is none).
     """
     if segment.damage is not None:
         return Sentence(f"{segment.path} is damaged ({segment.damage}): extract what is sound with ", Ask.INTO)

@@ -77,7 +77,9 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
         return self.source is None or os.path.basename(self.source.rstrip("/")) in names
 
     def refuse_several(self, partition: int, names: Collection[str]) -> None:
-        """Raise `RecoveryRefused` if there are several sources to choose from."""
+        """Raise `RecoveryRefused` if `names`, the deleted directories of the partition, are more than one; the user
+        must choose.
+        """
         if len(names) > 1:
             raise RecoveryRefused(
                 Sentence(

@@ -61,11 +61,12 @@ class UndeleteResult(Struct, frozen=True):
 
 
 def in_the_way(planned: Sequence[UndeletePlan], siblings: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Empty directories that have to be removed, by log directory: name -> log directory in which the partition is
-    restored.
+    """Find empty partition directories that must be removed, because a broker does not start on a partition in two log
+    directories (`LogManager`).
 
-    A recreated topic may have its partitions in other directories of a broker than before, and a broker does not start
-    on a partition that is in two (`LogManager`). Raises `RecoveryRefused` if the other one holds data.
+    A recreated topic may have its partitions in other directories of a broker than before. Returns by log directory:
+    name of the empty one -> log directory in which it is restored. `siblings` are all log directories of the broker.
+    Raises `RecoveryRefused` if the other directory holds data or gets the partition too.
     """
     empty_directories: dict[str, dict[str, str]] = {}
     taken: dict[str, str] = {}

@@ -59,9 +59,9 @@ class TakenOut(Struct, frozen=True):
 def undelete_into(request: Undelete, *paths: PathLike, target: PathLike) -> TakenOut:
     """Write deleted data of a topic into `target`, which must be new or empty; `paths` are only read.
 
-    A partition that cannot be read is left out and named in the result's `unreadable`. Raises `UsageError` for an
-    impossible target, `RecoveryRefused` if there is nothing, or nothing sound, `StorageError` if none of it can be
-    read.
+    Return what was put back, lost and left. Partitions that cannot be read are named in `unreadable`. Raises
+    `UsageError` if `target` cannot be used, `RecoveryRefused` if nothing usable is found, `StorageError` if nothing can
+    be read.
 
     * `request`: which topic, and as what it is written
     * `paths`: log directories or their parents
@@ -120,7 +120,11 @@ def _chosen(
 
 
 def _refuse_several_brokers(wanted: Undelete, number: int, roots: Sequence[str]) -> None:
-    """Raise `RecoveryRefused` if the data comes from several brokers: names do not tell which replica is the best."""
+    """Raise `RecoveryRefused` if the data comes from several brokers, because names do not show which replica is the
+    best.
+
+    Directories without a broker's identity are not compared.
+    """
     owners = {owner: root for root in roots if (owner := identity_of(root)) is not None}
     if len(owners) > 1:
         raise RecoveryRefused(
@@ -146,7 +150,11 @@ class _Assembled:
         self._metadata: dict[str, bytes] = {}
 
     def take(self, found: Survey, remains: Remains) -> None:
-        """Add one partition. Raises `RecoveryRefused` if nothing of it is sound."""
+        """Add the segments of one partition, with its topic id if known.
+
+        Empty segments, and those with a base offset that is already present, are named in `left`. Raises
+        `RecoveryRefused` if the partition then has no segment.
+        """
         directory = f"{self.wanted.target_topic}-{remains.partition}"
         number = len(self._surveys)
         self._surveys.append(found)
@@ -179,7 +187,7 @@ class _Assembled:
         return self._surveys[int(number)].source(path)
 
     def tree(self) -> Tree:
-        """Return the tree to repair."""
+        """Return a new in-memory tree of the collected segments and `partition.metadata` files, to be repaired."""
         tree = Tree({}, self.taken, self.origin)
         for path, (key, size) in self._logs.items():
             tree.files[path] = join([Slice(key, 0, size)])
@@ -203,8 +211,10 @@ def _put_back(result: SafeResult, directory: str, remains: Remains, topic_id: st
 
 
 def _write(destination: str, tree: Tree, assembled: _Assembled, owner: os.stat_result) -> None:
-    """Write all directories, each under a temporary name that brokers ignore until it is complete; after an error
-    nothing is left.
+    """Write all directories into `destination`, each under a temporary name that brokers ignore until all are complete.
+
+    Files get the owner of `owner`. The checkpoint of recovery points is written if the tree has one. If writing fails,
+    the files written so far are removed.
     """
     with new_tree(destination) as fs:
         for directory in assembled.taken:

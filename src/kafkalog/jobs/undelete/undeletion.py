@@ -1,4 +1,4 @@
-"""Restore what a broker has deleted and not yet removed, as an execution with journal, lock and undo."""
+"""Restore data that a broker has deleted but not yet removed from disk, as an execution with journal, lock and undo."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _roots(paths: Sequence[PathLike]) -> list[str]:
 
 
 class _Planning:
-    """Planner for log directories; `files` closes the surveys."""
+    """Planner for several log directories; the exit stack `files` closes the surveys of the plans."""
 
     def __init__(self, files: ExitStack, roots: Sequence[str], wanted: Undelete) -> None:
         self._files = files
@@ -108,7 +108,11 @@ class _Planning:
         return facts_of_each(self._roots)
 
     def plan(self, root: str) -> UndeletePlan | None:
-        """Plan for one directory; None if it has no deleted data of the topic."""
+        """Plan for one log directory; None if it has no deleted data of the topic.
+
+        The first refusal for lack of data is kept in this object for `joined`. Raises `RecoveryRefused` for any other
+        reason against restoring it, `StorageError` if a directory of the topic cannot be read.
+        """
         try:
             return plan_directory(self._files, root, self._wanted, self._facts[root])
         except RecoveryRefused as refused:
@@ -118,8 +122,11 @@ class _Planning:
             return None
 
     def joined(self, plans: dict[str, UndeletePlan]) -> dict[str, UndeletePlan]:
-        """Return the plans, with empty partitions removed that are in the way. Raises `RecoveryRefused` if no directory
-        has deleted data.
+        """Return the plans by log directory, extended by the removal of empty partitions that are in the way.
+
+        Plans of directories that hold such a partition are made again; `plans` is changed in place. Raises
+        `RecoveryRefused` if no directory has deleted data, or if another directory of the broker holds data of a
+        partition.
         """
         roots = self._roots
         if not plans and self._nothing is not None:
@@ -131,7 +138,10 @@ class _Planning:
 
 
 def _plan_all(stack: ExitStack, roots: Sequence[str], wanted: Undelete) -> list[UndeletePlan]:
-    """Return a plan for each log directory that has deleted data of the topic. Raises `RecoveryRefused` if none has."""
+    """Plan for each log directory that has deleted data of the topic, in the given order; `stack` closes the surveys.
+
+    Raises `RecoveryRefused` if none has, or if one cannot be restored; of several directories the error names it.
+    """
     planning = _Planning(stack, roots, wanted)
     plans: dict[str, UndeletePlan] = {}
     for root in roots:

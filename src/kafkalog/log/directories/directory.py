@@ -340,9 +340,10 @@ def _duplicates(directories: Iterable[tuple[str, PartitionName]]) -> list[Findin
 
 
 def log_dir_findings(path: str) -> list[Finding]:
-    """Return the findings about a log directory itself, as in `LogDir.findings`: unended recoveries, invalid or
-    unreadable files, foreign entries, duplicate partitions. Partition directories are not read. Empty if `path` is not
-    a log directory. Raises `StorageError` if it cannot be listed.
+    """Return the findings about a log directory itself, as in `LogDir.findings`: recoveries that were begun and not
+    finished, invalid or unreadable files, foreign entries, duplicate partitions. Partition directories are not read.
+    Empty if `path` is a partition directory or otherwise not a log directory. Raises `StorageError` if it cannot be
+    listed.
     """
     if is_partition_dir(path) or not is_log_dir(path):
         return []

@@ -164,8 +164,8 @@ class Workers:
         self._tell()
 
     def done(self, directory: str) -> None:
-        """Record that the partition directory `directory` is done, and call `on_progress`: all bytes of its logs then
-        count as read.
+        """Report with `on_progress` that the partition directory `directory` is done: all bytes of its logs then count
+        as read. Without `on_progress` nothing happens.
         """
         if self._on_progress is None:
             return

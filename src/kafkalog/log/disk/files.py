@@ -120,10 +120,10 @@ def _without_reading_ahead(descriptor: int) -> None:
 
 
 class FileSource:
-    """A regular file as a `codec.source.Source`, and a context manager. `path` may be the URI of a file in an object
-    store. `size` is the size in bytes when it was opened. Raises `StorageError` if opening or reading fails. `held` is
-    an open descriptor to use instead of opening the file: `path` is then only its name in errors, and `on_close` is
-    called with the descriptor by `close`.
+    """A regular file as a `codec.common.source.Source`, and a context manager. `path` may be the URI of a file in an
+    object store. `size` is the size in bytes when it was opened. Raises `StorageError` if opening or reading fails.
+    `held` is an open descriptor to use instead of opening the file: `path` is then only its name in errors, and
+    `on_close` is called with the descriptor by `close`.
     """
 
     def __init__(

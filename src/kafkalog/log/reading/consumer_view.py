@@ -143,9 +143,9 @@ def consumer_view(
 
 
 def _behind_damage(found: Transactions, start: int) -> Transactions:
-    """Return `found`, the result of a scan through damage, for reading from offset `start`, which is after the damage.
-    Only undecided transactions that reach `start` are kept, and they count as open again: their first offsets are added
-    to `open_first_offsets`.
+    """Return a copy of `found`, the result of a scan through damage, for reading from `start`, an offset after the
+    damage. Transactions whose outcome the damage hides are kept if they end at or after `start`, and count as open from
+    the producer's lowest first offset.
     """
     undecided = tuple(each for each in found.undecided if each.last_offset >= start)
     first_offsets = dict(found.open_first_offsets)

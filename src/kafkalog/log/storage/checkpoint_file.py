@@ -30,7 +30,7 @@ Row = TypeVar("Row")
 
 def java_lines(data: bytes) -> list[str]:
     r"""Split UTF-8 bytes into lines without line ends, as `BufferedReader.readLine` does: `\n`, `\r` and `\r\n` end a
-    line, and an empty last line is dropped. Raises `JavaIOError` for invalid UTF-8.
+    line, and an empty last line is dropped. Return an empty list for no bytes. Raises `JavaIOError` for invalid UTF-8.
     """
     try:
         lines = _NEWLINE.split(data.decode("utf-8"))
@@ -49,11 +49,12 @@ def _header_number(line: str) -> int:
 
 
 def read_checkpoint(data: bytes, parse: Callable[[list[str]], Row], width: int) -> list[Row]:
-    """Parse the content of a checkpoint file: version 0, the number of entries, and one entry a line
-    (`CheckpointReadBuffer.read`). Return a row for each entry, in file order; an empty list if the file is empty or
-    ends after the version. `parse` makes a row of the `width` words of a line, and its exceptions are passed on. Raises
-    `JavaIOError` for invalid UTF-8, another version, a header line that is not a number, a line with another number of
-    words, or another number of lines than announced; `IllegalArgumentError` for a negative number of entries.
+    """Parse the content of a checkpoint file (`CheckpointReadBuffer.read`): a line with version 0, a line with the
+    number of entries, and one line for each entry. Return a row for each entry, in file order; an empty list if the
+    file is empty or ends after the version. `parse` is called with the `width` words of a line and returns its row; its
+    exceptions are passed on. Raises `JavaIOError` for invalid UTF-8, another version, a header line that is not a
+    number, a line with another number of words, or another number of entries than announced; `IllegalArgumentError` if
+    that number is negative.
     """
     lines = java_lines(data)
     if not lines:

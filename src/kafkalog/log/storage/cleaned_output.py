@@ -26,7 +26,8 @@ _PIECE = MIB
 
 class CleanedOutput:
     """Buffer of the batches that the cleaner keeps, which appends them to the new segment `target` in pieces of about 1
-    MiB. Batches must come in the order of the log. `finish` appends the rest.
+    MiB. Batches must come in the order of the log. `finish` appends the rest. All methods raise `StorageError` if a
+    file on a real disk cannot be written.
     """
 
     def __init__(self, target: LogSegment) -> None:
@@ -39,9 +40,10 @@ class CleanedOutput:
         """batches of the piece"""
 
     def put(self, kept: LogBatch | RecordBatch | None, source: LogSegment) -> None:
-        """Add a kept batch after those added before. `kept` is a batch of `source` that is unchanged (`LogBatch`), its
-        rewritten version (`RecordBatch`), or None, which adds nothing. The batch may be written only later, at the
-        latest by `finish`. Raises `OffsetOverflowError` if its last offset does not fit the indexes of the new segment.
+        """Add a kept batch after those added before; None adds nothing. `kept` is an unchanged batch of `source`
+        (`LogBatch`) or a rewritten one (`RecordBatch`). It is collected and written later, at the latest by `finish`.
+        Raises `OffsetOverflowError` if its last offset does not fit the indexes of the new segment. Batches collected
+        before may be written now, which raises `FullIndexError` or `InvalidOffsetError` if they cannot be indexed.
         """
         if isinstance(kept, RecordBatch):
             self._check(kept.last_offset)
@@ -61,9 +63,10 @@ class CleanedOutput:
         self._stretch_bytes += batch.size
 
     def keep_run(self, run: BatchRun, source: LogSegment) -> None:
-        """Append a run of unchanged batches of `source` to the new segment at once, after everything added before. The
-        bytes are copied from the log file of `source`, so the run should have at least `STRETCH` bytes. Raises
-        `OffsetOverflowError` if an offset does not fit the indexes of the new segment.
+        """Append a run of unchanged batches of `source` to the new segment at once, after writing everything collected
+        before. The bytes are copied from the log file of `source`, so the run should have at least `STRETCH` bytes.
+        Raises `OffsetOverflowError` if an offset does not fit the indexes of the new segment, `FullIndexError` or
+        `InvalidOffsetError` if a batch cannot be indexed.
         """
         self._check_run(run)
         self._end_stretch()
@@ -72,9 +75,10 @@ class CleanedOutput:
         self._target.append_from(source, run)
 
     def put_run(self, run: BatchRun) -> None:
-        """Add a run of consecutive batches whose bytes are in memory (`run.window`). They are written when about 1 MiB
-        has been collected, or by `finish`; the caller must not change them until then. Raises `OffsetOverflowError` if
-        an offset does not fit the indexes of the new segment.
+        """Add a run of consecutive batches whose bytes are in memory (`run.window`). A run of 1 MiB or more is written
+        at once. The bytes of a smaller one are copied, and written when about 1 MiB has been collected, or by `finish`;
+        the headers of `run` must not change until then. Raises `OffsetOverflowError` if an offset does not fit the
+        indexes of the new segment, `FullIndexError` or `InvalidOffsetError` if a batch cannot be indexed.
         """
         self._check_run(run)
         self._end_stretch()

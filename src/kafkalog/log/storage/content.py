@@ -98,7 +98,9 @@ def _cut(part: Part, low: int, high: int) -> Part:
 
 
 def join(parts: Iterable[Part]) -> Content:
-    """Return the concatenation of parts. Empty parts are dropped, and neighbors that continue each other are merged."""
+    """Return the concatenation of parts. Empty parts are dropped. Neighbors of the same kind are merged; slices only if
+    they are adjacent in one original file.
+    """
     joined: list[Part] = []
     for part in parts:
         last = joined[-1] if joined else None
@@ -138,8 +140,8 @@ class ContentSource:
         return self._size
 
     def read(self, position: int, length: int) -> bytes | memoryview:
-        """Return `length` bytes from `position`; fewer if the file ends before or an original file has become shorter,
-        empty from the end on.
+        """Return `length` bytes from `position`; fewer if the content ends before, empty from the end on. Also fewer if
+        an original file has become shorter. Raises `StorageError` if an original file cannot be read.
         """
         if isinstance(self._only, Slice) and position < self._size:
             length = min(length, self._size - position)
@@ -151,8 +153,8 @@ class ContentSource:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def next_data(self, position: int, end: int) -> int:
-        """Return the first position in `position` to `end` that has data: not in zeros and not in a hole of an original
-        file. Return `end` if there is none.
+        """Return the first position from `position` on, below `end`, that has data: not in zeros and not in a hole of
+        an original file. Return `end` if there is none.
         """
         start = 0
         for part in self._content.parts:
@@ -190,8 +192,8 @@ class ContentSource:
 
 
 def same_bytes(one: Content, other: Content, origin: Callable[[str], Source]) -> bool:
-    """Whether two contents have equal bytes. `origin` opens an original file by its path; only parts that are not the
-    same slice, or zeros in both, are read and compared.
+    """Whether two contents have equal bytes. Equal parts (the same slice of a file, or zeros in both) are not read; the
+    others are read and compared. `origin` opens an original file by its path.
     """
     if one.parts == other.parts:
         return True

@@ -53,8 +53,8 @@ class _Slots:
         return bytes(self._data[number * self._entry_size : (number + 1) * self._entry_size])
 
     def append(self, data: bytes) -> None:
-        """Append whole entries to the file and to the copy in memory. If the file is longer than the known entries, it
-        is truncated to them first. Raises `StorageError` if writing fails.
+        """Append whole entries to the file and to the copy in memory; updates `entries`. If the file is longer than the
+        known entries, it is first truncated to them. Raises `StorageError` if writing fails.
         """
         if self._file.size != len(self._data):
             self._file.truncate(len(self._data))

@@ -181,8 +181,9 @@ class OffsetIndex(_Index):
         return OffsetPosition(self.base_offset, 0) if slot < 0 else self._entry(slot)
 
     def append(self, offset: int, position: int) -> None:
-        """Append an entry for an absolute offset. Raises `FullIndexError` if there is no room, `InvalidOffsetError` if
-        the offset is not above the last one, and `IndexOffsetOverflowError` if it is too far from the base offset.
+        """Append an entry for an absolute offset and a byte position in the log. Raises `FullIndexError` if there is no
+        room, `InvalidOffsetError` if the offset is not above the last entry's, and `IndexOffsetOverflowError` if it is
+        below the base offset or more than 2^31 - 1 above it.
         """
         if self.is_full:
             raise FullIndexError(f"Attempt to append to a full index (size = {self.entries}).")
@@ -227,10 +228,11 @@ class TimeIndex(_Index):
         return self._slots.entries >= self._slots.max_entries - 1
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
-        """Append an entry if its timestamp (ms) is larger than the last one's; do nothing if it is equal. Raises
-        `FullIndexError` if only the reserved last slot is free; with `skip_full_check`, only if the entry is to be
-        appended and no slot is free. Raises `InvalidOffsetError` or `IllegalStateError` if offset or timestamp is below
-        the last entry's, and `IndexOffsetOverflowError` if the offset is too far from the base offset.
+        """Append an entry if its timestamp (ms) is larger than the last one's (-1 without entries); otherwise nothing
+        is appended. Raises `FullIndexError` if at most the last slot, which is reserved for rolling, is free. With
+        `skip_full_check` the reserved slot may be used, and `FullIndexError` is raised only if an entry has no slot. If
+        there are entries, raises `InvalidOffsetError` or `IllegalStateError` for an offset or timestamp below the last
+        entry's. Raises `IndexOffsetOverflowError` if the offset does not fit relative to the base offset.
         """
         if not skip_full_check and self.is_full:
             raise FullIndexError(f"Attempt to append to a full time index (size = {self.entries}).")
@@ -268,9 +270,9 @@ class TransactionIndex:
         return self._file.source().size % ABORTED_TRANSACTION.size if self._file.exists else 0
 
     def _entries(self) -> Iterator[tuple[int, AbortedTransaction]]:
-        """Yield number and content of each entry in file order; nothing if the file does not exist. Entries that were
-        appended but not stored are written first. Of the identical entries in a hole of the file only the first is
-        yielded. Raises `KafkaError` for an unknown version.
+        """Yield slot number (from 0) and content of each entry in file order; nothing if the file does not exist.
+        Entries that were appended but not stored are written first. Of the identical entries in a hole of the file only
+        the first is yielded. Raises `KafkaError` for an unknown version.
         """
         self.store()
         if not self._file.exists:
@@ -303,7 +305,8 @@ class TransactionIndex:
 
     def append(self, entry: AbortedTransaction) -> None:
         """Append an entry in memory; `store` writes it after all bytes of the file. Raises `IllegalArgumentError` if
-        its last offset is not above the last offset of the entry appended before.
+        its last offset is not above that of the previous entry appended through this object; entries that the file had
+        before are not compared.
         """
         if self._last_offset is not None and self._last_offset >= entry.last_offset:
             raise IllegalArgumentError("The last offset of appended transactions must increase sequentially")

@@ -30,9 +30,10 @@ class LeaderEpochCheckpointFile:
         self.path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
 
     def read(self) -> list[LeaderEpoch]:
-        """Return the entries in file order; create an empty file if it does not exist. Parsed small files are cached by
-        content. Raises `KafkaStorageError` for a malformed file, and `IllegalArgumentError` (`NumberFormatError` is
-        one) for a word that is not a number or a negative number of entries.
+        """Return the entries in file order; create an empty file if it does not exist. Results for small files are
+        cached by content. Raises `KafkaStorageError` for a malformed file, and `IllegalArgumentError` (also its
+        subclass `NumberFormatError`) for a word that is not a number or a negative number of entries. If the file
+        cannot be created or read, raises `StorageError` on a real disk, `KafkaStorageError` on a virtual one.
         """
         try:
             if not self._disk.is_file(self.path):
@@ -49,8 +50,8 @@ class LeaderEpochCheckpointFile:
         return self._disk.is_directory(self.path + TEMPORARY)
 
     def write(self, entries: Iterable[LeaderEpoch]) -> None:
-        """Replace the file by these entries. Raises `KafkaStorageError` if the name of its temporary file is a
-        directory.
+        """Replace the content of the file by these entries, through a temporary file. Raises `KafkaStorageError` if a
+        directory has the name of the temporary file.
         """
         if self.is_blocked:
             raise KafkaStorageError(
@@ -117,9 +118,9 @@ class LeaderEpochFileCache:
                 self._write()
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drop the epochs that begin at or after `end_offset`; do nothing if it is negative. Writes pending assigned
-        epochs first, and the truncation at once only with `at_once`. Raises `KafkaStorageError` if the file cannot be
-        written.
+        """Drop the epochs that begin at or after `end_offset`; none if it is negative. In any case writes pending
+        assigned epochs first. The truncation is written at once only with `at_once`. Raises `KafkaStorageError` if the
+        file cannot be written.
         """
         self._write_assigned()
         latest = self.latest_epoch
@@ -131,7 +132,7 @@ class LeaderEpochFileCache:
         self._truncated()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop the epochs that begin at or before `start_offset`, except the last of them, whose start becomes
+        """Drop the epochs that begin at or before `start_offset`, except the latest of them, whose start becomes
         `start_offset`. Writes pending assigned epochs first, and the truncation at once only with `at_once`. Raises
         `KafkaStorageError` if the file cannot be written.
         """

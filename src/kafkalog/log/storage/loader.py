@@ -114,10 +114,10 @@ class LogLoader:
 
     def load(self) -> LoadedLog:
         """Load the log in the broker's order of steps; return its offsets and segments. Removes temporary files,
-        completes swaps, recovers segments after the recovery point or with bad indexes (which may truncate or delete
-        segments), splits segments whose offsets overflow, and rewrites leader epochs and producer snapshots. Raises the
-        `JavaError` that a broker would throw, or `LogLossError` if `keeps_log` is set and the broker would remove log
-        data.
+        completes swaps, recovers segments with bad indexes and, after an unclean shutdown, all from the recovery point
+        on (which may truncate or delete segments), splits segments whose offsets overflow, and rewrites leader epochs
+        and producer snapshots. Without a segment, a new one is created. Raises the `JavaError` that a broker would
+        throw, or `LogLossError` if `keeps_log` is set and the broker would remove log data.
         """
         request = self._request
         self._resolve_swaps(self._remove_temporaries())
@@ -160,8 +160,9 @@ class LogLoader:
 
     def _read_first_unstable(self, log_start: int, end: int) -> None:
         """Read one byte at the start of the first open transaction, as the broker does (`LocalLog.read`); do nothing if
-        there is none. The result is dropped; only the exceptions matter: `AlreadyOfflineError` if the log directory is
-        going offline, `OffsetOutOfRangeError` if that offset is above `end`, or the `JavaError` of the read.
+        there is none. If the transaction begins below offset `log_start`, it reads there. The byte is dropped; only the
+        exceptions matter: `AlreadyOfflineError` if the log directory is going offline, `OffsetOutOfRangeError` if the
+        offset to read is above `end`, or the `JavaError` of the read.
         """
         unstable = self.producers.first_unstable_offset()
         if unstable is None:
@@ -347,8 +348,9 @@ class LogLoader:
         self._replace(segment, sorted(parts, key=lambda part: part.base_offset))
 
     def _append_from(self, part: LogSegment, source: LogSegment, start: int) -> int:
-        """Append batches of `source`, from position `start` (bytes) on, to `part` while their offsets fit; return the
-        number of bytes appended, 0 if the first batch does not fit.
+        """Append batches of `source`, from byte position `start` on, to `part` while their offsets fit its indexes.
+        Return the number of bytes appended, 0 if the first batch does not fit. Raises `JavaError` for a malformed batch
+        or a full index.
         """
         position = start
         while position < source.log.size:
@@ -366,9 +368,10 @@ class LogLoader:
         return position - start
 
     def _replace(self, old: LogSegment, parts: list[LogSegment]) -> None:
-        """Replace a segment by its parts: write and register them, delete the old files, and rename the parts from
-        `.cleaned` to their final names. If `old` overflowed while being opened, it is not registered yet; its files are
-        then not deleted here.
+        """Replace a segment by its parts: register the parts, delete the old files, and rename the files of the parts
+        from `.cleaned` to their final names. The producer snapshot at the old base offset is deleted if no part begins
+        there. If `old` overflowed while it was being opened, it is not registered yet: its files and snapshot are then
+        not deleted here.
         """
         is_known = old.base_offset in self._segments
         old.store()
@@ -387,8 +390,8 @@ class LogLoader:
 
     def close(self, loaded: LoadedLog) -> None:
         """Close the log as the broker does at shutdown: flush segments after the recovery point, take a producer
-        snapshot, write the last time index entries and trim indexes. Raises the disk's error if a file cannot be
-        written.
+        snapshot if the state has advanced, append the last time index entries and trim indexes. Raises `StorageError`
+        (a real disk) or `JavaError` (a virtual one) if a file cannot be written.
         """
         if loaded.log_end_offset > loaded.recovery_point:
             for segment in self._segments.between(loaded.recovery_point, loaded.log_end_offset):

@@ -1,6 +1,6 @@
 """Read a `.log` file as the broker does (`FileRecords`, `FileLogInputStream`): batches by size, look-ups by offset.
-Unlike `codec.scanner`, magic above 2 is read as version 2, an incomplete batch at the end ends the file without error,
-and damage raises the broker's exceptions.
+Unlike `codec.plain.scanner`, magic above 2 is read as version 2, an incomplete batch at the end ends the file without
+error, and damage raises the broker's exceptions.
 """
 
 from __future__ import annotations
@@ -129,8 +129,9 @@ class LogBatch:
 
     @property
     def base_offset(self) -> int:
-        """Offset of the first record. A compressed v0 or v1 entry is decompressed for it, and raises
-        `InvalidRecordError`, `KafkaError` or `IllegalArgumentError` if that fails.
+        """Offset of the first record. For v2 it is the base offset in the header, which stays if compaction removes
+        that record. A compressed v0 or v1 entry is decompressed to find it; raises `InvalidRecordError`, `KafkaError`
+        or `IllegalArgumentError` if that fails.
         """
         if self.magic >= _FIRST_V2_MAGIC:
             return self.offset
@@ -157,10 +158,10 @@ class LogBatch:
             raise CorruptRecordError(f"Record is corrupt at position {self.position}")
 
     def first_record(self) -> tuple[RawRecord, int] | None:
-        """Return the first record and its timestamp in ms (the append time if the batch has LogAppendTime); None for a
-        v2 batch without records and for any v0 or v1 entry. Compressed records are decompressed. Raises
-        `InvalidRecordError` for malformed records, `KafkaError` if decompression fails, and `IllegalArgumentError` for
-        an unknown codec.
+        """Return the first record and its timestamp in ms (the batch's largest timestamp if it has LogAppendTime); None
+        for a v2 batch without records and for any v0 or v1 entry. Compressed records are decompressed. Raises
+        `InvalidRecordError` for malformed records or a negative number of them, `KafkaError` if decompression fails,
+        and `IllegalArgumentError` for an unknown codec.
         """
         header = self.header
         if not isinstance(header, BatchHeader) or header.records_count == 0:
@@ -179,8 +180,8 @@ class LogBatch:
         return records[0], timestamp
 
     def end_transaction_marker(self) -> Marker | None:
-        """Return the transaction marker of a control batch and its timestamp in ms; None for a batch without records.
-        Raises the `JavaError` of the broker for a marker that cannot be read.
+        """Return the transaction marker of a control batch and its timestamp in ms; None for a v2 batch without records
+        and for any v0 or v1 entry. Raises the `JavaError` of the broker for a marker that cannot be read.
         """
         first = self.first_record()
         if first is None:
@@ -229,10 +230,10 @@ class LogFile:
         return self._source
 
     def runs(self, start: int = 0, end: int | None = None) -> Iterator[tuple[HeaderRun, int]]:
-        """Yield runs of batches that the header table knows to be valid, from the batch at position `start` on, each
-        with the number of its first batch to use. No bytes at or after position `end` are used (None: end of file).
-        Yields nothing without a table or if no known batch begins at `start`. The batches after the last run must be
-        read with `batches`.
+        """Yield runs of batches that the header table knows to be valid, from the batch at position `start` on, in
+        order. Each comes with the number, within the run, of the first batch that is not before `start`. No bytes at or
+        after position `end` are used (None: end of file). Yields nothing without a table or if no known batch begins at
+        `start`. The caller must read the batches after the last run with `batches`.
         """
         if self._headers is None:
             return
@@ -279,7 +280,7 @@ class LogFile:
 
     def search(self, target: int, start: int) -> LogBatch | None:
         """Return the batch that contains offset `target`, or else the first batch after it; None if neither exists.
-        Scans from position `start` (bytes), which must be the start of a batch (`searchForOffsetFromPosition` of 4.1).
+        Scans from byte position `start`, which must be the start of a batch (`searchForOffsetFromPosition` of 4.1).
         Raises `CorruptRecordError` or another `JavaError` for a malformed batch on the way.
         """
         previous: LogBatch | None = None
@@ -293,8 +294,9 @@ class LogFile:
         return previous if previous is not None and previous.last_offset >= target else None
 
     def largest_timestamp_after(self, start: int) -> tuple[int, int]:
-        """Return the largest timestamp (ms) of the batches from position `start` on, and the last offset of the first
-        batch with it; (-1, -1) if no batch has a timestamp. Raises `JavaError` for a malformed batch.
+        """Return the largest timestamp (ms) of the batches from byte position `start` on, which must be the start of a
+        batch, and the last offset of the first batch with that timestamp; (-1, -1) if no batch has a timestamp. Raises
+        `JavaError` for a malformed batch.
         """
         largest = (-1, -1)
         for batch in self.batches(start):

@@ -53,10 +53,10 @@ class ProducerError(PortableError):
 
 
 def take_producers(run: HeaderRun, first: int, end: int, batch_of: Callable[[int], LogBatch], appends: Appends) -> None:
-    """Pass the producer batches of a run with numbers from `first` to `end` (exclusive) to `appends`, in order:
-    summaries of data batches to its `stretch`, other batches to its `batch`. `batch_of` returns the batch of a number.
-    Raises `ProducerError` with the number of the batch for which the broker would throw; earlier batches are passed by
-    then.
+    """Pass the batches of a run that have a producer id, with numbers from `first` to `end` (exclusive), to `appends`,
+    in order. Data batches are summarized by stretches, which go to its `stretch`; control batches and others that
+    cannot be summarized go to its `batch`. `batch_of` returns the batch of a number. Raises `ProducerError` with the
+    number of the batch for which the broker would throw; the batches before it are passed by then.
     """
     from kafkalog.codec.headers.rebuild_segment import ProducersOfRun
 

@@ -41,8 +41,8 @@ class _Appends:
         return None if state is None else state.current_txn_first_offset
 
     def stretch(self, ends: Sequence[StretchEnd]) -> None:
-        """Apply the summary of a stretch of data batches, one element per producer, to the producer state. New
-        transactions are recorded in the order in which they begin in the log.
+        """Apply the summary of a stretch of data batches to the producer state: `ends` has one element for each
+        producer. New transactions are recorded in the order in which they begin in the log.
         """
         began: list[tuple[int, int, int]] = []
         for header, number, transactional_from in ends:

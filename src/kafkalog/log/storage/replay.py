@@ -22,8 +22,9 @@ def rebuild_producer_state(
     reload_from_clean: bool = False,
 ) -> None:
     """Rebuild the producer state at offset `end` from the newest usable snapshot and the batches after it. Deletes
-    snapshot files at or below `log_start` or above `end`, and writes snapshots at the last two segment base offsets and
-    at `end`. With `reload_from_clean`, a log without any snapshot is not read: the state stays empty, and empty
+    snapshot files at or below `log_start` or above `end`, and damaged ones. Writes a snapshot at `end`, and on the way
+    at the last two segment base offsets if the scan reaches them; none if the state has not advanced since the last
+    snapshot. With `reload_from_clean`, a log without any snapshot is not read: the state stays empty, and empty
     snapshots are written. Raises the broker's `JavaError` for a batch that cannot be read or that violates the producer
     rules.
     """
@@ -54,9 +55,10 @@ def rebuild_producer_state(
 
 
 def _replay(producers: ProducerStateManager, segment: LogSegment, start: int, size: int) -> None:
-    """Process the batches in `size` bytes of a segment from position `start`, and apply them to the producer state at
-    the end (`loadProducersFromRecords`). Checksums are not verified. Raises `JavaError`, with position and path of the
-    batch, for a malformed batch or one that violates the producer rules; nothing is applied then.
+    """Process the batches in `size` bytes of a segment from byte position `start`, and apply all their changes to the
+    producer state at the end (`loadProducersFromRecords`). Checksums are not verified. Raises `JavaError`, with
+    position and path of the batch, for a malformed batch or one that violates the producer rules; the state is then
+    unchanged.
     """
     collected = ProducerAppends(producers)
     end = start + size

@@ -59,9 +59,9 @@ DeletionPolicy = Callable[[DeletableSegment], bool]
 
 
 def by_file_time(retention_ms: int, *, now_ms: int | None = None) -> DeletionPolicy:
-    """Return the policy of brokers before 0.10.1: segments last modified more than `retention_ms` ago may be deleted.
-
-    * `now_ms`: the time to treat as now, in ms since 1970; None: the clock's
+    """Return the policy of brokers before 0.10.1: a segment may be deleted if its log file was last modified more than
+    `retention_ms` ago. `now_ms` is the time to compare with, in ms since 1970; None: the current time, read at each
+    call of the policy.
     """
 
     def may_go(segment: DeletableSegment) -> bool:

@@ -134,9 +134,10 @@ class LogSegment:
         return self._time_index
 
     def sanity_check(self, *, time_index_is_new: bool) -> None:
-        """Check the files as the broker does when it opens a segment. Raises `NoSuchFileError` if the offset index is
-        missing, `CorruptIndexError` if a transaction index entry ends below the base offset, and `KafkaError` for one
-        of unknown version. With `time_index_is_new`, a time index that did not exist before is truncated to length 0.
+        """Check the files as the broker does when it opens a segment. With `time_index_is_new`, a time index that did
+        not exist before is truncated to length 0. Raises `NoSuchFileError` if the offset index is missing,
+        `CorruptIndexError` if a transaction index entry has a last offset below the base offset, and `KafkaError` if
+        one has an unknown version.
         """
         if not self._disk.exists(self.path(FileKind.OFFSET_INDEX)):
             raise NoSuchFileError(f"Offset index file {self.path(FileKind.OFFSET_INDEX)} does not exist")
@@ -159,11 +160,11 @@ class LogSegment:
         return self._max
 
     def recover(self, producers: ProducerStateManager, epochs: LeaderEpochFileCache, *, keeps_log: bool = False) -> int:
-        """Scan and verify all batches, truncate the log at the first invalid one, and rebuild the indexes; return the
-        number of bytes removed (0: all valid). Updates `producers` and `epochs` on the way. With `keeps_log`,
-        `LogLossError` is raised instead of truncating, and a full index just gets no more entries. Raises other
-        `JavaError` of the broker with the batch's position, such as `OffsetOverflowError`, `FullIndexError` or an error
-        of producer state; the indexes are then incomplete.
+        """Scan and verify all batches, truncate the log at the first invalid one, and rebuild the indexes. Return the
+        number of bytes removed; 0 if all are valid. Adds the batches to `producers` and `epochs` on the way. With
+        `keeps_log`, `LogLossError` is raised instead of truncating, and a full index gets no more entries instead of
+        raising. Raises another `JavaError` of the broker with the batch's position, such as `OffsetOverflowError`,
+        `FullIndexError` or an error of producer state; the indexes are then incomplete.
         """
         offset_index, time_index = self.offset_index, self.time_index
         offset_index.reset()
@@ -201,8 +202,8 @@ class LogSegment:
 
     def translate(self, offset: int, start: int = 0) -> LogBatch | None:
         """Return the batch that contains `offset`, or else the first batch after it; None if neither exists. Scans from
-        the position in the offset index, but not before byte position `start`. Raises `JavaError`, with the path of the
-        log, for a malformed batch on the way.
+        the position in the offset index, but not from before byte position `start` (a batch must begin there). Raises
+        `JavaError`, with the path of the log, for a malformed batch on the way.
         """
         position = max(self.offset_index.lookup(offset).position, start)
         try:
@@ -211,10 +212,11 @@ class LogSegment:
             raise error.at(None, self.path(FileKind.LOG)) from error.__cause__
 
     def read(self, offset: int, max_size: int, max_position: int | None = None) -> tuple[int, int] | None:
-        """Return position and size in bytes of the range that a read from `offset` returns, without reading it; None if
-        no batch holds `offset` or comes after it. The range begins with a whole batch, has at most `max_size` bytes and
-        ends by `max_position` (exclusive; None: end of the log); its last batch may be cut off. Raises
-        `IllegalArgumentError` if the batch begins after `max_position`, or `JavaError` for a malformed batch.
+        """Return byte position and size of the range that a read from `offset` returns, without reading it; None if no
+        batch holds `offset` or comes after it. The range begins with a whole batch, has at most `max_size` bytes and
+        ends at or before `max_position` (None: end of the log); its last batch may be cut off. Raises
+        `IllegalArgumentError` if the batch begins after `max_position` and `max_size` is not 0, `JavaError` for a
+        malformed batch.
         """
         limit = self.log.size if max_position is None else max_position
         batch = self.translate(offset)
@@ -248,11 +250,11 @@ class LogSegment:
         return next_offset > self.base_offset and not self.can_hold(next_offset - 1)
 
     def truncate_to(self, offset: int, now_ms: int = 0, *, log_first: bool = False) -> int:
-        """Remove all batches from the one that contains `offset` on, and all index entries at or above it; return the
-        number of bytes removed from the log. `now_ms` becomes the creation time if the log is empty then. Indexes get
-        their full size. With `log_first` the log is truncated before the indexes: after a crash in between, the next
-        check detects index entries behind the end of the log, whereas missing entries go unnoticed. Raises `JavaError`
-        for a malformed batch before `offset`.
+        """Remove all batches from the one that contains `offset` on, and all index entries at or above `offset`. Return
+        the number of bytes removed from the log. Offset and time index get their full size again. If the log is empty
+        afterwards, `now_ms` becomes its creation time. With `log_first` the log is truncated before the indexes: after
+        a crash in between, the next check detects index entries behind the end of the log, whereas missing entries go
+        unnoticed. Raises `JavaError` for a malformed batch before `offset`.
         """
         batch = self.translate(offset)
         size = self.log.size if batch is None else batch.position
@@ -294,8 +296,8 @@ class LogSegment:
                 index.store()
 
     def close(self) -> None:
-        """Close the segment as a broker does: append the last time index entry if the largest timestamp is known
-        (errors are ignored), truncate opened indexes to their entries, and write pending entries. File handles stay
+        """Close the segment as a broker does: append the last time index entry if the largest timestamp is known (a
+        `JavaError` is ignored), truncate opened indexes to their entries, and write pending entries. File handles stay
         open; `close_handlers` closes them.
         """
         if self._max is not None:
@@ -351,9 +353,10 @@ class LogSegment:
         self._store.reserve(size)
 
     def should_roll(self, roll: RollParams) -> bool:
-        """Whether the batches described by `roll` must go to a new segment: the log would exceed its maximum size, the
-        segment is too old, an index is full, or the last offset does not fit the indexes. Age is measured from the
-        first batch's timestamp to that of the append, or without a timestamp from the segment's creation to now.
+        """Whether the batches described by `roll` must go to a new segment: the log would exceed `max_segment_bytes`,
+        the segment has batches and is older than `max_segment_ms`, an index is full, or the last offset does not fit
+        the indexes. The age is the time from the first batch's largest timestamp to that of the append; without a
+        timestamp, from the segment's creation to now.
         """
         size = self._store.size
         return (
@@ -373,9 +376,10 @@ class LogSegment:
         return roll.now_ms - self._created_ms
 
     def append(self, batches: Sequence[RecordBatch]) -> None:
-        """Append batches to the log file, then index entries for them where due. The batches are not checked. If an
-        index becomes full, the remaining batches get no entries; a broker would throw after writing the batches.
-        Nothing is flushed. Raises `StorageError` if writing fails.
+        """Append batches to the log file, then index entries for them if more than `index.interval.bytes` came since
+        the last ones. The batches are not checked. If an index is full, the remaining batches get no entries; a broker
+        would throw after writing the batches. Nothing is flushed. Raises `StorageError` if writing fails, and
+        `InvalidOffsetError` if offsets do not increase.
         """
         position = self._store.size
         self._store.append(b"".join(bytes(batch.data) for batch in batches))
@@ -384,10 +388,10 @@ class LogSegment:
             position += batch.size
 
     def index_batch(self, batch: AnyBatch, position: int, *, while_there_is_room: bool = False) -> None:
-        """Update the largest timestamp with a batch at byte position `position` of the log, and append entries to
-        offset and time index if more than `index.interval.bytes` were added since the last ones. Raises
-        `FullIndexError` if an index is full; with `while_there_is_room`, no entries are appended then. Raises
-        `InvalidOffsetError` if offsets do not increase.
+        """Update the largest timestamp with a batch at byte position `position` of the log. If more than
+        `index.interval.bytes` were added since the last index entries, append an entry for it to offset and time index.
+        If an index is full, `FullIndexError` is raised; with `while_there_is_room`, no entries are appended instead.
+        Raises `InvalidOffsetError` if offsets do not increase.
         """
         largest = self._max or self._max_timestamp()
         if batch.header.max_timestamp > largest.timestamp:
@@ -401,9 +405,9 @@ class LogSegment:
         self._bytes_since_index_entry += batch.size
 
     def append_from(self, other: LogSegment, batches: Sequence[LogBatch] | BatchRun) -> None:
-        """Append consecutive batches of another segment: copy their bytes from its log file, and append index entries
-        where due. `batches` must not be empty. Raises `FullIndexError` if an index is full and `InvalidOffsetError` if
-        offsets do not increase; the bytes are written by then.
+        """Append consecutive batches of another segment, at least one: copy their bytes from its log file, and append
+        index entries where due. Raises `FullIndexError` if an index is full and `InvalidOffsetError` if offsets do not
+        increase; the bytes are written by then.
         """
         position = self.log.size
         if isinstance(batches, Sequence):
@@ -415,8 +419,8 @@ class LogSegment:
         self._index_all(batches, position)
 
     def _index_all(self, batches: Sequence[AnyBatch] | BatchRun, position: int) -> int:
-        """Update largest timestamp and indexes for consecutive batches, the first at byte position `position`; return
-        the position after the last. Raises `FullIndexError` or `InvalidOffsetError` as `index_batch`.
+        """Update largest timestamp and indexes for consecutive batches. The first batch is at byte position `position`;
+        return the position after the last. Raises `FullIndexError` or `InvalidOffsetError` as `index_batch` does.
         """
         if not isinstance(batches, Sequence) and len(batches) >= _MANY_BATCHES:
             return self._index_run(batches, position)
@@ -426,9 +430,9 @@ class LogSegment:
         return position
 
     def _index_run(self, run: BatchRun, position: int) -> int:
-        """Update largest timestamp and indexes for a run of batches, the first at byte position `position`, with
-        compiled code; return the position after the last. The entries are those that recovery would make. Raises
-        `FullIndexError` or `InvalidOffsetError` as `index_batch`.
+        """Update largest timestamp and indexes for a run of batches with compiled code. The first batch is at byte
+        position `position`; return the position after the last. The entries are those that recovery would make. Raises
+        `FullIndexError` or `InvalidOffsetError` as `index_batch` does.
         """
         from kafkalog.codec.headers.rebuild_segment import IndexLimits, Progress, recover_run
 
@@ -460,8 +464,9 @@ class LogSegment:
         _ = self.offset_index, self.time_index
 
     def append_rewritten(self, data: bytes, batches: Iterable[Sequence[AnyBatch] | BatchRun]) -> None:
-        """Append rewritten batches of the cleaner: write `data`, which is the bytes of all `batches` in order, then
-        index entries where due. Raises `FullIndexError` or `InvalidOffsetError` after the bytes were written.
+        """Append rewritten batches of the cleaner: write `data`, which must be the bytes of all `batches` in order,
+        then append index entries where due. Raises `FullIndexError` if an index is full and `InvalidOffsetError` if
+        offsets do not increase; the bytes are written by then.
         """
         position = self.log.size
         self._store.append(data)

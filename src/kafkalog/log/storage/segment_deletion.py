@@ -22,10 +22,11 @@ class _Facts(Struct, frozen=True):
 
 
 def delete_old_segments(log: CleanableLog, now_ms: int) -> list[int]:
-    """Delete the oldest segments of a log: those below the log start offset and, if `cleanup.policy` includes `delete`,
-    those beyond size and age limits. Return their base offsets in deletion order; empty if none. Segments that end
-    above the high watermark stay. Moves the log start offset, leader epochs and producer snapshots with it; if all
-    segments go, a new empty one is created first.
+    """Delete the oldest segments of a log: those that end at or below the log start offset and, if `cleanup.policy`
+    includes `delete`, those beyond the limits of size and age. Return their base offsets in deletion order; empty if
+    none. Segments that end above the high watermark stay. Moves the log start offset up to the first remaining segment,
+    and drops older leader epochs and the producer snapshots of the deleted segments. If all segments go, a new empty
+    one is created first.
     """
     settings = log.settings
     gone = _delete(log, retention.below_start(_facts(log), log.log_start_offset))
@@ -64,8 +65,8 @@ def _remove(log: CleanableLog, gone: Sequence[LogSegment]) -> None:
 
 
 def _roll(log: CleanableLog) -> None:
-    """Close the active segment to appends, take a producer snapshot, and add a new empty segment at the log end offset,
-    because a log must always have an active one.
+    """Make the active segment inactive, take a producer snapshot, and add a new empty segment at the log end offset as
+    the active one. Needed if all segments are deleted, because a log must always have an active one.
     """
     log.segments.last.become_inactive()
     log.producers.set_map_end(log.end_offset)

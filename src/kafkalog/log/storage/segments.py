@@ -61,9 +61,10 @@ class LogSegments:
         return self._segments[self.bases[number]] if number < len(self.bases) else None
 
     def between(self, start: int, end: int) -> list[LogSegment]:
-        """Return the segments from the one that contains offset `start` to the last with a base offset below `end`, in
-        order (`LogSegments.values`). If `start` is below the first base offset, the list begins with the first segment.
-        Empty if `start` equals `end`. Raises `IllegalArgumentError` if `end` is below `start`.
+        """Return the segments from the one that contains offset `start` to the last one with a base offset below `end`,
+        in order (`LogSegments.values`). If `start` is below the first base offset, the list begins with the first
+        segment. Empty if `start` equals `end` or there are no segments. Raises `IllegalArgumentError` if `end` is below
+        `start`.
         """
         if start == end:
             return []

@@ -91,8 +91,8 @@ class _Files(MutableMapping[str, Content]):
             self._came_or_went(directory, name)
 
     def _own(self, directory: str) -> dict[str, Content]:
-        """Return the dict of file names and contents of a directory for changing. It is created if missing, and copied
-        first if it is shared with another map.
+        """Return the dict of file names and contents of a directory, for the caller to change. It is created if
+        missing, and copied first if it is shared with another map.
         """
         held = self._directories.get(directory)
         if held is None:
@@ -119,8 +119,8 @@ class _Files(MutableMapping[str, Content]):
         return sum(len(names) for names in self._directories.values())
 
     def put(self, directory: str, contents: Mapping[str, Content]) -> None:
-        """Replace all files directly in a directory by `contents` (file name to content); files that are not in it are
-        removed.
+        """Replace all files directly in a directory by `contents` (file name to content). Files that are not in
+        `contents` are removed.
         """
         held = self._directories.get(directory, {})
         if held.keys() != contents.keys():
@@ -170,7 +170,8 @@ class _Files(MutableMapping[str, Content]):
 
     def of(self, *directories: str) -> _Files:
         """Return an independent map with only the files directly in these directories; unknown directories are skipped.
-        Contents are shared until one side changes them. Fills the name caches for the directories.
+        Both maps share the contents until one of them changes. The lists of names of the directories are cached in
+        both.
         """
         other = _Files({each: self._directories[each] for each in directories if each in self._directories})
         self._shared |= other._shared
@@ -382,8 +383,9 @@ class Tree:
         return Literal(data) if self._spool is None else self._spool(data)
 
     def modified_ms(self, path: str) -> int:
-        """Return the modification time of a file in ms since 1970: the time that was set, else the time of the original
-        file with whose bytes the content begins, else the time of the original file at `path`.
+        """Return the modification time of a file in ms since 1970: the time that was set with `set_modified_ms`; else
+        the time of the original file from which the start of the content comes; else the time of the original file at
+        `path`. Raises `KeyError` if no time was set and the file does not exist.
         """
         if path in self.times:
             return self.times[path]
@@ -419,7 +421,7 @@ class Tree:
         self.files[path] = join([Literal(data), *rest])
 
     def replace(self, path: str, data: bytes) -> None:
-        """Create a file or replace its content, and remove the temporary file beside it, as a write to a temporary file
+        """Create a file or replace its content, and remove the file `path` + `.tmp`, as a write to that temporary file
         and a rename would. If the temporary name is a dangling symbolic link, an empty file takes its place.
         """
         self.write(path, data)
@@ -461,9 +463,7 @@ class Tree:
                 del self.files[f"{known}/{name}"]
 
     def rename_directory(self, old: str, new: str) -> None:
-        """Rename a directory with all directories and files below it, and record the pair of names in
-        `renamed_directories`.
-        """
+        """Rename a directory with all directories and files below it. Appends (old, new) to `renamed_directories`."""
         self.renamed_directories.append((old, new))
         for path in self._below(old):
             target = new + path[len(old) :]

@@ -75,8 +75,8 @@ class VirtualSlots:
         return self._length // self._entry_size
 
     def slot(self, number: int) -> bytes:
-        """Return the bytes of slot `number`, whether it holds an entry or not. Raises `IllegalArgumentError` if it is
-        not completely inside the file.
+        """Return the bytes of slot `number`, whether it holds an entry or not. `number` is not negative. Raises
+        `IllegalArgumentError` if the slot is not completely inside the file.
         """
         start = number * self._entry_size
         end = start + self._entry_size
@@ -107,7 +107,7 @@ class VirtualSlots:
 
     def store(self) -> None:
         """Write pending entries to the tree: the file gets the new entries, followed by its old bytes or zeros up to
-        its length. Does nothing if nothing changed.
+        its length. Does nothing if nothing changed since the last call.
         """
         if not self._dirty:
             return
@@ -124,9 +124,9 @@ class VirtualSlots:
         self._there, self._source = there, None
 
     def resize(self, size: int) -> bool:
-        """Set the length of the file to `size` bytes, rounded down to whole entries, and write it to the tree; return
-        whether the length changed. Entries are kept; a longer file is filled with zeros. Raises `FullIndexError` if the
-        entries do not fit.
+        """Set the length of the file to `size` bytes, rounded down to whole entries, and write it to the tree with
+        pending entries. Return whether the length changed. Entries are kept; a longer file is filled with zeros. Raises
+        `FullIndexError` if the entries do not fit.
         """
         size = size // self._entry_size * self._entry_size
         if size == self._length:

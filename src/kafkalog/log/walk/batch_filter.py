@@ -48,7 +48,9 @@ class BatchFilter(Struct, frozen=True, kw_only=True):
         )
 
     def chosen(self, run: BatchRun | MessageRun) -> npt.NDArray[np.bool_]:
-        """Return a boolean array with an element for each batch of the run: True if it fulfills all conditions."""
+        """Return a boolean array with an element for each batch of the run: whether it fulfills all conditions of the
+        filter, as `accepts`.
+        """
         import numpy as np
 
         from kafkalog.codec.headers.runs import BatchRun
@@ -86,8 +88,9 @@ def batch_filter(
     control: bool | None = None,
 ) -> BatchFilter | None:
     """Return the filter with these conditions; None if all are None. `producer_ids` and `codecs` are one value or
-    several; codecs may be names or numbers. An empty list of values matches no batch. Raises `UsageError` for an
-    invalid producer id or an unknown codec.
+    several, of which a batch must have one; codecs may be names or numbers. An empty list of values matches no batch.
+    `transactional` and `control` are the wanted value of that flag. Raises `UsageError` for an invalid producer id or
+    an unknown codec.
     """
     if producer_ids is None and codecs is None and transactional is None and control is None:
         return None

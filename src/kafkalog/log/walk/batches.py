@@ -103,8 +103,8 @@ class BatchReader:
 
     def by_run(self, *, after: int = 0) -> Iterator[BatchRun | RecordBatch]:
         """Return an iterator over the batches that yields consecutive v2 batches without findings as runs. If there are
-        few bytes, it yields only batches, see `codec.thresholds`. The first `after` bytes come batch by batch, so that
-        a caller that needs few records gets them soon.
+        few bytes, it yields only batches, see `codec.native.thresholds`. The first `after` bytes come batch by batch,
+        so that a caller that needs few records gets them soon.
         """
         self._runs_after = after
         return self._walk(runs=self.has_runs)
@@ -163,8 +163,8 @@ class BatchReader:
             self._stop(ended, segment)
 
     def _wanted(self, run: BatchRun, low: int) -> Iterator[BatchRun]:
-        """Yield one run with the batches of `run` that the filter accepts and that reach offset `low` or more; nothing
-        if there are none. The batches of `run` must have increasing offsets.
+        """Yield one run with those batches of `run` whose last offset is `low` or higher and that the filter accepts;
+        nothing if there are none. The batches of `run` must have increasing offsets.
         """
         wanted = run.part(int((run.last_offsets < low).sum()), len(run))
         if self._filter is not None:
@@ -185,9 +185,10 @@ class BatchReader:
         self.passed.append(Passed(segment, position, expected, finding.in_file(segment.path), head))
 
     def _stops(self, batch: RecordBatch, cursor: Cursor, segment: Segment, source: FileSource) -> bool:
-        """Judge the next batch, and add its faults to `findings` (gaps in the offsets excepted) and `passed`; return
-        True if the scan ends at it, which sets `stop`. False if it has no such fault, or if the scan continues through
-        damage.
+        """Judge the next batch, and append its findings to `findings`, except gaps in the offsets. A batch that a
+        consumer cannot pass is also added to `passed`. Return True if the scan ends at this batch, which sets `stop`
+        and `damaged_at` and puts the decisive finding last. Return False if a consumer can pass it, or if the scan
+        continues through damage.
         """
         expected = cursor.next_offset
         verdict = cursor.judge(batch)

@@ -71,9 +71,9 @@ class _Around:
         self._unread: dict[Place, Unread | None] = {}
 
     def met(self, segment: Segment, first: RecordBatch, last: RecordBatch) -> None:
-        """Record consecutive valid batches of a segment, given the first and the last. They end every damage before
-        them, whose unreadable offsets are then known. Batches that are themselves the damage (valid checksum, wrong
-        content) are ignored. Must be called in the order of the log.
+        """Record consecutive valid batches of a segment, given the first and the last of them. Every damage before
+        `first` ends there, so its unreadable offsets are then known. Nothing is recorded if `first` is itself one of
+        the damages (valid checksum, wrong content). Must be called in the order of the log.
         """
         number = self._numbers[segment.path]
         if (number, first.position) in self._damages:
@@ -117,8 +117,8 @@ class _Count:
         self.found = BehindDamage()
 
     def take(self, batch: RecordBatch, segment: Segment, *, is_behind: bool) -> None:
-        """Process the next batch; count it and its new records if `is_behind` (it is after the first damage). Batches
-        whose offsets do not fit the segment are ignored, as no consumer reads them.
+        """Process the next batch; if `is_behind` (it is after the first damage), count it and its data records with new
+        offsets. Batches whose offsets do not fit the segment are ignored, as no consumer reads them.
         """
         header = batch.header
         last = header.last_offset
@@ -147,8 +147,8 @@ class _Count:
         return sum(record.offset >= self._next_offset for record in decode_batch(batch, limits=self._limits).records)
 
     def take_run(self, run: BatchRun, segment: Segment, *, is_behind: bool) -> None:
-        """Process the next run of v2 batches, which must have no findings and increasing offsets; count the batches and
-        their data records if `is_behind` (they are after the first damage).
+        """Process the next run of v2 batches, which must have no findings and increasing offsets. If `is_behind` (they
+        are after the first damage), count the batches and their data records.
         """
         if int(run["base_offset"][0]) < self._next_offset or int(run["attributes"].max()) & CODEC_MASK > LAST_CODEC:
             for batch in run:
@@ -178,9 +178,10 @@ def tell_what_is_behind(
     more: str = "",
 ) -> BehindDamage | None:
     """Scan the log from the first damage in `findings` on, and return the number of valid batches and data records
-    after it, in total and by segment; None if `findings` has no damage that ends reading. Records below `log_start` are
-    not counted. Changes `findings` in place: the text of the first damage gets the counts and `more`, if batches follow
-    it; damage without a last offset gets its unreadable offsets. Raises only `StorageError`.
+    after it, in total and by segment (path of the log file). Return None if `findings` has no damage in these segments
+    that ends reading. Records below offset `log_start` are not counted. Changes `findings` in place: if batches follow
+    the first damage, the counts and `more` are added to its text; each damage without a last offset gets its unreadable
+    offsets. Raises only `StorageError`.
     """
     numbers = {segment.path: number for number, segment in enumerate(segments)}
     damages = {

@@ -1,10 +1,10 @@
 """State of a scan of a segment: position, expected offset, and how to treat the next batch. Every reader of a log has
 one. It calls `judge` for each batch, or `parts` for a run without findings; at bytes that are not a batch it calls
 `ended`, and then `resume`. The reader itself decodes batches, because decoding checks and decompresses in one pass. The
-rules about the expected offset are in `codec.rules.Continuity`: it is one more than the highest offset so far, and at
-first the segment's base offset. A scan that begins elsewhere or continues after damage accepts the first batch there
-with any offset. A batch with an unexpected offset is judged by reading the header after it; without one, as for the
-last batch of a log, the offset is accepted.
+rules about the expected offset are in `codec.rules.batches.Continuity`: it is one more than the highest offset so far,
+and at first the segment's base offset. A scan that begins elsewhere or continues after damage accepts the first batch
+there with any offset. A batch with an unexpected offset is judged by reading the header after it; without one, as for
+the last batch of a log, the offset is accepted.
 """
 
 from __future__ import annotations
@@ -125,10 +125,10 @@ class Cursor:
 
 
 def sound_parts(run: BatchRun, continuity: Continuity, *, gaps: bool) -> Iterator[BatchRun | RecordBatch]:
-    """Yield the pieces of a run that have no findings, in order, and between them the single batches that must still be
-    checked (`Cursor.judge`). Advances `continuity` over the pieces. With `gaps`, missing offsets inside a piece or
-    before it are not reported. After findings, batches are yielded one by one for a while (up to 256), as more are
-    likely.
+    """Yield the pieces of a run that have no findings, as runs, and between them the single batches that must still be
+    judged (`Cursor.judge`), all in order. Advances `continuity` over the pieces; the caller must advance it over the
+    single batches before the next step. With `gaps`, missing offsets inside a piece or before it are accepted. After a
+    batch that must be judged, more are likely, so up to 256 batches are then yielded one by one.
     """
     from kafkalog.codec.headers.continuity import sound_prefix
     from kafkalog.codec.native.tables import HeaderColumn

@@ -70,14 +70,14 @@ def ends_below(batch: RecordBatch, highest: int) -> Finding:
 def end_of_walk(
     walk: FinishedWalk, resync: Resync, expected: Expected, *, through_damage: bool, end: int | None = None
 ) -> EndOfWalk:
-    """Return how a scan of a segment ended: the end of the log, an unfinished tail, or damage; and the position before
-    `end` (None: end of file) at which the log continues, None if there is none or it was not searched. `resync` must be
-    of the same file.
+    """Return how a scan of a segment ended: at the end of the log, at an unfinished tail, or at damage. The result also
+    has the position before `end` (None: end of file) at which the log continues; None if there is none or it was not
+    searched. `resync` must be of the same file.
 
     A continuation is searched if `through_damage` is True, or if the last segment seems to end in an unfinished batch:
-    if valid batches follow, it is damage. Before later segments an unfinished tail is damage too. In the last segment,
-    a batch with a wrong checksum whose end is zeros up to the end of the file is a zero tail: its blocks were never
-    written.
+    if valid batches follow, it is damage. In any other segment, an unfinished tail is always damage. In the last
+    segment, a batch with a wrong checksum that ends in zeros up to the end of the file is a zero tail: blocks at its
+    end were never written.
     """
     stop = walk.stop or StopReason.END
     position = walk.valid_bytes
@@ -104,9 +104,9 @@ def end_of_walk(
 
 
 def _zeroed_batch(source: Source, position: int, mismatch: Finding) -> Finding | None:
-    """Return the finding that replaces `mismatch` (wrong checksum) if the batch at `position` ends in zeros that reach
-    to the end of the file; None otherwise. At least its last 512 bytes must be zeros, or all after its header if it is
-    smaller: fewer zeros may be its content.
+    """Return the finding that replaces `mismatch` (wrong checksum) if the batch at byte position `position` ends in
+    zeros that reach to the end of the file; None otherwise. Its last 512 bytes must be zeros, or everything after its
+    header if that is shorter: fewer zeros may be its content.
     """
     batch = next(iter(Scanner(source, position=position, check_crc=False)), None)
     if batch is None:

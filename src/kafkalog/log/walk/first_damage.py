@@ -27,10 +27,9 @@ def first_damage(
 ) -> tuple[Finding | None, int]:
     """Return the first finding that is damage, and the offset after the last sound batch before it. Without damage the
     finding is None, and the offset is the log end offset; for an empty log it is `base_offset`. An incomplete batch or
-    zeros at the end are damage too.
-
-    * `base_offset`: base offset of the segment * `next_base`: base offset of the next segment; None if this is the last
-    * `headers`: cache for the headers of valid batches, if other scans need them too
+    zeros at the end are damage too. `base_offset` is the base offset of the segment, `next_base` that of the next
+    segment (None for the last one). `headers` is a cache for the headers of valid batches, if other scans need them
+    too; the scan reads and fills it.
     """
     continuity = Continuity(base_offset, next_segment=next_base)
     end = base_offset

@@ -67,9 +67,10 @@ def spans_from(segment: Segment, offset: int, next_base: int | None = None) -> I
 def joined_spans(
     source: Source, offset: int, end: int, step: int, *, position: int = 0, next_base: int | None = None
 ) -> Iterator[Span]:
-    """Yield consecutive spans of whole batches from byte `position` to `end`, each with at least `step` bytes except
-    the last. `offset` is the expected base offset of the batch at `position`, `next_base` the base offset of the next
-    segment (None: last segment). Only headers are read, by compiled code if that saves time.
+    """Yield consecutive spans of whole batches from byte `position` to `end` (exclusive), each with at least `step`
+    bytes except the last. `offset` is the base offset expected at `position`, `next_base` the base offset of the next
+    segment (None: last segment). If no header follows a batch, the rest is in one span with it. Only headers are read,
+    by compiled code if that saves time.
     """
     if isinstance(source, FileSource) and source.descriptor >= 0 and kernel_is_worth_it(end):
         for span, expected in _by_compiled_code(source, offset, position, end, step, next_base):
@@ -102,7 +103,7 @@ def _by_compiled_code(
 
 
 def _joined(found: Iterable[Span], step: int) -> Iterator[Span]:
-    """Join neighboring spans and yield them, each with at least `step` bytes except the last."""
+    """Join consecutive spans and yield the joined ones in order, each with at least `step` bytes except the last."""
     joined: Span | None = None
     for span in found:
         if joined is not None and joined.size >= step:
@@ -128,11 +129,13 @@ def _is_sound(source: Source, position: int, end: int) -> bool:
 def walk_headers(
     source: Source, offset: int, position: int, end: int, *, next_base: int | None = None
 ) -> Iterator[Span]:
-    """Yield a span for each batch from byte `position` to `end`, from its header alone. `offset` is the offset expected
-    at `position`, `next_base` the base offset of the next segment (None: last segment). A displaced batch
-    (`codec.rules`: its header has wrong offsets) gets the offsets that belong there. A batch that contradicts the
-    header after it and has a wrong checksum shares a span with the next. A batch after which no header follows shares a
-    span with all the rest, because its size may be wrong. If `position` has no header, one span covers everything.
+    """Yield a span for each batch from byte `position` to `end` (exclusive), from its header alone. `offset` is the
+    offset expected at `position`, `next_base` the base offset of the next segment (None: last segment). If `position`
+    has no header, one span covers everything.
+
+    A displaced batch (its header has wrong offsets, see `codec.rules.batches`) gets the offsets that belong there. A
+    batch that contradicts the header after it and has a wrong checksum shares a span with the next batch. A batch after
+    which no header follows shares a span with all the rest, because its size may be wrong.
     """
     continuity = Continuity(next_segment=next_base, expected=offset)
     head = source.read(position, BATCH.size)

@@ -58,8 +58,9 @@ def indexed_position(index: Source, *, base_offset: int, target: int) -> int:
 
 
 def _fits(log: Source, entry: OffsetEntry, base_offset: int, target: int, limits: Limits) -> bool:
-    """Whether a valid batch (checksum included) begins at the entry's position, with a base offset that is not below
-    `base_offset` and not above the entry's offset or `target` (absolute offsets). False for position 0.
+    """Whether a valid batch (checksum included) begins at the entry's position, and its first offset is at least
+    `base_offset` and at most the entry's offset and `target` (absolute offsets). False for a position of 0 or less, or
+    outside the log.
     """
     if not 0 < entry.position < log.size:
         return False
@@ -75,9 +76,10 @@ def _fits(log: Source, entry: OffsetEntry, base_offset: int, target: int, limits
 def start_position(
     log: Source, index: Source | None, *, base_offset: int, target: int, limits: Limits = DEFAULT_LIMITS
 ) -> int:
-    """Return a byte position from which a scan of `log` finds every batch with offsets at or above `target`; 0 without
-    an index or if its entries do not help. If the log's offsets increase, all batches before the position end below
-    `target`. Only entries that a valid batch confirms are used.
+    """Return a byte position from which a scan of `log` finds every batch with offsets at or above `target`. If the
+    log's offsets increase, all batches before that position end below `target`. The position comes from an entry of
+    `index` that a valid batch confirms; it is 0 without an index, if `target` is at or below `base_offset`, or if none
+    of the last four entries at or below `target` is confirmed.
     """
     if index is None or target <= base_offset:
         return 0

@@ -24,8 +24,9 @@ __all__ = ["MissingOffsets", "first_offset_of", "was_emptied"]
 
 
 def first_offset_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> int:
-    """Return the offset of a batch's first record. A compressed v0 or v1 entry is decompressed for it; if that fails,
-    the entry's own offset is returned, which is its last.
+    """Return the first offset of a batch: the base offset of a v2 batch, which may be below its first record after
+    compaction. A compressed v0 or v1 entry is decompressed for it; if that fails, the entry's own offset is returned,
+    which is its last.
     """
     header = batch.header
     if isinstance(header, BatchHeader):
@@ -70,9 +71,10 @@ class MissingOffsets:
         return [] if self._gaps else list(self._between)
 
     def segment(self, base: int, next_base: int | None, *, was_emptied: bool = False) -> None:
-        """Begin the next segment with base offset `base`; record the offsets that are missing before it, unless damage
-        at the end of the previous segment may explain them. `next_base` is the base offset of the segment after it
-        (None: none). `was_emptied`: its log is empty, but once had batches (see the function `was_emptied`).
+        """Begin the next segment with base offset `base`. Offsets that are missing before it are recorded, unless
+        damage at the end of the previous segment may explain them, or no batches before it are known (from `batches`,
+        or because the previous segment was emptied). `next_base` is the base offset of the segment after it (None:
+        none). `was_emptied`: the log of this segment is empty, but once had batches (see the function `was_emptied`).
         """
         first = max(self._next_offset, self._cleaned_until)
         if (self._has_batches or self._was_emptied) and base > first and not self._is_hurt:
@@ -84,7 +86,8 @@ class MissingOffsets:
 
     def batches(self, first: int, last: int, *, has_gaps: bool = False) -> None:
         """Record one batch, or several in order, with offsets from `first` to `last` (inclusive). `has_gaps`: offsets
-        are missing between these batches. Gaps above `cleaned_until` make `found` empty.
+        are missing between these batches. A gap before or between them above `cleaned_until`, unless damage or a wrong
+        offset explains it, makes `found` empty: the log may be compacted.
         """
         leaps = self._has_batches and first > self._next_offset
         goes_back = self._has_batches and first < self._next_offset
@@ -109,8 +112,9 @@ class MissingOffsets:
             self.batches(int(first[0]), int(last[-1]), has_gaps=bool((steps > 1).any()))
 
     def damaged(self, last: int | None = None) -> None:
-        """Record that bytes of the current segment cannot be read. `last` is the last offset in them, if it is certain.
-        With None, all offsets missing up to the next valid batch are attributed to the damage.
+        """Record that bytes of the current segment cannot be read. `last` is the last offset in them, if it is certain;
+        the missing ranges then begin after it. With None, all offsets that are missing before the next valid batch are
+        attributed to the damage.
         """
         self._is_hurt = last is None
         self._leapt = self._went_back = False

@@ -124,8 +124,9 @@ def _header_at(window: Window, position: int, size: int) -> BatchHeader | None:
 def _chain_end(
     source: Source, position: int, expected: Expected, limits: Limits
 ) -> tuple[int, StopReason, RecordBatch | None]:
-    """Return the end of the chain of valid batches from byte `position`, in which each plausibly continues the one
-    before; the reason for its end; and its last batch. Without a batch the position is `position` and the batch None.
+    """Return the end (byte position) of the chain of valid batches that begins at `position`, in which the offsets of
+    each batch plausibly continue those of the one before; the reason for its end; and its last batch. Without a batch
+    the end is `position` and the batch None. The reason is CORRUPT before a valid batch that is not plausible.
     """
     scanner = Scanner(source, position=position, limits=limits)
     last: RecordBatch | None = None
@@ -154,10 +155,10 @@ class Resync:
         self._effort = _EFFORT * source.size
 
     def next_batch(self, damaged_at: int, expected: Expected, *, end: int | None = None) -> int | None:
-        """Return the position of the first batch after the damaged one at `damaged_at` that provably continues the log
-        and begins before `end` (None: end of file); None if there is none or the search takes too long. `expected` are
-        the offsets that it may have. The damaged batch's own length is tried first: if it leads to such a batch, the
-        bytes inside the damaged one are not examined.
+        """Return the byte position of the first batch after the damaged one at `damaged_at` that provably continues the
+        log and begins before `end` (None: end of file). Return None if there is none or the search takes too long.
+        `expected` has the offsets that the batch may have. The damaged batch's own length is tried first: if it leads
+        to a proven batch, the bytes inside the damaged one are not examined.
         """
         end = self.source.size if end is None else end
         found = self._behind_own_end(damaged_at, expected)
@@ -166,9 +167,9 @@ class Resync:
         return None if found is None or found >= end else found
 
     def _behind_own_end(self, position: int, expected: Expected) -> int | None:
-        """Return the position of the first valid batch that is found by following the lengths of damaged batches from
-        `position`. It must have expected offsets, and a batch with higher offsets or no further valid batch must come
-        after it. None otherwise.
+        """Follow the lengths of damaged batches from byte position `position` to the first valid batch, and return its
+        position. Return None if there is no valid batch, it does not have expected offsets, or it is followed by other
+        batches but not by one with higher offsets.
         """
         for _ in range(_DEEPEST):
             header = _header_at(self._window, position, self.source.size)
@@ -224,8 +225,9 @@ class Resync:
         return self._end_with_checksum(position, header.crc, ends)
 
     def _end_with_checksum(self, position: int, wanted: int, ends: Iterable[int]) -> int | None:
-        """Return the first of the increasing `ends` at which the batch from `position` has the checksum `wanted`
-        (CRC-32C); None if there is none, or the search takes too long. Reduces the remaining effort by the bytes read.
+        """Return the first of the increasing positions `ends` at which the batch that begins at `position` has the
+        checksum `wanted` (CRC-32C). Return None if there is none, or the search takes too long. The remaining effort is
+        reduced by the number of bytes read.
         """
         position_read, crc = position + BATCH_CRC_START, 0
         for end in ends:
@@ -275,8 +277,9 @@ class Resync:
         return None
 
     def _searched_from(self, damaged_at: int, expected: Expected, own_end: int | None) -> int:
-        """Return the position from which to search for batches: the end of the damaged batch if a corrected length, its
-        checksum or a plausible header with `own_end` (the end it claims) gives it; otherwise one byte after its start.
+        """Return the byte position from which to search for batches. It is the end of the damaged batch, if that can be
+        found by a corrected length or by its checksum; else `own_end` (the end that the batch claims, None if
+        impossible), if its header is plausible or has the expected base offset; otherwise one byte after its start.
         """
         end = self._mended_end(damaged_at)
         if end is None:
@@ -286,9 +289,9 @@ class Resync:
         return damaged_at + 1 if end is None else end
 
     def _end_by_checksum(self, position: int) -> int | None:
-        """Return the end of the v2 batch at `position` for which its checksum is right, tried at each possible start of
-        another batch and the end of the file; None if there is none, it is not a v2 batch, or the search takes too
-        long.
+        """Return the end of the v2 batch at byte position `position`: the first one with which its checksum is right,
+        tried at each possible start of another batch and at the end of the file. Return None if there is none, it is
+        not a v2 batch, or the search takes too long.
         """
         source = self.source
         header = _header_at(self._window, position, source.size)
@@ -314,10 +317,10 @@ class Resync:
         return position + size if is_there else None
 
     def _offset_behind_tail(self, position: int, expected: Expected) -> int | None:
-        """Return the offset that a batch after the damaged one must have if the last segment ends inside the damaged
-        batch, by its plausible header; otherwise None. In that case all the rest may be the value of a record, and a
-        log stored in that value is cut off at the same place. The last segment was never compacted, so a genuine next
-        batch continues its offsets.
+        """Return the offset that a batch after the damaged one must have, if the file is the last segment and ends
+        inside the damaged batch, whose header is plausible; otherwise None. In that case all the rest may be the value
+        of a record, and a log stored in that value is cut off at the same place. The last segment was never compacted,
+        so a genuine next batch continues its offsets.
         """
         header = _header_at(self._window, position, self.source.size)
         if header is None or not expected.is_in_last_segment or position + header.size <= self.source.size:
@@ -326,9 +329,9 @@ class Resync:
         return header.next_offset if is_next else None
 
     def _candidates(self, damaged_at: int) -> Callable[[Source, int, Expected], Iterator[int]]:
-        """Return the function that finds the positions of possible batches, chosen by the magic of the log's first
-        entry: v2 only, or v0 and v1 (with v2 after them, for logs from before an upgrade). If the first batch is
-        damaged, all kinds are searched.
+        """Return the function that yields the positions of possible batches. If the log's first entry is v2, it looks
+        for v2 batches only. If it is v0 or v1, it looks for entries of any magic by their offsets, as v2 batches may
+        follow after an upgrade. If the first batch is the damaged one, it looks for both.
         """
         if damaged_at == 0:
             return _all_candidates
@@ -337,10 +340,11 @@ class Resync:
         return _old_candidates if is_old else _candidates
 
     def _is_proven(self, position: int, expected: Expected, depth: int, *, is_behind: bool = False) -> bool:
-        """Whether the batches from `position` genuinely continue the log: they form a chain of plausible offsets that
-        ends at the end of the log, at an unfinished tail, or at further damage after which the log continues (searched
-        up to `depth` levels). If `is_behind` (the position is after the damaged batch's own end), the chain may also
-        end in bytes without any valid batch. Reduces the remaining effort; proven positions are remembered.
+        """Whether the batches from byte position `position` genuinely continue the log: they form a chain of plausible
+        offsets that ends at the end of the log, at an unfinished tail, or at further damage after which the log
+        continues (searched up to `depth` levels). With `is_behind` (the position is after the end that the damaged
+        batch claims), the chain may also end in bytes without any valid batch. Reduces the remaining effort and
+        remembers proven positions; for these only the first batch is checked again.
         """
         if position in self._proven:
             first = next(iter(Scanner(self.source, position=position, limits=self._limits)), None)
@@ -355,8 +359,8 @@ class Resync:
         return False
 
     def _is_torn_tail(self, position: int) -> bool:
-        """Whether no valid batch begins at or after `position`, so that the rest is an incomplete tail. False if one
-        does, or if the search takes too long. Reduces the remaining effort.
+        """Whether no valid v2 batch begins at or after byte position `position`, so that the rest is an incomplete
+        tail. False if one does, or if the search takes too long. Reduces the remaining effort.
         """
         for candidate in _candidates(self.source, position, Expected(0, NO_OFFSET_LIMIT)):
             head = self._window.view(candidate, MAGIC_POSITION + 1)

@@ -85,8 +85,9 @@ class Segment(Struct, frozen=True):
             return max(ends, default=self.base_offset)
 
     def position_of(self, offset: int, source: FileSource, *, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Return a byte position from which a scan of `source`, the opened log, finds all batches that reach `offset`.
-        It is found through the offset index and verified against the log; 0 if there is no index or it does not help.
+        """Return a byte position from which a scan of `source`, the opened log, finds all batches with offsets at or
+        above `offset`. It comes from the offset index and was verified against the log. It is 0 if there is no index,
+        it does not help, or `offset` is at or below the base offset. Raises `StorageError` if a file cannot be read.
         """
         index = self._index() if offset > self.base_offset else None
         if index is None:
@@ -95,8 +96,9 @@ class Segment(Struct, frozen=True):
             return start_position(source, index, base_offset=self.base_offset, target=offset, limits=limits)
 
     def likely_position_of(self, offset: int) -> int:
-        """Return the byte position that the offset index has for `offset`, at most the size of the log. It is not
-        verified against the log. 0 if there is no index or no entry at or below the offset.
+        """Return the byte position that the offset index has for `offset`, limited to the size of the log. It is not
+        verified against the log. It is 0 if there is no index, no entry at or below `offset`, or `offset` is at or
+        below the base offset. Raises `StorageError` if the index cannot be read.
         """
         index = self._index() if offset > self.base_offset else None
         if index is None:
@@ -105,8 +107,8 @@ class Segment(Struct, frozen=True):
             return min(max(indexed_position(index, base_offset=self.base_offset, target=offset), 0), self.size)
 
     def _index(self) -> FileSource | None:
-        """Open the offset index for reading; return None if the segment has none or it is missing or not a regular
-        file. The caller must close it.
+        """Open the offset index for reading; return None if the segment has none, or if it is missing or not a regular
+        file. The caller must close it. Raises other `StorageError`.
         """
         path = self.files.get(FileKind.OFFSET_INDEX)
         try:

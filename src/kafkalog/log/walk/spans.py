@@ -52,9 +52,9 @@ def spans(
 ) -> list[Span]:
     """Return the whole segment as consecutive spans of about equal size, at most about `every` bytes each; one span if
     it is smaller, an empty list if it is empty. Only the part with offsets from `start` to `end` (exclusive) is cut, as
-    far as the index shows it: the first span also has the bytes before, the last one the bytes after, whose end is not
-    examined. `next_base` is the base offset of the next segment; None for the last one. Raises `StorageError` if the
-    log cannot be read.
+    far as the offset index shows it: the first span also has all bytes before that part, the last one all bytes after
+    it, which are not examined. `next_base` is the base offset of the next segment; None for the last one. Raises
+    `StorageError` if the log cannot be read.
     """
     with segment.open() as source:
         size = min(source.size, segment.size)
@@ -80,9 +80,10 @@ def likely_spans(
     source: FileSource, segment: Segment, position: int, end: int, step: int, rows: int, next_base: int | None = None
 ) -> Iterator[Span]:
     """Yield consecutive spans from the batch at byte `position` to `end`, each found when it is requested. They have
-    about `step` bytes, or fewer to hold at most `rows` offsets. Cuts come from the offset index and the headers there,
-    without proof: they are wrong if the index is. After the last index entry, or at one that does not fit, all headers
-    are read instead (`joined_spans`). The first span is given the segment's base offset as its first.
+    about `step` bytes, or fewer to hold at most about `rows` offsets. Cuts come from the offset index and the headers
+    at its positions, without proof: they are wrong if the index is. After the last index entry, or from one that does
+    not fit, all headers are read instead (`joined_spans`). The first span gets the segment's base offset as its first
+    offset, whatever `position` is.
     """
     offset = segment.base_offset
     for cut, expected in _likely_cuts(source, segment, position, end, step, rows, next_base):
@@ -94,9 +95,9 @@ def likely_spans(
 def _likely_cuts(
     source: FileSource, segment: Segment, position: int, end: int, step: int, rows: int, next_base: int | None
 ) -> Iterator[tuple[int, int]]:
-    """Yield byte positions before `end` at which batches probably begin, each with the offset expected there, about
-    `step` bytes or `rows` offsets apart. Stops at the end of the offset index, at an entry that does not fit the log,
-    or at once if there is no index.
+    """Yield byte positions before `end` at which batches probably begin, each with the offset expected there. They are
+    about `step` bytes apart, or less if that would be more than `rows` offsets. Stops at the end of the offset index,
+    at an entry that does not fit the log, or at once if the index is missing or cannot be read.
     """
     import numpy as np
 
@@ -129,9 +130,9 @@ def _likely_cuts(
 def _likely_cut(
     source: FileSource, before: OffsetEntry, entry: OffsetEntry, next_base: int | None
 ) -> tuple[int, int] | None:
-    """Return the position of the batch for index entry `entry`, and the offset expected there (the one after the
-    batches before it); None if the headers there and at the earlier entry `before` do not fit the entries.
-    `relative_offset` of both entries has absolute offsets here.
+    """Return the byte position of index entry `entry` and the offset expected there (after the batches before it), if
+    the headers at this entry and at the earlier entry `before` fit the entries; None if they do not. Here
+    `relative_offset` of both entries has absolute offsets.
     """
     heads = [source.read(offset_entry.position, BATCH.size) for offset_entry in (before, entry)]
     if any(len(head) < BATCH.size or head[MAGIC_POSITION] != BATCH_MAGIC for head in heads):
@@ -188,11 +189,13 @@ def _indexed(
     next_base: int | None,
     limits: Limits,
 ) -> tuple[list[tuple[int, int]], int, bool] | None:
-    """Return the cuts near the `wanted` positions (position and base offset of each), the offset after the last batch,
+    """Return cuts near the `wanted` byte positions (position and base offset of each), the offset after the last batch,
     and whether headers lead from the last cut to the end of the file. Return None if there is no index or it does not
-    help. `asked` are first and end of the requested offsets, relative to the base offset: if the index goes beyond
-    them, the last cut is after them, its own offset is returned as the one after the last, and the rest of the file is
-    not examined.
+    help.
+
+    `asked` has the first and the end of the requested offsets, relative to the base offset. If the index continues
+    beyond them, a last cut is made after them and the rest of the file is not examined: the second result is then the
+    offset of that cut, and the third is False.
     """
     path = segment.files.get(FileKind.OFFSET_INDEX)
     base_offset = segment.base_offset
@@ -235,9 +238,9 @@ def _between(positions: range, low: int, high: int) -> range:
 
 
 def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], limits: Limits) -> tuple[int, int] | None:
-    """Return position and base offset of the first of the index entries that the log proves: a valid v2 batch begins at
-    its position, whose last offset is the entry's. None if there is none. The proof is needed because no checksum
-    covers the base offset of a batch.
+    """Return byte position and base offset of the first of the index entries that the log proves: a valid v2 batch
+    begins at its position, and its last offset is the entry's offset. Return None if there is none. The proof is needed
+    because no checksum covers the base offset of a batch.
     """
     for entry in entries:
         if not 0 < entry.position < source.size:
@@ -257,9 +260,9 @@ def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], li
 def _cuts(
     source: Source, base_offset: int, entries: Sequence[OffsetEntry], wanted: range, limits: Limits
 ) -> list[tuple[int, int]] | None:
-    """Return proven positions with their base offsets, one at or after each wanted position, in increasing order and
-    without duplicates; fewer if the index ends before. Return None if the entries near a wanted position cannot be
-    proven.
+    """Return proven positions with their base offsets, for each wanted byte position the first at or after it, in
+    increasing order and without duplicates; fewer if the index ends before. Return None if none of four index entries
+    from a wanted position on can be proven, or if offsets do not increase.
     """
     cuts: list[tuple[int, int]] = []
     for position in wanted:

@@ -72,10 +72,10 @@ def summarize(
     limits: Limits = DEFAULT_LIMITS,
     on_bytes: Callable[[int], None] | None = None,
 ) -> SegmentSummary:
-    """Scan a whole segment, verifying checksums, and return its summary. Offsets and timestamps in it are None if it
-    has no batches. Damage does not raise but ends the scan, and is in the findings. `next_segment` is the base offset
-    of the next segment; None for the last one. `on_bytes` is called with the size in bytes of each batch or run. Raises
-    only `StorageError`.
+    """Scan a whole segment, verifying checksums, and return its summary. First and last offset and timestamp are None
+    if the segment has no batches (or no timestamps). Damage does not raise: it ends the scan, and is in the findings.
+    `next_segment` is the base offset of the next segment; None for the last one. `on_bytes` is called with the size in
+    bytes of each batch or run. Raises only `StorageError`.
     """
     facts = _Facts(limits)
     below: Finding | None = None
@@ -139,8 +139,8 @@ class _Facts:
         self.last_time: int | None = None
 
     def batch(self, batch: RecordBatch, *, is_in_place: bool) -> None:
-        """Add one batch to the counts, offsets and timestamps. Its offsets are ignored unless `is_in_place` (they do
-        not belong to a displaced batch).
+        """Add one batch to the counts, offsets and timestamps. Its offsets are ignored if `is_in_place` is False (a
+        displaced batch, whose header has wrong offsets).
         """
         header = batch.header
         self.codecs[codec_label(header.codec)] += 1

@@ -37,8 +37,9 @@ _NEVER = 1 << 64
 
 
 def _entries_before(segment: Segment, timestamp: int) -> list[TimeEntry]:
-    """Return the last few time index entries with a timestamp below `timestamp` (ms), oldest first. Reading stops at
-    the first entry that does not increase. Empty if the index is missing or not a regular file.
+    """Return the last two time index entries below `timestamp` (ms), oldest first; fewer if there are not as many.
+    Reading ends at an entry that does not increase. Empty if there is none, or if the index is missing or not a regular
+    file.
     """
     path = segment.files.get(FileKind.TIME_INDEX)
     last: deque[TimeEntry] = deque(maxlen=_TRIES)
@@ -74,8 +75,8 @@ def position_for_timestamp(
 
 
 def _older(segment: Segment, source: FileSource, timestamp: int, limits: Limits) -> tuple[int, int]:
-    """Return a byte position in the log before which every batch is older than `timestamp` (ms), and the largest
-    timestamp before that position. (0, -1) if the time index does not help.
+    """Return a byte position before which every batch of the log is older than `timestamp` (ms), and the largest
+    timestamp before that position (ms). (0, -1) if the time index does not help.
     """
     for entry in reversed(_entries_before(segment, timestamp)):
         position = _behind(segment, source, entry, limits)
@@ -86,7 +87,7 @@ def _older(segment: Segment, source: FileSource, timestamp: int, limits: Limits)
 
 def _behind(segment: Segment, source: FileSource, entry: TimeEntry, limits: Limits) -> int | None:
     """Return the byte position after the batch to which a time index entry refers; None if the log has no valid batch
-    that ends with the entry's offset and has its timestamp as largest.
+    whose last offset is the entry's offset and whose largest timestamp is the entry's.
     """
     offset = segment.base_offset + entry.relative_offset
     start = segment.position_of(offset, source, limits=limits)
@@ -111,10 +112,11 @@ class NewestTimestamps:
         self._lock = Lock()
 
     def first_with(self, timestamp: int) -> Sliced[int]:
-        """Find the number of the first segment that may have a record of `timestamp` (ms) or later. Learning stops at
-        the last segment or one that cannot be learned, whose number is then returned. Generator that pauses while it
-        reads segments; the number is its return value. For remote segments with unknown timestamps, a binary search in
-        their time indexes is used.
+        """Find the number of the first segment that may have a record of `timestamp` (ms) or later. This is a generator
+        (`Sliced`) that pauses while it reads segments; the number is its return value. Learns the largest timestamps of
+        more segments as needed. The number of the last segment, or of one whose timestamp cannot be learned, is
+        returned if no earlier one matches. For remote segments with unknown timestamps, their time indexes are searched
+        by bisection.
         """
         if not self._newest and self._first < len(self._segments) and self._segments[self._first].is_untold:
             return self._searched(timestamp)
@@ -150,9 +152,9 @@ class NewestTimestamps:
 
 
 def _last_of_index(segment: Segment) -> int:
-    """Return the timestamp (ms) of the last entry of a time index, which in an inactive segment is the largest. Without
-    an entry or index, the largest timestamp in the log (-1 if it has none); a value above all timestamps if the log is
-    damaged.
+    """Return the timestamp (ms) of the last entry of the segment's time index, which in an inactive segment is the
+    largest. Without an entry or index, the log is scanned: return its largest timestamp, -1 if it has none, or a value
+    above all timestamps if it is damaged or ends in an incomplete batch.
     """
     path = segment.files.get(FileKind.TIME_INDEX)
     if path is not None:
@@ -167,8 +169,8 @@ def _last_of_index(segment: Segment) -> int:
 
 def _newest_of(segment: Segment) -> Sliced[int | None]:
     """Find the largest timestamp (ms) of a segment by scanning it from the last time index entry that the log confirms;
-    -1 if it has none, None if it cannot be read to its end. Generator that pauses after each batch; the timestamp is
-    its return value. Raises `StorageError`.
+    -1 if it has none, None if the log is damaged or ends in an incomplete batch. This is a generator that pauses after
+    each batch; the timestamp is its return value. Raises `StorageError`.
     """
     with segment.open() as source:
         position, newest = _older(segment, source, _NEVER, DEFAULT_LIMITS)

@@ -36,9 +36,9 @@ __all__ = ["BrokerDirectories", "counts_in", "directories_of_one_broker", "made_
 
 
 def made_log_directory(path: PathLike) -> str:
-    """Return the absolute path of a log directory; create it if it does not exist. Raises `UsageError` if it would be
-    created inside another log directory, or is a partition directory, and `StorageError` if it cannot be created (its
-    parent must exist).
+    """Return the absolute path of a log directory; create it if it does not exist (its parent must exist). Raises
+    `UsageError` if it would be created inside another log directory, is not a directory, or is a partition directory;
+    `StorageError` if it cannot be created or listed.
     """
     root = os.path.abspath(os.fspath(path))
     if not os.path.isdir(root):
@@ -48,11 +48,12 @@ def made_log_directory(path: PathLike) -> str:
 
 
 def directories_of_one_broker(path: PathLike | Sequence[PathLike], *, may_make: bool = True) -> tuple[str, ...]:
-    """Return the absolute paths of the log directories to write to, in the given order and without duplicates. `path`
-    names one directory, several, or a directory that contains log directories, which stands for all of them. A single
-    one is created if it does not exist, unless `may_make` is False. Of several, each must exist: a directory that is
-    not mounted may hold the partition that would be created elsewhere. Raises `UsageError` if there is none, if one is
-    missing or is not a log directory, or if their `meta.properties` name different brokers or clusters.
+    """Return the absolute paths of the log directories to write to, in the given order, without duplicates (compared by
+    real path). `path` names one directory, several, or a directory that contains log directories, which stands for all
+    of them. A single one is created if it does not exist, unless `may_make` is False. Of several, each must exist: a
+    directory that is not mounted may hold the partition that would be created elsewhere. Raises `UsageError` if no path
+    is given, if one is missing or is not a log directory, or if their `meta.properties` name different brokers or
+    clusters; `StorageError` if a directory cannot be created or listed.
     """
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not paths:
@@ -119,8 +120,9 @@ class BrokerDirectories:
         return ", ".join(self.roots)
 
     def there(self) -> Iterator[tuple[str, int]]:
-        """Yield topic and number of the existing partitions, sorted, except the KRaft metadata log, to which clients do
-        not produce. Partitions that were only assigned to a directory, without a partition directory, are skipped.
+        """Yield topic and number of the existing partitions, sorted by both. The KRaft metadata log is omitted, as
+        clients do not produce to it, and so are partitions that `root_of` assigned to a directory but that have no
+        partition directory yet.
         """
         for topic, partition in sorted(self._places):
             if topic != CLUSTER_METADATA_TOPIC:
@@ -129,9 +131,9 @@ class BrokerDirectories:
                     yield topic, partition
 
     def root_of(self, topic: str, partition: int) -> str:
-        """Return the log directory of a partition. A new partition is assigned to the directory with the fewest
-        partitions (the first of equals), and stays assigned there; nothing is created. Raises `UsageError` for an
-        invalid topic name.
+        """Return the log directory of a partition. A partition that is in none is assigned to the one with the fewest
+        partitions (the first of equals), and stays assigned there in this object; nothing is created on disk. Raises
+        `UsageError` for an invalid topic name.
         """
         check_topic(topic)
         root = self._places.get((topic, partition))
@@ -152,8 +154,8 @@ class BrokerDirectories:
         return counts
 
     def known_topic_id(self, topic: str) -> str | None:
-        """Return the topic id from `partition.metadata` of the topic's partition with the lowest number that has a
-        readable one; None if none has. Missing and malformed files are skipped.
+        """Return the topic id from the `partition.metadata` file of the topic's first partition, by number, that has a
+        readable one; None if none has. Missing and malformed files are skipped; other `StorageError` is raised.
         """
         for key in sorted(key for key in self._places if key[0] == topic):
             path = os.path.join(self.path_of(*key), PARTITION_METADATA)

@@ -68,10 +68,10 @@ class _Builder:
         """topics of the records so far"""
 
     def take(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
-        """Append records to one partition, as batches of about `batch_bytes`; open or create its log if necessary, and
-        update its counts in `built`. With `keep_offsets`, an empty log starts at the offset of the first record. Raises
-        `UsageError` for records that cannot be written or a partition that exists (without `append`), `StorageError`
-        for I/O errors.
+        """Append records to one partition, as batches of about `batch_bytes`, and add them to its counts in `built`.
+        Its log is opened or created if necessary. With `keep_offsets` records keep their offsets, and an empty log
+        starts at the offset of the first one. Raises `UsageError` for records that cannot be written or a partition
+        that exists (without `append`), `FormatError` for a damaged log, and `StorageError` for I/O errors.
         """
         built = self.built.get((topic, partition))
         if built is None:
@@ -92,8 +92,9 @@ class _Builder:
         built.records += records.num_rows
 
     def begin_topic(self, topic: str) -> int:
-        """Create all partitions of a topic that are missing, list them in `built`, and return their number. On later
-        calls only return the number. Raises `UsageError` if one exists and `append` is False.
+        """Return the number of partitions of a topic. At the first call for a topic, the missing ones are created, and
+        all of them are listed in `built`. Raises `UsageError` if one exists and `append` is False, and the errors of
+        `Log.open`.
         """
         count = self.logs.count(topic)
         if (topic, 0) not in self.built:
@@ -181,8 +182,8 @@ def build_partitions(
 
 
 def _what_stays(built: Iterable[Built]) -> Iterator[str]:
-    """Yield a sentence with the written offset range for each partition to which records were added, as a warning that
-    a second run would write them twice. Partitions that cannot be read are skipped.
+    """Yield a sentence with the written offset range for each partition to which records were added. It warns that a
+    second run would write them twice. Partitions that cannot be read are skipped.
     """
     for each in built:
         with suppress(KafkaLogError):
@@ -235,9 +236,10 @@ def _by_key(
     builder: _Builder,
     taken: int,
 ) -> pa.Array:
-    """Return the partition number of each record: its own number in `given`, or else one by its key. Creates all
-    partitions of the topics. `taken` is the number of records before this batch, for messages. Raises `UsageError` for
-    a number outside the topic's partitions.
+    """Return the partition number of each record: its number in `given`; if that is null, one by its key; without a
+    key, the partitions in turn (advances the turn of `places`). Creates the missing partitions of the topics. `taken`
+    is the number of records before this batch, for messages. Raises `UsageError` for a number outside the topic's
+    partitions or a partition that exists (without `append`), and the errors of `Log.open`.
     """
     encoded = topics.dictionary_encode()
     partitions_of_topic = np.array([builder.begin_topic(topic) for topic in encoded.dictionary.to_pylist()], np.int64)
@@ -258,8 +260,8 @@ def _check(
     taken: int,
 ) -> None:
     """Raise `UsageError`, with the place of the record, for the first record whose partition number is negative or not
-    below the number of partitions. `counts` has that number for each record; None: any non-negative number is valid.
-    `taken` is the number of records before this batch.
+    below the number of partitions. `counts` has that number for each record; with None, any number that is not negative
+    is valid. `taken` is the number of records before this batch, for the place.
     """
     wrong = numbers < 0
     if counts is not None:

@@ -49,10 +49,11 @@ _NAMED: dict[str, ByKey] = {"murmur2": _murmur2, "hash": _hash, "sticky": _stick
 
 
 def by_key(partitioner: Partitioner) -> ByKey:
-    """Return the function that chooses the partition of a record from the key as given, the key's bytes and the number
-    of partitions; it returns None if any partition will do. `partitioner` is a name, or a function of the key as given
-    and the number of partitions, which is called for every record, also with the key None. Raises `UsageError` for an
-    unknown name; the returned function raises it if the caller's function returns no valid partition number.
+    """Return the function that chooses the partition of a record. It is called with the key as given, the key's bytes
+    (None without a key) and the number of partitions, and returns None if any partition will do. `partitioner` is a
+    name, or a function of the key as given and the number of partitions, which is then called for every record, also
+    with the key None. Raises `UsageError` for an unknown name; the returned function raises it if the caller's function
+    returns no valid partition number.
     """
     if isinstance(partitioner, str):
         if partitioner not in _NAMED:
@@ -100,9 +101,8 @@ class StickyPartitions:
 
     def produced(self, topic: str, partitions: int, size: int, now_ms: int, *, may_switch: bool) -> bool:
         """Count `size` bytes sent to the topic's current partition; return True if another partition was then chosen,
-        False if not. `partitions` is the number to choose from. `may_switch` is False while the last batch is not full,
-        which postpones the choice up to twice the batch size. Always False with `by_time` or for a topic without a
-        current partition.
+        False if not. It is chosen among `partitions` after `batch_size` bytes; if `may_switch` is False (the last batch
+        is not full), only after twice as many. Always False with `by_time` or for a topic without a current partition.
         """
         stuck = self._stuck.get(topic)
         if stuck is None or self._by_time:

@@ -83,9 +83,9 @@ class ColumnPartitions:
 
     def numbers(self, keys: pa.Array, counts: Numbers, given: pa.Array | None = None) -> Numbers:
         """Return the partition number of each row: its number in `given` if that is not null, else one chosen by its
-        key among the row's number of partitions in `counts`. Rows without a key get theirs in turn, and the turn
-        advances for them even if they have a given number. Given numbers are not checked. Raises `UsageError` if the
-        partitioner function returns an invalid number.
+        key among the row's number of partitions in `counts`. Rows with a null key get the partitions in turn; the turn
+        advances for each of them, even if it has a given number. Given numbers are not checked. Raises `UsageError` if
+        the partitioner function returns an invalid number.
         """
         numbers = partitions_of(keys, counts) if self._by_key is None else self._asked(keys, counts)
         missing = np.asarray(pc.is_null(keys))

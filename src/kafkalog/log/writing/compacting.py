@@ -35,11 +35,11 @@ class CompactionCounts(Struct, frozen=True):
 
 
 def compact(log: CleanableLog, partition: Partition, checkpoint: int | None, now_ms: int) -> CompactionCounts:
-    """Run one cleaner pass and apply retention if the log is dirty enough (`min.cleanable.dirty.ratio` or lag
-    exceeded); return sizes and counts. Otherwise nothing is changed, and `cleaned_to` of the result is None.
-    `checkpoint` is the offset in `cleaner-offset-checkpoint`; None if there is none. Raises `FormatError` for a damaged
-    log, or one that a broker's cleaner cannot clean; groups of segments that were replaced before stay, unfinished
-    files are removed.
+    """Run one cleaner pass and then `delete_old_segments`, if the log is dirty enough: its dirty ratio is above
+    `min.cleanable.dirty.ratio`, or a batch has been dirty longer than `max.compaction.lag.ms`. Otherwise nothing is
+    changed, and `cleaned_to` of the result is None. Return sizes and counts. `checkpoint` is the offset in
+    `cleaner-offset-checkpoint`; None if there is none. Raises `FormatError` for a damaged log, or one that a broker's
+    cleaner cannot clean: groups of segments that were replaced before stay, unfinished files are removed.
     """
     try:
         dirty = dirty_part(log, checkpoint, now_ms)

@@ -123,7 +123,9 @@ class LogConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def magic(self) -> int:
-        """Magic of the message format to write: 0, 1 or 2, from `message_format_version`; 2 by default."""
+        """Magic of the message format to write: 0, 1 or 2, from `message_format_version`; 2 if that is None or not a
+        version number.
+        """
         match = None if self.message_format_version is None else _VERSION.fullmatch(self.message_format_version)
         if match is None:
             return MAGIC_VALUE

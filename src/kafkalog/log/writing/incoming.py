@@ -95,10 +95,10 @@ def build(
     compression: Codec | str | int = Codec.NONE,
     producer: ProducerState = NO_PRODUCER,
 ) -> list[RecordBatch]:
-    """Build the batches of new records, which get consecutive offsets from `stamp.offset` on: one v2 batch, or in an
-    older format one message for each record or one compressed wrapper. Records without a timestamp get the stamp's
-    time; with LogAppendTime all do. Raises `UsageError` for an item that is not a valid record, an unknown codec, or an
-    idempotent `producer` in an old format.
+    """Build the batches of new records, which get consecutive offsets from `stamp.offset` on. The list has one v2
+    batch; in an older format one message for each record, or one compressed wrapper message. Records without a
+    timestamp get the stamp's time; with LogAppendTime all do. Raises `UsageError` for an item that is not a valid
+    record, an unknown codec, or an idempotent `producer` in an old format.
     """
     records = [_record(item, stamp.offset + number, stamp.now_ms) for number, item in enumerate(items)]
     append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME

@@ -90,9 +90,11 @@ class LiveLog:
         return Segment(sealed.base_offset, log, sealed.size, NO_TIMESTAMP, files, {FileKind.LOG: sealed.size})
 
     def read(self, offset: int, max_bytes: int, max_chunk_bytes: int, reset: Reset | None = None) -> Chunk:
-        """Read a chunk from `offset` on, as `Log.read`. The log end is looked up again if a segment was deleted
-        meanwhile and the read is repeated. Raises `MissingFileError` only if a log file is missing that belongs to the
-        present state, besides the errors of `fetch`.
+        """Return a chunk of whole batches from `offset` on, as `Log.read`. If a segment is deleted meanwhile, the log
+        end is looked up again and the read is repeated. `MissingFileError` is raised only if a missing log file belongs
+        to the present state. Raises `OffsetOutOfRangeError` for an offset outside the log (without `reset`),
+        `FormatError` for damage, `LimitExceeded` for a batch above `max_chunk_bytes`, `UsageError` for invalid sizes,
+        and `StorageError`.
         """
         while True:
             end = self.log_end_offset()
@@ -103,9 +105,10 @@ class LiveLog:
                     raise
 
     def offset_for_timestamp(self, timestamp: int) -> OffsetAndTimestamp | None:
-        """Find the first record with `timestamp` (ms) or later, as `Log.offset_for_timestamp`; None if there is none.
-        The directory listing is cached until segments are added or removed or the log start moves. Raises
-        `MissingFileError` if a file is missing although nothing changed.
+        """Return offset and timestamp of the first record with `timestamp` (ms) or later, as
+        `Log.offset_for_timestamp`; None if there is none. The directory listing is cached until segments are added or
+        removed or the log start moves. If a file is missing because of a deletion meanwhile, the search is repeated;
+        `MissingFileError` is raised if one is missing although nothing changed.
         """
         while True:
             with self._guard:

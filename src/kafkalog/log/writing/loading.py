@@ -91,9 +91,10 @@ class Loaded(Struct, kw_only=True):
 def open_segment(
     disk: Disk, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, create: bool
 ) -> LogSegment:
-    """Open the active segment, or create it with its indexes if `create` is True, with space reserved if `preallocate`
-    is set. `now_ms` is the creation time. Raises `FormatError` if the broker could not open it or its transaction index
-    ends in an incomplete entry, and `StorageError` if the log is missing (or exists, with `create`).
+    """Open the active segment, or create it with its indexes if `create` is True, with space reserved for a full log if
+    `preallocate` is set. `now_ms` is its creation time. Raises `FormatError` if the broker could not open the segment
+    or its transaction index ends in an incomplete entry, and `StorageError` if the log is missing (or exists, with
+    `create`).
     """
     try:
         segment = LogSegment(disk, directory, base_offset, config, create=create, created_ms=now_ms, indexes_first=True)
@@ -120,8 +121,9 @@ def seal(segment: LogSegment) -> SealedSegment:
 
 
 def sealed(segment: LogSegment) -> SealedSegment:
-    """Return base offset, size and largest timestamp of an inactive segment. The timestamp is the last one in the time
-    index file, or without one the modification time of the log (ms). Raises `StorageError` if a file is missing.
+    """Return base offset, size and largest timestamp of an inactive segment. The timestamp is that of the last entry in
+    the time index file; without an entry, or if it is negative, the modification time of the log (ms). Raises
+    `StorageError` if a file is missing.
     """
     timestamp = NO_TIMESTAMP
     with FileSource(segment.path(FileKind.TIME_INDEX)) as source:
@@ -134,8 +136,9 @@ def sealed(segment: LogSegment) -> SealedSegment:
 
 
 def remove_leftovers(directory: str) -> None:
-    """Remove files of an unfinished deletion or replacement from a partition directory: segment files, leader epoch
-    checkpoint and partition metadata with the suffix `.deleted` or `.tmp`. Other files stay.
+    """Remove files that an unfinished deletion or replacement left in a partition directory: segment files, leader
+    epoch checkpoint and partition metadata with the suffix `.deleted` or `.tmp`. Other files stay. Raises
+    `StorageError` if a file cannot be removed.
     """
     for entry in scan_directory(directory):
         base = entry.name.removesuffix(DELETED).removesuffix(TEMPORARY)
@@ -169,8 +172,9 @@ class _Check:
         return os.path.join(self._directory, segment_file(base, kind))
 
     def __call__(self, *, clean: bool, recovery_point: int) -> int:
-        """Read and verify the active segment, segments without an offset index and, unless `clean`, all from the one
-        that contains `recovery_point` on; return the log end offset. Raises `FormatError` for the first damage.
+        """Read and verify the active segment, every segment without an offset index and, unless `clean`, all from the
+        one that contains `recovery_point` on. Return the log end offset. Raises `FormatError` for the first damage,
+        `StorageError` if a log cannot be opened for writing.
         """
         end = self._bases[-1]
         first_unflushed = max((n for n, base in enumerate(self._bases) if base <= recovery_point), default=0)
@@ -264,11 +268,11 @@ def load(
     epochs: LeaderEpochFileCache,
     changing: AbstractContextManager[None],
 ) -> Loaded:
-    """Load the log of a directory that has at least one segment, for appending. First everything is checked and
-    rehearsed without changes; `changing` is entered before the first change, which removes leftover files and a wrong
-    index and rebuilds missing indexes and producer snapshots. Raises `FormatError` for damage that needs `kafkalog
-    recover`, and `UsageError` for files that stop a broker, an interrupted compaction, or a log start offset after the
-    log end.
+    """Load the log of a directory that has at least one segment, for appending. First everything is checked, and
+    loading is rehearsed on a virtual copy. Then `changing` is entered, and only inside it leftover files and a wrong
+    index are removed and missing indexes and producer snapshots rebuilt. Raises `FormatError` for damage that needs
+    `kafkalog recover`, and `UsageError` for files that stop a broker, an interrupted compaction, or a log start offset
+    after the log end.
     """
     directory, log_start = request.directory, request.log_start_offset
     _refuse_oddities(directory)
@@ -297,8 +301,8 @@ def load(
 
 @contextmanager
 def _refusals(directory: str) -> Iterator[None]:
-    """Context manager that raises `FormatError`, with path and position, instead of a `JavaError` (the broker's
-    exception) or a `LogLossError` (a broker would truncate the log).
+    """Context manager that turns the broker's exceptions in its block into `FormatError` with path and position: a
+    `JavaError`, and `LogLossError` (a broker would truncate the log).
     """
     try:
         yield

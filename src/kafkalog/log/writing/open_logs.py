@@ -61,8 +61,9 @@ class OpenLogs:
             raise
 
     def partitions(self, topic: str) -> int:
-        """Return the number of partitions of a topic; create missing ones at the first call for it. Raises `UsageError`
-        if fewer are configured than exist, and the errors of `Log.open`.
+        """Return the number of partitions of a topic: the configured one, else that of the existing ones, at least 1.
+        The first call for a topic creates those that are missing. Raises `UsageError` if fewer are configured than
+        exist, and the errors of `Log.open`.
         """
         known = self._known.get(topic)
         if known is None:
@@ -82,7 +83,7 @@ class OpenLogs:
 
     def refuse_damaged(self, topics: Collection[str]) -> None:
         """Raise `FormatError` or `UsageError` if an existing log of one of these topics needs recovery before it can be
-        opened. Reads what opening would check, and changes nothing.
+        opened. Reads the parts of the logs that opening would check, and changes nothing.
         """
         clean = {root: checkpoint_files.clean_marker(root) is not None for root in self.directories.roots}
         for topic, number in self.directories.there() if topics else ():
@@ -93,8 +94,9 @@ class OpenLogs:
                 refuse_unfit(partition, clean=clean[root], recovery_point=point)
 
     def log(self, topic: str, partition: int) -> Log:
-        """Return the open log of a partition. It is opened, and created if missing, at first use; if too many logs are
-        open, the least recently used one is closed. Raises the errors of `Log.open` and `Log.close`.
+        """Return the open log of a partition. At first use it is opened, and created if missing; if too many logs are
+        open, the least recently used ones are closed first, and opened again when needed. Raises the errors of
+        `Log.open` and `Log.close`.
         """
         key = topic, partition
         log = self._open.get(key)
@@ -124,8 +126,8 @@ class OpenLogs:
                 stack.callback(log.flush)
 
     def close(self) -> None:
-        """Close all logs and release the directory locks, in any case. If logs raise, all are tried and one error is
-        raised at the end.
+        """Close all logs and release the directory locks, which are released in any case. If logs raise errors, all are
+        closed nevertheless, and one of the errors is raised at the end.
         """
         with self._lock:
             with ExitStack() as stack:

@@ -125,7 +125,7 @@ class OpenedLog:
 
         Raises `FormatError` if the log is damaged, even by an incomplete last batch (`kafkalog recover` repairs it),
         and `UsageError` for a wrong name or topic id, a missing log directory, or if a broker or another writer has the
-        lock.
+        lock; `RecoveryRefused` if a recovery of the directory has not ended, and `StorageError` for I/O errors.
         """
         directory = os.path.abspath(os.fspath(path))
         name = partition_name(directory)
@@ -306,8 +306,8 @@ class OpenedLog:
 
     def next_sequence(self, producer_id: int, producer_epoch: int | None = None) -> int:
         """Return the sequence number with which the next batch of an idempotent producer must begin: one more than its
-        last, or 0 for an unknown producer, after the largest number, or if `producer_epoch` is above the known epoch
-        (None: the known epoch). Changes nothing.
+        last. Return 0 for an unknown producer, one without a known batch, after the largest number (2^31 - 1), or if
+        `producer_epoch` is above the known epoch (None: the known epoch). Changes nothing.
         """
         with self._guard:
             known = self._producers.last_entry(producer_id)

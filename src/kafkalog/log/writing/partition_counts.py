@@ -28,8 +28,8 @@ class PartitionCounts:
                 raise UsageError(f"{option} is {count}; a topic has at least one partition")
 
     def __getitem__(self, topic: str) -> int:
-        """Return the number of partitions of a topic: the wanted number, else the existing one, else 1. Raises
-        `UsageError` if fewer are wanted than exist.
+        """Return the number of partitions of a topic: the number in `wanted`, else the existing one, else 1. Raises
+        `UsageError` if `wanted` is less than the existing number.
         """
         there = self._there.get(topic, 0)
         wanted = self._wanted.get(topic) if isinstance(self._wanted, Mapping) else self._wanted

@@ -39,11 +39,12 @@ _Bytes = Callable[[Any], bytes | None]
 
 
 def read_record_file(path: PathLike, *, encoding: str = "text") -> Iterator[pa.RecordBatch]:
-    """Yield the records of a file as Arrow batches. The suffix determines the format: `.parquet`, `.arrow`, `.arrows`
-    (stream), `.feather` or `.jsonl` (lines of `kafkalog dump --json`). `encoding` is the encoding of keys and values in
-    JSON lines: `text` with `_b64` siblings, or `base64`. The schema metadata of each batch has the places of its rows
-    (`record_places`). Raises `UsageError` for another suffix or a missing file, `FormatError` for other content (with
-    the line number in JSON lines), and `StorageError` for I/O errors.
+    """Yield the records of a file as Arrow batches. The suffix, in upper or lower case, determines the format:
+    `.parquet`, `.arrow`, `.arrows` (stream), `.feather` or `.jsonl` (lines of `kafkalog dump --json`). `encoding` is
+    the encoding of keys and values in JSON lines: `text` with `_b64` siblings, or `base64`. The schema metadata of each
+    batch has the places of its rows (`record_places`). When iteration begins, raises `UsageError` for another suffix or
+    a missing file; later `FormatError` for other content (with the line number in JSON lines), and `StorageError` for
+    I/O errors.
     """
     name = os.fspath(path)
     suffix = os.path.splitext(name)[1].lower()

@@ -17,8 +17,8 @@ __all__ = ["leave", "locked_directories", "locked_directory"]
 
 
 def _vouched(held: HeldDirectory) -> bool:
-    """Whether every partition of the directory is known to be cleanly closed: the directory had a clean shutdown
-    marker, or all its partitions were written in this session.
+    """Whether every partition of the directory is known to be in order: the directory had its clean shutdown marker
+    when it was locked, or all its partitions have been opened in this process since without an error.
     """
     if held.was_clean:
         return True
@@ -28,9 +28,9 @@ def _vouched(held: HeldDirectory) -> bool:
 
 
 def leave(held: HeldDirectory, name: str) -> None:
-    """Release a partition's share of the directory lock. The last one first writes the clean shutdown marker, if no log
-    failed and all other partitions are known to be cleanly closed. Does nothing in a forked child. The share is
-    released even if writing the marker fails with `StorageError`.
+    """Release a partition's share of the directory lock. If it is the last one, first write the clean shutdown marker,
+    provided that a log was opened, none failed and all partitions are known to be in order. Does nothing in a forked
+    child. The share is released even if writing the marker fails with `StorageError`.
     """
     if not held.process.is_here:
         return
@@ -56,7 +56,8 @@ def locked_directories(paths: Iterable[PathLike]) -> Iterator[None]:
 def locked_directory(path: PathLike) -> Iterator[None]:
     """Context manager that holds the lock of a log directory, so that logs can be opened and closed in it while no
     other process can lock it. Leaving writes the clean shutdown marker if all logs are in order. Raises `UsageError` if
-    a broker or another writer has the lock.
+    a broker or another writer has the lock, `RecoveryRefused` if a recovery of the directory has not ended, and
+    `StorageError` for I/O errors.
     """
     held = hold(os.path.abspath(os.fspath(path)), SEVERAL)
     try:

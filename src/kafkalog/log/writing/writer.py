@@ -56,9 +56,9 @@ _MAGIC = 2
 
 
 def _add(appends: ProducerAppends, batch: RecordBatch, header: BatchHeader) -> None:
-    """Add one producer batch to `appends`, which collects the changes of producer state. `batch` and `header` belong
-    together. Raises `UsageError` if a broker would reject it, for example for its sequence number or epoch, and
-    `FormatError` for a marker that cannot be read.
+    """Add one producer batch with its `header` to `appends`, which collects the changes of producer state. Raises
+    `UsageError` if a broker would reject the batch, for example for its sequence number or epoch, and `FormatError` for
+    a marker that cannot be read.
     """
     marker = marker_of(batch, whole=True) if header.is_control else None
     try:
@@ -94,8 +94,8 @@ class Log(OpenedLog):
         (None: the log's epoch), and keep their compression and producer fields; with `keep_offsets` they are written
         unchanged, as on a follower. A batch that repeats one of its producer's last five is not written again, and the
         offset of the original is returned. Appending nothing returns `end_offset`. May roll to a new segment, and
-        flushes only as `flush_messages` says. Raises `UsageError` for records or batches that a broker would reject,
-        `FormatError` for damaged batches, and `StorageError`.
+        flushes only as `flush_messages` says. Raises `UsageError` for records or batches that a broker would reject and
+        for records with `keep_offsets`, `FormatError` for damaged batches, and `StorageError`.
         """
         with self._guard:
             self._check_open()
@@ -155,9 +155,9 @@ class Log(OpenedLog):
 
     def _append(self, batches: Sequence[RecordBatch], origin: AppendOrigin, first_offset: int | None = None) -> int:
         """Check and write batches; return the offset of the first record, which is `first_offset` if given (old formats
-        do not store it). If a client's batch is a duplicate, nothing is written, and the offset of the original is
-        returned. Raises `UsageError` if a broker would reject a batch; any error while writing makes the log reject all
-        later writes (`fail`).
+        do not store it). If one of a client's batches is a duplicate, none is written, and the offset of the original
+        is returned. Raises `UsageError` if a broker would reject a batch. Any error while writing makes the log reject
+        all later writes (`fail`), and is raised.
         """
         self._process.require()  # whoever gave the records may have forked meanwhile
         size = self._check_batches(batches, origin)
@@ -180,9 +180,9 @@ class Log(OpenedLog):
             raise
 
     def _check_batches(self, batches: Sequence[RecordBatch], origin: AppendOrigin) -> int:
-        """Return the total size in bytes of batches that may be appended. Raises `UsageError` for a batch above
-        `max_message_bytes`, offsets that do not increase from the log end or are too large, a leader epoch below the
-        latest (except from replication), or a total above `segment_bytes`.
+        """Check batches that are to be appended, and return their total size in bytes. Raises `UsageError` for a batch
+        above `max_message_bytes`, offsets that do not increase from the log end or leave no offset after them, a v2
+        batch with a leader epoch below the latest (except from replication), or a total above `segment_bytes`.
         """
         last = self._end - 1
         for batch in batches:
@@ -234,10 +234,11 @@ class Log(OpenedLog):
     # -- truncating --------------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove all batches from the one that contains `offset` to the log end; return True, or False if the log ends
-        at or below `offset`. The next record gets `offset`. Segments after it are renamed to `.deleted`, checkpoints,
-        leader epochs and producer state follow, and new batches get a higher leader epoch. If `offset` is below the
-        first segment, everything is removed. Raises `UsageError` for a negative offset.
+        """Remove all batches from the one that contains `offset` to the log end, so that the next record gets `offset`.
+        Return True; False if the log ends at or below `offset`, which removes nothing. Segments after `offset` are
+        renamed to `.deleted`; checkpoints, leader epochs and producer state are adjusted, and new batches get a higher
+        leader epoch. If `offset` is below the first segment, everything is removed. Raises `UsageError` for a negative
+        offset.
         """
         if offset < 0:
             raise UsageError(f"cannot truncate to {offset}")
@@ -319,9 +320,10 @@ class Log(OpenedLog):
     # -- deleting ----------------------------------------------------------------------------------------------------
 
     def delete_records_before(self, offset: int) -> None:
-        """Raise the log start offset to `offset`, as `DeleteRecords` does; do nothing if it is there or above. Writes
-        the checkpoint and drops older leader epochs; records stay on disk until `delete_old_segments` deletes the
-        segments below it. Raises `UsageError` if `offset` is after the log end.
+        """Raise the log start offset to `offset`, as `DeleteRecords` does; do nothing if the log starts there or above.
+        Flushes the log if `offset` is above the recovery point, writes the checkpoint and drops older leader epochs.
+        Records stay on disk until `delete_old_segments` deletes the segments below `offset`. Raises `UsageError` if
+        `offset` is after the log end.
         """
         with self._guard, self._failing():
             if offset > self._end:
@@ -336,10 +338,10 @@ class Log(OpenedLog):
     def delete_old_segments(self, policy: DeletionPolicy | None = None) -> int:
         """Delete the oldest segments that end at or below the log start offset, exceed `retention_bytes`, or are older
         than `retention_ms`; return their number. A `policy` replaces the two settings: it is called for one segment
-        after another, from the oldest on, until it returns False; `by_file_time` is the policy of brokers before
-        0.10.1. If the active segment is deleted too, a new one is created. Files are renamed to `.deleted` at once and
-        removed `file_delete_delay_ms` later: by a later call of this or of `append`, or when the log is next opened.
-        Moves the log start offset.
+        after another, from the oldest on, until it returns False; if it raises, nothing is deleted. `by_file_time` is
+        the policy of brokers before 0.10.1. If the active segment is deleted too, a new one is created. Files are
+        renamed to `.deleted` at once and removed `file_delete_delay_ms` later: by a later call of this or of `append`,
+        or when the log is next opened. Moves the log start offset.
         """
         with self._guard:
             self._check_open()
@@ -390,10 +392,11 @@ class Log(OpenedLog):
         """Run one pass of the broker's log cleaner with the settings of `config`, and return sizes and counts. If the
         log is not dirty enough, nothing is cleaned and `cleaned_to` of the result is None. The active segment is not
         cleaned. The latest record of each key is kept; tombstones, transaction markers and the last batch of each
-        producer are treated as in `Cleaner`. Offsets are kept, which leaves gaps. The log end counts as the high
-        watermark. Flushes the log first, and records the result in `cleaner-offset-checkpoint`. Raises `FormatError` if
-        a segment is damaged, which leaves the log unchanged, since cleaning would hide the damage; also if a broker's
-        cleaner would give up, after which segments that were already cleaned stay so.
+        producer are treated as in Kafka's `Cleaner`. Offsets are kept, which leaves gaps. The log end counts as the
+        high watermark. Flushes the log first, and records the result in `cleaner-offset-checkpoint`. After a pass,
+        segments below the log start offset are deleted; `retention_bytes` and `retention_ms` are not applied. Raises
+        `FormatError` if a segment is damaged: the log stays unchanged, since cleaning would hide the damage. Also
+        raises it if a broker's cleaner would give up; segments that were already cleaned then stay cleaned.
         """
         with self._guard:
             unreadable: FormatError

@@ -144,8 +144,9 @@ class ConsumerGroup(Struct, kw_only=True):
             member.previous_epoch, member.epoch = member.epoch, self.epoch
 
     def expire(self, now: float) -> list[str]:
-        """Remove the members whose session has ended at `now` (seconds) or that did not revoke partitions in time;
-        return their ids. The target is not changed.
+        """Remove members whose session, or whose time to revoke partitions, has ended at `now` (seconds); return their
+        ids, empty if none. Their partitions are free at once. Neither the group epoch nor the target assignment of the
+        others changes.
         """
         gone = [member.id for member in self.members.values()
                 if member.expires <= now or (member.revoked_by is not None and member.revoked_by <= now)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""kcat's `-J`: the envelope of `fmt_msg_output_json`, with a `_b64` sibling for what is not UTF-8."""
+"""kcat's `-J`: a record as the JSON of `fmt_msg_output_json`, with a `_b64` field beside data that is not UTF-8."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def _header_key(key: str) -> str:
 
 
 def envelope(topic: str, partition: int, record: Record) -> str:
-    """JSON object of a record: topic, partition, offset, tstype and ts (unless there is no time), broker, headers, key,
-    payload.
+    """Return a record as the compact JSON object that kcat's `-J` prints: topic, partition, offset, tstype and ts
+    (both omitted without a timestamp), broker (always -1), headers (omitted if empty; a flat list of names and
+    values), key and payload. Bytes that are not UTF-8 also appear in a field with the suffix `_b64`.
     """
     found: dict[str, object] = {"topic": topic, "partition": partition, "offset": record.offset}
     kind = _TYPES.get(record.timestamp_type)

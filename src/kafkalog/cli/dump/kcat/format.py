@@ -46,7 +46,9 @@ def _literal(text: str) -> bytes:
 
 
 def delimiter(text: str) -> str:
-    r"""A delimiter as kcat reads it: `\n`, `\t` and `\xNN` are characters; `UsageError` for `\x` without a number."""
+    r"""Return a delimiter with kcat's escapes replaced: `\n`, `\t`, and `\xNN` below 0x80; higher `\xNN` stay as they
+    are, and become bytes later. Raises `UsageError` for `\x` without hexadecimal digits.
+    """
 
     def character(match: re.Match[str]) -> str:
         if not match[1]:
@@ -64,7 +66,10 @@ def default_format(message_delimiter: str, key_delimiter: str | None) -> str:
 
 
 def _parts(text: str) -> list[bytes | str]:
-    """Literal bytes, and tokens as one letter; `UsageError` where kcat gives up."""
+    """Split a kcat format string into literal bytes, with escapes replaced, and tokens, each the str of one letter
+    (`%k` is `k`); `%%` is the literal `%`. Raises `UsageError` for an unknown token, a `%` at the end, or more than
+    `MOST_PARTS` parts.
+    """
     found: list[bytes | str] = []
     position = 0
     while position < len(text):

@@ -1,8 +1,4 @@
-"""kcat's `-s`: keys and values as numbers and text, by a string of letters as Python's `struct` has them.
-
-Decided by kcat's `format.c` (`pack_check`, `unpack`); `<` counts for 16-bit integers too, which kcat forgets, and `c`
-behind the end is an error, where kcat reads what is not its own.
-"""
+"""kcat's `-s`: convert keys and values to text by a string of letters, as in Python's `struct`."""
 
 from __future__ import annotations
 
@@ -18,7 +14,10 @@ _LONGEST = 1000
 
 
 def serdes(texts: tuple[str, ...]) -> tuple[str | None, str | None]:
-    """The strings for keys and for values, of all `-s`; raises `UsageError`."""
+    """Return the `struct` letters for keys and those for values, from all texts of kcat's `-s`; None if there are
+    none. `key=LETTERS` or `value=LETTERS` is for one of them, LETTERS alone for both; a later text replaces an
+    earlier one. Raises `UsageError` for `avro`, no letters, too many, or an unknown letter.
+    """
     found: dict[str, str | None] = {"key": None, "value": None}
     for text in texts:
         field, equals, pattern = text.partition("=")
@@ -39,7 +38,12 @@ def serdes(texts: tuple[str, ...]) -> tuple[str | None, str | None]:
 
 
 def unpack(what: str, pattern: str, data: bytes) -> bytes:
-    """`data` as text; what is left at the end is ignored.  Raises `FormatError` where it is too short or too long."""
+    """Return `data` unpacked by the letters of kcat's `-s`, as text in bytes: numbers in decimal, big-endian unless
+    `<` comes before; `c` is one byte and `s` all the rest, both unchanged; a space is itself. Bytes after the last
+    letter are ignored.
+
+    Raises `FormatError` if `data` is too short, or if bytes are left at a `$`. `what` names the data in its message.
+    """
     parts: list[bytes] = []
     position, order = 0, ">"
     for letter in pattern:

@@ -22,7 +22,7 @@ __all__ = ["KcatSink", "kcat_format_of"]
 
 @dataclass
 class KcatSink:
-    """kcat's words: bytes as they are, but for a terminal."""
+    """Writes records in kcat's format: bytes unchanged, except on a terminal, where they are made printable."""
 
     writer: LineWriter
     format: KcatFormat
@@ -37,7 +37,9 @@ class KcatSink:
         self._partition = partition.partition if partition.partition is not None else -1
 
     def take(self, segment: Segment | None, batch: RecordBatch, records: Sequence[Record]) -> None:
-        """Their words, in one piece."""
+        """Write a batch's records in kcat's format, in one piece. A record to which the letters of `-s` do not fit is
+        omitted, reported on standard error, and counted in `failed`.
+        """
         pieces = []
         for record in records:
             shown = record if self.redaction is None else self.redaction.record(record)
@@ -58,7 +60,10 @@ class KcatSink:
 
 
 def kcat_format_of(options: Options) -> KcatFormat:
-    """Format in which the options print records; raises `UsageError`."""
+    """Return the format in which the options print records: `-f`, or else one made from the delimiters of `-D` and
+    `-K`. Binary data is made printable if standard output is a terminal. Raises `UsageError` for an invalid format,
+    delimiter or `-s`.
+    """
     key_serdes, value_serdes = serdes(options.serdes)
     text = options.kcat_format
     if text is None and options.envelope:

@@ -85,10 +85,11 @@ def _special(run: BatchRun) -> list[int]:
 
 
 def take_offsets(segment: LogSegment, start: int, offsets: KeyColumns, transactions: CleanedTransactions) -> bool:
-    """Put the keys of the records of a segment with offset `start` or higher into `offsets`, with their offsets, except
-    records of aborted transactions; advance `transactions` and `offsets.latest_offset`. Return False if the map is full
-    before all keys are in, else True. Raises `FormatError` for records that cannot be read, and `JavaError` for a bad
-    control record.
+    """Put the keys of a segment's records with offset `start` or higher into the map `offsets`, with their offsets.
+    Records without a key and records of aborted transactions are skipped. Return True, or False if the map became full
+    first; keys put in before stay. Advances `transactions` over the batches, and `offsets.latest_offset` to the last
+    offset that was processed. Raises `FormatError` for records that cannot be read, and `JavaError` for a bad control
+    record.
     """
     for run in _runs(segment.log, segment.offset_index.lookup(start).position):
         if isinstance(run, LogBatch):
@@ -141,8 +142,9 @@ class _Keys:
         self._offsets = offsets
 
     def put(self) -> bool:
-        """Put the keys into the offset map and advance its `latest_offset`. Return False if the map is full before all
-        keys are in, else True. Raises `FormatError` for records that cannot be read.
+        """Put the keys into the offset map; return True, or False if the map became full first. Advances the map's
+        `latest_offset`; if the map became full, to the last offset put in or skipped. Raises `FormatError` for records
+        that cannot be read.
         """
         done = 0
         for opened in opened_batches(self._counting, DEFAULT_LIMITS, _AT_ONCE):
@@ -164,9 +166,9 @@ class _Keys:
         return self._singly(done, len(self._numbers))
 
     def _singly(self, first: int, end: int) -> bool:
-        """Put in the keys of the marked batches with numbers from `first` to `end` (exclusive) with plain Python, for
-        batches that compiled code cannot read. Return False if the map is full before all keys are in, else True.
-        Raises `FormatError` for records that cannot be read.
+        """Put in the keys of the marked batches with numbers from `first` to `end` (exclusive) in plain Python, for
+        batches that compiled code cannot read. Return True, or False if the map became full first. Advances the map's
+        `latest_offset`. Raises `FormatError` for records that cannot be read.
         """
         for number in range(first, end):
             _pass(self._run, self._numbers[number], self._start, self._offsets)
@@ -181,10 +183,10 @@ class _Keys:
 def clean_segment(
     segment: LogSegment, retention: BatchRetention, output: CleanedOutput, *, keeps_old_deletes: bool
 ) -> None:
-    """Add the batches of a segment that the cleaner keeps to `output`, rewritten if they lose records; advance the
-    state of `retention`. `keeps_old_deletes`: keep tombstones of magic 0 and 1, which have no delete horizon. Raises
-    `FormatError`, `JavaError` or `OffsetOverflowError`; for runs the message may lack details, and the caller repeats
-    the segment batch by batch to get the broker's exception.
+    """Add the batches of a segment that the cleaner keeps to `output`, rewritten if they lose records. Advances the
+    transactions and counts of `retention`. With `keeps_old_deletes`, tombstones of magic 0 and 1, which have no delete
+    horizon, are kept. Raises `FormatError`, `JavaError` or `OffsetOverflowError`. For runs the message may lack
+    details: the caller then cleans the segment again batch by batch, which raises the broker's exception.
     """
     for run in _runs(segment.log):
         if isinstance(run, LogBatch):
@@ -216,9 +218,10 @@ class _Kept:
         self._written = 0
 
     def write(self) -> None:
-        """Decide which records of the run are kept, and write the kept batches to the output, in order; advance
-        transactions and counts. Raises `FormatError` for records that cannot be read, `JavaError` for a bad control
-        record or a batch that cannot be rewritten, and `OffsetOverflowError`.
+        """Decide which records of the run are kept, and add the kept batches to the output, in order. Advances the
+        transactions and counts of the `BatchRetention`. Raises `FormatError` for records that cannot be read,
+        `JavaError` for a bad control record or a batch that cannot be rewritten, and `OffsetOverflowError` for an
+        offset that does not fit the new segment.
         """
         is_read = self._decide_whole()
         part, numbers = self._run.where(is_read), np.flatnonzero(is_read)
@@ -237,10 +240,10 @@ class _Kept:
         self._write_up_to(len(self._run))
 
     def _decide_whole(self) -> Mask:
-        """Decide about control batches, batches of aborted transactions and batches without records, and record what is
-        kept of them. Return a mask over the batches of the run: True for those whose records must still be chosen.
-        Advances the transactions. Raises `JavaError` for a bad control record and `FormatError` for records that cannot
-        be read.
+        """Decide about control batches, batches of aborted transactions and batches without records, and store their
+        kept bytes in this object. Return a mask over the batches of the run: True for those whose records must still be
+        chosen. Advances the transactions and counts of the `BatchRetention`. Raises `JavaError` for a bad control
+        record or a batch that cannot be rewritten, and `FormatError` for records that cannot be read.
         """
         run, retention = self._run, self._retention
         is_read: Mask = run["records_count"] != 0
@@ -261,8 +264,8 @@ class _Kept:
         return is_read
 
     def _put(self, number: int, kept: LogBatch | RecordBatch | None) -> None:
-        """Record that `kept` will be written in place of batch `number` of the run: new bytes (`RecordBatch`), its
-        unchanged bytes (`LogBatch`), or nothing (None).
+        """Set the bytes that will be written in place of batch `number` of the run: new bytes with their header
+        (`RecordBatch`), its unchanged bytes (`LogBatch`), or none (None).
         """
         if isinstance(kept, RecordBatch):
             data = np.frombuffer(kept.data, np.uint8)
@@ -281,10 +284,11 @@ class _Kept:
             self._singly(number)
 
     def _choose(self, part: BatchRun, numbers: Int64s, opened: OpenedBatches) -> int:
-        """Choose the kept records of opened (decompressed) batches, up to the first that compiled code cannot read, and
-        record the unchanged, rewritten or emptied batches; return the number of batches processed. `part` is the run of
-        the batches whose records are chosen, and `numbers` has their numbers in the whole run. Updates the counts.
-        Raises `IllegalArgumentError` if a batch cannot be rewritten.
+        """Choose the kept records of opened (decompressed) batches, up to the first batch that compiled code cannot
+        read. Return the number of batches processed. For each of them this object then has its unchanged bytes,
+        rewritten bytes, an empty batch, or nothing. `part` is the run of all batches whose records are chosen, and
+        `numbers` has their numbers in the whole run. Adds to the counts of the `BatchRetention`. Raises
+        `IllegalArgumentError` if a batch cannot be rewritten.
         """
         retention, first = self._retention, opened.first
         headers = part.part(first, first + len(opened.addresses))
@@ -314,10 +318,11 @@ class _Kept:
     def _rewrite(
         self, numbers: Int64s, opened: OpenedBatches, chosen: Table, changed: Int64s, horizons: Int64s
     ) -> None:
-        """Build new bytes and headers for batches that change, and record them. `changed` are their numbers among the
-        opened batches, `numbers` those in the run, `chosen` the table of the choices, and `horizons` their delete
-        horizons in ms (negative: none). All have one codec. Raises `IllegalArgumentError` if a record or producer
-        cannot be written in a v2 batch.
+        """Build new bytes and headers for batches that lose records or get a delete horizon, and store them in this
+        object. `changed` are their numbers among the opened batches, `numbers` those in the whole run. `chosen` is the
+        `RetainedBatch` table of the opened batches. `horizons` has a delete horizon (ms) for each changed batch;
+        negative: none. All must have the same codec. Raises `IllegalArgumentError` if a record or producer cannot be
+        written in a v2 batch.
         """
         kept = chosen[RetainedBatch.KEPT, changed]
         target = np.empty(
@@ -349,9 +354,9 @@ class _Kept:
         self._addresses[numbers] = starts + target.ctypes.data
 
     def _write_up_to(self, end: int) -> None:
-        """Write the kept batches with numbers below `end` that are not yet written. Ranges of unchanged batches of at
-        least `STRETCH` bytes are copied from the old file. Releases the memory of rewritten batches. Raises
-        `OffsetOverflowError` if an offset does not fit the new segment.
+        """Add the kept batches with numbers below `end` that are not yet written to the output. Ranges of unchanged
+        batches of at least `STRETCH` bytes are copied from the old file. Then releases the memory of rewritten batches,
+        and records `end` as written. Raises `OffsetOverflowError` if an offset does not fit the new segment.
         """
         numbers = np.flatnonzero(self._addresses[self._written : end]) + self._written
         stays = self._addresses[numbers] == self._in_window[numbers]
@@ -393,8 +398,9 @@ def _has_odd_producers(run: BatchRun) -> bool:
 
 def _compressed(target: Bytes, starts: Int64s, sizes: Int64s, codec: int) -> tuple[Bytes, Int64s, Int64s]:
     """Compress the records of batches in `target`. `starts` are the positions of the batches, each with room for a v2
-    header before its records, and `sizes` the bytes of records. Return new memory with the same arrangement, the
-    positions of the batches in it, and the compressed sizes without headers.
+    header before its records; `sizes` are the bytes of the records alone. Return new memory in which the batches follow
+    each other, each with a header of zeros; the positions of the batches in it; and their compressed sizes without
+    headers.
     """
     pieces: list[bytes | memoryview] = []
     for start, size in zip((starts + BATCH.size).tolist(), sizes.tolist(), strict=True):

@@ -52,7 +52,7 @@ class CleanableLog(Struct, kw_only=True):
         """Return the aborted transactions that begin before offset `end`, from the transaction indexes of the segment
         that contains `start` and of later ones, in index order. Transactions that end below the log start offset are
         omitted, so the cleaner treats their batches as committed. Empty if no segment begins at or below `start`.
-        Raises `KafkaError` for an index entry of unknown version.
+        Writes pending entries of the indexes first. Raises `KafkaError` for an index entry of unknown version.
         """
         transactions: list[AbortedTransaction] = []
         if self.segments.floor(start) is None:
@@ -97,11 +97,14 @@ class Dirty(Struct, frozen=True, kw_only=True):
 
 
 def dirty_part(log: CleanableLog, checkpoint: int | None, now_ms: int) -> Dirty:
-    """Return the dirty part of a log: its offset range, the bytes of clean and cleanable segments, and whether cleaning
-    is overdue. `checkpoint` is the log's first dirty offset in `cleaner-offset-checkpoint`; None if it has none. The
-    dirty part begins there; without a checkpoint, or (with `is_reset` set) if it is outside the log, at the log start
-    offset. It ends at the segment base offset by which the active segment, the last stable offset and all segments
-    younger than `min.compaction.lag.ms` are left alone. Raises `JavaError` if timestamps of a segment cannot be read.
+    """Return the dirty part of a log: its offset range, the bytes of clean and of cleanable segments (a segment in
+    which it begins counts in both), and whether a batch has been dirty longer than `max.compaction.lag.ms`.
+    `checkpoint` is the log's first dirty offset in `cleaner-offset-checkpoint`; None if it has none.
+
+    The dirty part begins at `checkpoint`. It begins at the log start offset without one, or if `checkpoint` is outside
+    the log; `is_reset` is then True in the second case. It ends at the base offset of the first segment after that
+    which must not be cleaned: the segment with the last stable offset, the first one younger than
+    `min.compaction.lag.ms`, or the active one. Raises `JavaError` if timestamps of a segment cannot be read.
     """
     start = log.log_start_offset
     first = start if checkpoint is None else checkpoint
@@ -123,9 +126,10 @@ def dirty_part(log: CleanableLog, checkpoint: int | None, now_ms: int) -> Dirty:
 
 
 def _too_young(log: CleanableLog, first: int, now_ms: int) -> int:
-    """Return the base offset of the first inactive segment, from offset `first` on, that is younger than
-    `min.compaction.lag.ms`; an offset above all others if there is none or the lag is 0. Raises `JavaError` if
-    timestamps of a segment cannot be read.
+    """Return the base offset of the first inactive segment, from the one that contains offset `first` on, that is
+    younger than `min.compaction.lag.ms` by its largest timestamp (without timestamps: its modification time). Return an
+    offset above all others if there is none or the lag is 0. Raises `JavaError` if timestamps of a segment cannot be
+    read.
     """
     lag = log.settings.min_compaction_lag_ms
     if lag > 0:

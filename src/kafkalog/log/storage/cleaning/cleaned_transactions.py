@@ -54,7 +54,8 @@ class CleanedTransactions:
 
     def batch(self, batch: RecordBatch | LogBatch) -> bool:
         """Process the next data batch; return True if it belongs to an aborted transaction, False if it belongs to
-        another transaction or to none. Remembers that the producer's transaction has data.
+        another transaction or to none. First begins the added aborted transactions that start at or below its last
+        offset. Records that the producer's transaction has data.
         """
         self._begin_up_to(batch.last_offset)
         header = batch.header
@@ -67,10 +68,11 @@ class CleanedTransactions:
         return False
 
     def control_batch(self, batch: LogBatch) -> bool:
-        """Process the next control batch; return True if the marker may be removed, because no data batch of its
-        transaction was seen. Also True for a control batch without records, and for an abort marker whose transaction
-        is not listed as aborted. False for other control types than abort and commit. Ends the transaction; an aborted
-        one with data is appended to the index set by `write_into`. Raises `JavaError` for a marker that cannot be read.
+        """Process the next control batch; return True if it may be removed, because no data batch of its transaction
+        was seen. Also True for a control batch without records, and for an abort marker whose transaction is not listed
+        as aborted. False for other control types than abort and commit. An abort or commit marker ends the producer's
+        transaction; if that was aborted and has data, its entry is appended to the index set by `write_into`. Raises
+        `JavaError` for a marker that cannot be read.
         """
         self._begin_up_to(batch.last_offset)
         found = batch.first_record()

@@ -51,10 +51,11 @@ class Cleaner:
         self._by_runs = kernel_is_worth_it(sum(segment.log.size for segment in cleaned))
 
     def clean(self) -> int:
-        """Clean the dirty part of the log: rewrite and replace its segments; return the first offset that is still
-        dirty, which is the new cleaner checkpoint. It is below the end of the dirty part if the offset map became full.
-        Raises `FormatError` or `JavaError` if a broker would mark the log as uncleanable; groups that were finished
-        before stay replaced.
+        """Clean the dirty part of the log: rewrite and replace its segments. Return the first offset that is still
+        dirty, which is the new cleaner checkpoint; it is below the end of the dirty part if the offset map became full.
+        Changes the files, the segments of the log and its producer snapshots, and fills `groups` and `counts`. Raises
+        `FormatError` or `JavaError` if records, markers or indexes cannot be read or rewritten, for which a broker
+        would mark the log as uncleanable; groups that were finished before stay replaced.
         """
         log, settings, bound = self._log, self._log.settings, self._dirty.upper_bound
         clean = log.segments.between(0, self._dirty.first_offset)
@@ -96,9 +97,9 @@ class Cleaner:
         return offsets
 
     def _map(self) -> tuple[OffsetMap, Callable[[LogSegment, int, Any, CleanedTransactions], bool]]:
-        """Return an empty offset map of the configured size, and the function that puts the keys of a segment into it
-        (segment, first offset, map, transactions; returns False if the map is full). Both use compiled code if the
-        cleaner does.
+        """Return an empty offset map of the configured size, and the function that puts the keys of a segment into it.
+        The function gets segment, first offset, map and transactions, and returns False if the map became full. Map and
+        function use compiled code if the cleaner does.
         """
         slots, limit = self._log.settings.offset_map_slots, self._log.settings.offset_map_limit
         if not self._by_runs:
@@ -199,7 +200,7 @@ def _clean_segment(
 
 @contextmanager
 def _named(segment: LogSegment) -> Iterator[None]:
-    """Context manager that raises a `FormatError` from its block again with the path of the segment's log file."""
+    """Context manager that adds the path of the segment's log file to a `FormatError` raised in its block."""
     try:
         yield
     except FormatError as error:

@@ -46,10 +46,10 @@ class KeyColumns(OffsetMap):
         return self._memory.address
 
     def put_batches(self, opened: OpenedBatches, low: int) -> tuple[int, int | None]:
-        """Put the keys of records with offset `low` or higher into the map. Stops at a batch that compiled code cannot
-        read, or if the map becomes full. Return the number of batches put in completely, and None; if the map became
-        full, instead of None the last offset put in from the next batch, -1 if there is none. The table may grow;
-        `latest_offset` is not changed.
+        """Put the keys of records with offset `low` or higher into the map, until it is full or a batch comes that
+        compiled code cannot read. Return the number of batches that were put in completely, and None. If the map became
+        full, the second element is instead the last offset put in from the next batch, -1 if there is none. The table
+        may grow; `latest_offset` is not changed.
         """
         while self._slots < self._largest and self._used + opened.records > self._slots * FULL:
             self._grow()
@@ -64,9 +64,9 @@ class KeyColumns(OffsetMap):
 
     def choose(self, opened: OpenedBatches, keeps_deletes: Int64s) -> tuple[Int64s, npt.NDArray[np.uint8]]:
         """Choose the records that cleaning keeps, up to the first batch that compiled code cannot read. `keeps_deletes`
-        is 1 for each batch whose tombstones are too young to be removed, else 0. Return a `RetainedBatch` table with a
-        column for each batch processed, and an array with a flag for each record. The table holds addresses of the
-        flags, which must live as long.
+        has 1 for each batch whose tombstones must be kept, else 0. Return a `RetainedBatch` table with a column for
+        each batch processed, and an array with a flag for each record (whether it is kept). The table has the addresses
+        of flags: the caller must hold the array as long as it uses the table.
         """
         chosen = empty_table(RetainedBatch, len(opened.addresses))
         flags = np.empty(opened.records, np.uint8)

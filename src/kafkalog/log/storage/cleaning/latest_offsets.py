@@ -21,9 +21,9 @@ def take_offsets(segment: LogSegment, start: int, offsets: OffsetMap, transactio
 
 def take_batch(batch: LogBatch, start: int, offsets: OffsetMap, transactions: CleanedTransactions) -> bool:
     """Process the next batch for the offset map: put in the keys of its records with offset `start` or higher, unless
-    it is a control batch or aborted. Return False if the map is full before all keys are in, else True. Advances
-    `transactions` and, if all keys are in, `offsets.latest_offset`. Raises `FormatError` for records that cannot be
-    read, `JavaError` for a bad control record.
+    it is a control batch or aborted. Return True, or False if the map became full before all keys were in. Advances
+    `transactions`. If True, `offsets.latest_offset` becomes the batch's last offset, unless that is below `start`.
+    Raises `FormatError` for records that cannot be read, `JavaError` for a bad control record.
     """
     if batch.header.is_control:
         transactions.control_batch(batch)
@@ -36,8 +36,8 @@ def take_batch(batch: LogBatch, start: int, offsets: OffsetMap, transactions: Cl
 
 def put_keys(batch: LogBatch, start: int, offsets: OffsetMap) -> bool:
     """Put the keys of a batch's records with offset `start` or higher into the map. Records without a key are skipped.
-    Return False if the map is full before all keys are in, else True; earlier keys then stay in it. Raises
-    `FormatError` for records that cannot be read.
+    Return True, or False if the map is full before all keys are in; earlier keys then stay in it. Each key put in also
+    sets `offsets.latest_offset`. Raises `FormatError` for records that cannot be read.
     """
     for record in records_of(batch):
         if record.key is not None and record.offset >= start:

@@ -56,8 +56,8 @@ class OffsetMap:
         return -1
 
     def put(self, key: bytes, offset: int) -> None:
-        """Set the offset of a key, replacing an earlier one, and `latest_offset`. The table may grow. Call only if
-        `is_full` is False.
+        """Set the offset of a key, replacing an earlier one even if it is larger, and set `latest_offset` to `offset`.
+        The table may grow. Call only if `is_full` is False.
         """
         digest = hashlib.md5(key, usedforsecurity=False).digest()
         position = self._position(digest)
@@ -83,7 +83,7 @@ class OffsetMap:
         self._take_over(old)
 
     def _take_over(self, old: bytearray) -> None:
-        """Insert all entries of `old`, a smaller table, into the present table, which is empty."""
+        """Insert all entries of `old`, a smaller table, into the present table, which must be empty."""
         for start in range(0, len(old), SLOT_BYTES):
             entry = old[start : start + SLOT_BYTES]
             if entry != _EMPTY:

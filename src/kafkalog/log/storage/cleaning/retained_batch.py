@@ -55,9 +55,10 @@ class StoredRecord(NamedTuple):
 
 
 def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
-    """Yield the records of a batch in order, control records included, with absolute offsets and timestamps in ms.
-    Records of v0 and v1 have no headers. Yields nothing for a batch without records. Raises `FormatError` if they
-    cannot be decompressed or read.
+    """Yield the records of a batch in order, control records included, with absolute offsets and timestamps in ms. With
+    LogAppendTime all records of a v2 batch have its largest timestamp. Records of v0 and v1 have no headers. Yields
+    nothing for a v2 batch without records. Raises `FormatError`, before the first record, if they cannot be
+    decompressed or read.
     """
     header = batch.header
     record_batch = RecordBatch(header, batch.position, batch.data)
@@ -81,9 +82,9 @@ def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
 
 
 def _shape(batch: LogBatch, kept: Sequence[StoredRecord]) -> BatchHeader:
-    """Return the header of the rewritten batch; fields that depend on the kept records are set later. This is the
-    batch's own header for v2. For v0 and v1 it is a v2 header with the codec, timestamp type and kept offsets, and
-    without a producer; `kept` must not be empty then.
+    """Return the header of the rewritten batch; the caller sets the fields that depend on the kept records. For a v2
+    batch it is the batch's own header. For v0 and v1 it is a v2 header without a producer, with the codec, timestamp
+    type and largest timestamp of the batch and the offsets of `kept`, which must not be empty.
     """
     header = batch.header
     if isinstance(header, BatchHeader):
@@ -107,9 +108,9 @@ def _shape(batch: LogBatch, kept: Sequence[StoredRecord]) -> BatchHeader:
 
 
 def _refuse(shape: BatchHeader, kept: Sequence[StoredRecord]) -> None:
-    """Raise `IllegalArgumentError` for kept records that `MemoryRecordsBuilder` rejects: offsets that do not increase
-    or are too far from the base offset, timestamps below -1, a transactional batch without producer id, or a producer
-    id with a negative epoch or sequence (the sequence of a control batch may be negative).
+    """Raise `IllegalArgumentError` for kept records that `MemoryRecordsBuilder` rejects: offsets that do not increase,
+    lie below the base offset or more than 2^31 - 1 above it, timestamps below -1, a transactional batch without
+    producer id, or a producer id with epoch -1 or with a negative sequence (which a control batch may have).
     """
     last = shape.base_offset - 1
     for record in kept:
@@ -130,10 +131,11 @@ def _refuse(shape: BatchHeader, kept: Sequence[StoredRecord]) -> None:
 
 
 def rewritten(batch: LogBatch, kept: Sequence[StoredRecord], delete_horizon_ms: int) -> RecordBatch:
-    """Return a v2 batch with only the kept records, recompressed with the codec of the original; base and last offset
-    of a v2 batch stay. `kept` must have at least one record. A `delete_horizon_ms` of 0 or more is stored as base
-    timestamp with its flag; a negative one means none. Raises `IllegalArgumentError` if Kafka's builder would reject
-    the records.
+    """Return a v2 batch with only the kept records, recompressed with the codec of the original. A v2 batch keeps its
+    base and last offset; a v0 or v1 batch gets those of the first and last kept record. `kept` must not be empty. A
+    `delete_horizon_ms` of 0 or more is stored as base timestamp, with the flag for it; negative means none. The largest
+    timestamp is that of the kept records; with LogAppendTime it stays. Raises `IllegalArgumentError` if Kafka's builder
+    would reject the records.
     """
     shape = _shape(batch, kept)
     _refuse(shape, kept)

@@ -34,10 +34,10 @@ def ended_since(opened: Mapping[int, int], entries: Iterable[ProducerEntry], end
 
 
 def listed_aborted(source: Source, first: int, end: int) -> list[AbortedTransaction] | None:
-    """Return the entries of a transaction index (`TransactionIndex`) in file order; None if it cannot be trusted: an
-    unknown version, an incomplete entry, first offset negative or not below the last one, or a marker offset that does
-    not increase or is outside `first` to `end` (exclusive), the offsets of the segment. An empty file gives an empty
-    list.
+    """Return the entries of a transaction index (`TransactionIndex`) in file order; an empty list for an empty file.
+    Return None if the index cannot be trusted: an entry has an unknown version, is incomplete, or its first offset is
+    negative or not below its last one; or the last offsets (of the markers) do not increase or are outside the
+    segment's offsets, `first` to `end` (exclusive).
     """
     listed: list[AbortedTransaction] = []
     before = first - 1
@@ -62,7 +62,11 @@ class Claim(NamedTuple):
 
 
 def claims_of(derived: Iterable[AbortedTransaction], listed: Iterable[AbortedTransaction]) -> list[Claim] | None:
-    """Return what indexes list and is not derived from the batches; None if a derived marker is not listed."""
+    """Compare the aborted transactions listed in transaction indexes (`listed`) with those that follow from the batches
+    (`derived`). Return a `Claim` for each listed transaction that has no derived one with the same producer, marker
+    offset and first offset, in the order of `listed`. Return None if `listed` lacks the marker of a derived
+    transaction.
+    """
     firsts = {(entry.producer_id, entry.last_offset): entry.first_offset for entry in derived}
     claims: list[Claim] = []
     for entry in listed:
@@ -89,9 +93,10 @@ class Evidence:
         followed it"""
 
     def holds_in(self, batches: Iterable[tuple[int, BatchRun | RecordBatch]]) -> bool:
-        """Whether the batches reach offset `end`, confirm the last batch of a listed producer, and do not contradict
-        the snapshot or the indexes. `batches` come in the order of the log, each with the base offset of its segment;
-        iteration stops at `end`. Call once. Sets `is_a_segment_short`.
+        """Whether the batches reach offset `end`, confirm the last batch of at least one producer in the snapshot, and
+        do not contradict the snapshot or the indexes. `batches` must come in the order of the log, each with the base
+        offset of its segment; iteration stops at offset `end`. Call once. Sets `is_a_segment_short` if the batches of a
+        segment end below the base offset of the next one.
         """
         before: int | None = None
         expected = 0
@@ -130,8 +135,9 @@ class Evidence:
 
 
 class _Claims:
-    """Comparison of claims with batches, which come in the order of the log. A transaction begins with a batch of its
-    producer or where offsets are missing, behind the producer's marker before it, which may be missing too.
+    """Comparison of claims with the batches, which must be passed in the order of the log. A claimed transaction may
+    begin with a transactional batch of its producer, or at offsets that are missing. If the marker of the producer's
+    previous transaction was not passed, offsets must be missing in between: the marker may be lost there.
     """
 
     def __init__(self, claims: Sequence[Claim]) -> None:
@@ -148,7 +154,11 @@ class _Claims:
         self.is_contradicted = False
 
     def batch(self, header: AnyHeader) -> None:
-        """Compare with the next batch."""
+        """Compare the claims with the next batch. Sets `is_contradicted` if a claimed transaction should begin in it
+        but cannot; if it contains the marker offset of a claim, unless it is a control batch of that producer and the
+        claim's `is_marker_there` is True; or if it is a marker of the producer between the first offset and the marker
+        of a claim.
+        """
         if self._next_offset is not None and header.first_offset > self._next_offset:
             self._behind_gap = header.first_offset
         self._next_offset = header.next_offset

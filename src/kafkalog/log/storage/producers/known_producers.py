@@ -64,7 +64,7 @@ class InOrder:
         return self._offsets[0] if self._offsets else None
 
     def first_of_other(self, value: int) -> int | None:
-        """Return the smallest offset whose number is not `value`; None if there is none."""
+        """Return the smallest offset whose number is not `value`; None if there is none. The map is unchanged."""
         passed = []
         while (first := self.first) is not None and self._values[first] == value:
             passed.append(heappop(self._offsets))
@@ -139,8 +139,8 @@ class ProducerStateManager:
         )
 
     def update(self, append: ProducerAppendInfo) -> None:
-        """Apply the changes that an append collected to the state of its producer, and record the transactions that it
-        began. `append` must not be used afterwards.
+        """Apply the changes that an append collected to the state of its producer, which is added if it is unknown, and
+        record the transactions that the append began. `append` must not be used afterwards.
         """
         current = self.producers.get(append.state.producer_id)
         if current is None:
@@ -169,9 +169,9 @@ class ProducerStateManager:
         self._unreplicated[completed.first_offset] = completed.last_offset
 
     def finish(self, completed: CompletedTransaction, index: TransactionIndex | None = None) -> None:
-        """Record that a transaction was completed. If it was aborted and `index` is given, first append it to that
-        transaction index, which belongs to the segment with the marker. Raises `IllegalArgumentError` if the
-        transaction is not open, or its marker is not above the last one in the index.
+        """Record that a transaction was completed: it is no longer open. If it was aborted and `index` is given, first
+        append it to that transaction index, which must belong to the segment with the marker. Raises
+        `IllegalArgumentError` if the transaction is not open, or its marker is not above the last one in the index.
         """
         if index is not None and completed.is_aborted:
             stable = self.last_stable_offset(completed)
@@ -184,9 +184,11 @@ class ProducerStateManager:
         self._unreplicated.keep_from(high_watermark)
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
-        """Delete the snapshot files at or below `log_start_offset` and above `log_end_offset`. Unless the state already
-        ends at `log_end_offset`, replace it by the newest remaining snapshot, without expired producers; without a
-        snapshot it becomes empty at `log_start_offset`. Damaged snapshots are deleted.
+        """Delete the snapshot files at or below `log_start_offset` and those above `log_end_offset`. If the state
+        already ends at `log_end_offset`, its producers stay; completed transactions with a marker below
+        `log_start_offset` are forgotten. Otherwise the state is replaced by the newest remaining snapshot, without
+        expired producers; without a snapshot it becomes empty and ends at `log_start_offset`. Damaged snapshots found
+        on the way are deleted.
         """
         for offset in self.snapshots.outside(log_start_offset, log_end_offset):
             self.snapshots.delete(offset)
@@ -271,8 +273,9 @@ class ProducerStateManager:
         return self.snapshots.mark_deleted(offset) if offset in self.snapshots else None
 
     def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
-        """Delete snapshot files whose offset is not the base offset of a segment. The newest of them is kept if it is
-        at or above the last base offset, or if there are no segments. Lists the files again if others changed them.
+        """Delete snapshot files whose offset is not the base offset of a segment. The newest of these is kept if it is
+        at or above the largest of `base_offsets`, or if there are no segments. Lists the files again first if others
+        changed them.
         """
         if not self.snapshots.is_current:
             self.snapshots = Snapshots(self._disk, self._directory)

@@ -72,8 +72,9 @@ class SnapshotCheck:
             self._later(header, entry)
 
     def _last_batch(self, header: BatchHeader) -> None:
-        """Compare the entries whose last offset is among the offsets of this batch with its last offset, producer and
-        sequence. Equal ones set `is_confirmed`; the first that differs sets `problem`.
+        """Compare the snapshot entries whose last offset lies within this batch with its last offset, producer and last
+        sequence number. An entry that agrees sets `is_confirmed`; the first one that differs sets `problem` and ends
+        the comparison.
         """
         first = bisect_left(self._by_last, header.base_offset, key=lambda entry: entry.last_offset)
         for entry in islice(self._by_last, first, None):
@@ -126,8 +127,9 @@ class OpenWithoutGap:
         self._next_offset: int | None = None
 
     def run(self, run: BatchRun) -> None:
-        """Process the next run of batches, which must have increasing offsets; update `producers`. If offsets are
-        missing before or within the run, producers seen before the last gap are dropped.
+        """Process the next run of batches, which must have increasing offsets. Adds to `producers` those with a
+        transactional batch, and removes those with a marker after it. If offsets are missing before or within the run,
+        the producers seen before the last gap are removed.
         """
         from kafkalog.codec.headers.listed_producers import behind_last_gap
 

@@ -142,8 +142,9 @@ class ProducerStateEntry(Struct, kw_only=True):
         return None
 
     def entry(self) -> ProducerEntry:
-        """Return the state as an entry of a producer snapshot. Without an open transaction its first offset there is
-        -1.
+        """Return the state as an entry of a producer snapshot. Without an open transaction its
+        `current_txn_first_offset` is -1. Without a remembered batch its last sequence and last offset are -1, and its
+        offset delta is 0.
         """
         batch, first = self.last_batch, self.current_txn_first_offset
         return ProducerEntry(
@@ -193,11 +194,13 @@ class ProducerAppendInfo:
         self.started: list[int] = []
 
     def append(self, header: BatchHeader, marker: Callable[[], Marker | None]) -> CompletedTransaction | None:
-        """Add one batch of the producer; return the transaction that it completed, None if none. `marker` is called for
-        a control batch only, and returns its marker, or None for a control batch without records (compaction removed
-        the marker), which completes nothing. Raises `InvalidTxnStateError` for a non-transactional batch within a
-        transaction, `InvalidProducerEpochError`, `OutOfOrderSequenceError` or `TransactionCoordinatorFencedError` as
-        the broker does, and whatever `marker` raises.
+        """Add one batch of the producer to `state` and `started`. Return the transaction that it completed; None for a
+        data batch, or a marker while no transaction is open. `marker` is called for a control batch only, and returns
+        its marker, or None for a control batch without records (compaction removed the marker), which changes nothing.
+
+        Raises `InvalidTxnStateError` for a non-transactional batch within a transaction; except from replication,
+        `InvalidProducerEpochError` or `TransactionCoordinatorFencedError` for an older epoch of the producer or
+        coordinator; from a client, `OutOfOrderSequenceError`; and the errors of `marker`.
         """
         if not header.is_control:
             self._append_data_batch(header)
