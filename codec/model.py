@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec import derive
-from kafkalog.codec.common.quickly import quickly
 from kafkalog.codec.common.sentinels import (
     MICROSECONDS,
     NO_END,
@@ -52,8 +50,6 @@ __all__ = [
     "Record",
     "RecordBatch",
     "TimestampType",
-    "batch_header_of",
-    "record_of",
     "to_int32",
     "to_int64",
 ]
@@ -129,8 +125,7 @@ def to_int32(value: int) -> int:
     return (value + 2**31) % 2**32 - 2**31
 
 
-@dataclass(frozen=True, slots=True)
-class BatchHeader:
+class BatchHeader(Struct, frozen=True):
     """Header of a v2 record batch (`DefaultRecordBatch`), or of a batch whose magic byte is above 2."""
 
     base_offset: int
@@ -219,8 +214,7 @@ class BatchHeader:
         return increment_sequence(self.base_sequence, self.last_offset_delta)
 
 
-@dataclass(frozen=True, slots=True)
-class LegacyHeader:
+class LegacyHeader(Struct, frozen=True):
     """Header of a v0 or v1 message or wrapper (`AbstractLegacyRecordBatch`), with the field names of a v2 header."""
 
     offset: int
@@ -367,8 +361,7 @@ class Header(NamedTuple):
     value: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """One record as a consumer gets it. `timestamp` is in ms since 1970, -1 if there is none; `key` and `value` may be
     None (null).
     """
@@ -423,10 +416,6 @@ class ProducerEntry(Struct, frozen=True):
     timestamp: int
     coordinator_epoch: int
     current_txn_first_offset: int
-
-
-batch_header_of = quickly(BatchHeader)
-record_of = quickly(Record)
 
 
 def field_names(row: type[Any]) -> tuple[str, ...]:

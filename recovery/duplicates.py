@@ -8,7 +8,8 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, structs
+
 from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.codec.common.findings import Severity
 from kafkalog.codec.common.wording import counted
@@ -22,8 +23,7 @@ from kafkalog.recovery.modes.spec import Help
 __all__ = ["refuse_duplicates", "tell_duplicates"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Duplicate:
+class _Duplicate(Struct, frozen=True):
     name: PartitionName
     roots: tuple[str, str]
 
@@ -81,7 +81,8 @@ def _refused(plan: Plan, found: _Duplicate, why: str) -> Plan:
     The forecast of a broker's start becomes START_FAILS, if it was to load.
     """
     ways = [
-        way if way.spec.help is Help.COPIES else replace(way, refusal=way.refusal or why) for way in plan.choice.ways
+        way if way.spec.help is Help.COPIES else structs.replace(way, refusal=way.refusal or why)
+        for way in plan.choice.ways
     ]
     broker = plan.broker
     if broker.outcome == StartResult.LOADED:
@@ -94,7 +95,7 @@ def _refused(plan: Plan, found: _Duplicate, why: str) -> Plan:
             valid_records_lost=None,
             node=None,  # it was asked about each directory alone
         )
-    return replace(plan, refusal=plan.refusal or why, choice=replace(plan.choice, ways=ways), broker=broker)
+    return replace(plan, refusal=plan.refusal or why, choice=structs.replace(plan.choice, ways=ways), broker=broker)
 
 
 def _state(plan: Plan, name: str) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.log.directories.workers import Workers
@@ -78,8 +77,7 @@ def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool 
     return whole if with_beginnings is None else with_beginnings(whole)
 
 
-@dataclass(slots=True)
-class _Planned:
+class _Planned(Struct):
     """One log directory: its plan, or interrupted executions that are completed instead."""
 
     root: str
@@ -211,7 +209,7 @@ def _as_now(planned: _Planned, result: RecoveryResult) -> RecoveryResult:
     is_of_logs = forecast.outcome != StartResult.LOADED and not forecast.is_of_node
     if result.node is None or (result.run_id is None and is_of_logs):
         return result
-    return replace(result, node=start_now(planned.root, planned.rules))
+    return structs.replace(result, node=start_now(planned.root, planned.rules))
 
 
 def recover_places(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.codec.common.shapes import plain, shaped
@@ -23,8 +21,7 @@ from kafkalog.recovery.decide.plan_json import ResultJson
 __all__ = ["RecoveryResult", "losses_of", "nothing_done", "refuse_any_declined", "refuse_declined", "result_json"]
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryResult:
+class RecoveryResult(Struct, frozen=True):
     """Result of a recovery; `run_id` is None if there was nothing to do."""
 
     plan: Plan

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import LOCK_FILE
@@ -19,8 +20,7 @@ from kafkalog.recovery.act.transaction import Keeping, Transaction
 __all__ = ["UndoResult", "refuse_without_run", "runs_to_undo", "undo", "undo_all"]
 
 
-@dataclass(frozen=True, slots=True)
-class UndoResult:
+class UndoResult(Struct, frozen=True):
     """Result of an undo."""
 
     root: str
@@ -166,8 +166,7 @@ class _UndoJob(Job["_TakenBack", UndoResult]):
         return result
 
 
-@dataclass(frozen=True, slots=True)
-class _TakenBack:
+class _TakenBack(Struct, frozen=True):
     root: str
     partition: str | None
     """the named partition directory; None: the whole log directory"""

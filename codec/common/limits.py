@@ -19,9 +19,9 @@ MIB = 1024 * KIB
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Upper bounds for one batch; change a field with `dataclasses.replace` if data legitimately needs more. All sizes
-    are in bytes. A value that is not a 64-bit number raises `UsageError`. Exceeding a limit raises `LimitExceeded` or
-    makes a finding, and both name the field.
+    """Upper bounds for one batch; change a field with `msgspec.structs.replace` if data legitimately needs more. All
+    sizes are in bytes. A value that is not a 64-bit number raises `UsageError`. Exceeding a limit raises
+    `LimitExceeded` or makes a finding, and both name the field.
     """
 
     batch_bytes: int = 2**31 - 1 + 12

@@ -6,7 +6,8 @@ and `buildRecordsAndAssignOffsets`, but offsets are kept.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits

@@ -4,9 +4,10 @@ deltas behind LogAppendTime, the record attributes and the compressed bytes; `Ra
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from kafkalog.classes import dataclass
+from msgspec import structs
+
 from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.compression import compress
@@ -77,8 +78,7 @@ def encode_raw_batch(raw: RawBatch, *, level: int | None = None) -> bytes:
         payload = write_records(raw.records)
         if raw.records:
             payload = compress(header.codec, payload, level=level, magic=header.magic)
-    values = {name: getattr(header, name) for name in BatchHeader.__dataclass_fields__}
-    return build_raw_batch(BatchHeader(**values | {"records_count": len(raw.records)}), payload)
+    return build_raw_batch(structs.replace(header, records_count=len(raw.records)), payload)
 
 
 def read_raw_message(

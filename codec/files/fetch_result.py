@@ -8,9 +8,8 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from kafkalog.classes import dataclass
 from kafkalog.codec import derive
 from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.layout import fetch_result

@@ -13,7 +13,6 @@ from kafkalog.codec.model import (
     TRANSACTIONAL_FLAG,
     BatchHeader,
     RecordBatch,
-    batch_header_of,
 )
 from kafkalog.codec.native.cells import Cells
 from kafkalog.codec.native.tables import HeaderColumn, Table, check_table, names
@@ -166,7 +165,7 @@ class BatchRun:
 
     def v2_header(self, number: int) -> BatchHeader:
         """Return the header of batch `number` in the form of a v2 header."""
-        return batch_header_of(*self.column(number)[: HeaderColumn.POSITION])
+        return BatchHeader(*self.column(number)[: HeaderColumn.POSITION])
 
     def batch(self, number: int) -> RecordBatch:
         """Return batch `number` as a `RecordBatch`, equal to the one that `Scanner` yields; its position is that in the
@@ -176,7 +175,7 @@ class BatchRun:
         start = column[HeaderColumn.POSITION]
         size = column[HeaderColumn.BATCH_LENGTH] + LOG_OVERHEAD.size
         data = memoryview(self._window)[start : start + size]
-        return RecordBatch(batch_header_of(*column[: HeaderColumn.POSITION]), start + self._window_start, data)
+        return RecordBatch(BatchHeader(*column[: HeaderColumn.POSITION]), start + self._window_start, data)
 
     def __iter__(self) -> Iterator[RecordBatch]:
         for number in range(len(self)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from io import SEEK_CUR, SEEK_END
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 from construct import Const, Construct, ConstructError, Container, ListContainer, StreamError, Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.derive import bit_range, fields_of, type_name
 from kafkalog.codec.layout.bits import UNNAMED, Bits

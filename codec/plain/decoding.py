@@ -12,7 +12,7 @@ from kafkalog.codec.common.errors import PortableError
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.derive import Opcode, OpKind
-from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1, BatchHeader, LegacyHeader, batch_header_of
+from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1, BatchHeader, LegacyHeader
 from kafkalog.codec.rules.execution import MessageContent, RawRecord, RecordFault
 from kafkalog.codec.rules.record_shape import CONTENT, CONTENT_LENGTH, RECORD, SMALLEST_RECORD
 
@@ -165,7 +165,7 @@ class PlainExecution:
 
     def batch_header(self, buffer: Bytes, position: int) -> BatchHeader:
         """Decode the v2 header at `position`."""
-        return batch_header_of(*BATCH.struct.unpack_from(buffer, position))
+        return BatchHeader(*BATCH.struct.unpack_from(buffer, position))
 
     def legacy_header(self, buffer: Bytes, position: int) -> LegacyHeader:
         """Decode the v0 or v1 header at `position`."""

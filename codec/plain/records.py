@@ -24,7 +24,6 @@ from kafkalog.codec.model import (
     RecordBatch,
     TimestampType,
     increment_sequence,
-    record_of,
     to_int64,
 )
 from kafkalog.codec.plain.decoding import PLAIN
@@ -176,7 +175,7 @@ def records_of(header: BatchHeader, raw: Sequence[RawRecord]) -> Iterator[Record
         offset, moment = base_offset + offset_delta, base_timestamp + timestamp_delta
         if not (-_INT64 <= offset < _INT64 and -_INT64 <= moment < _INT64):
             offset, moment = to_int64(offset), to_int64(moment)
-        yield record_of(
+        yield Record(
             offset,
             moment if append_time is None else append_time,
             kind,

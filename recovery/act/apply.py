@@ -12,9 +12,9 @@ import errno
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field, structs
+
 from kafkalog.codec.common.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.recovery.act.journal import CLOSING, JOURNAL, MANIFEST, PREPARING, UNDOING, UNDONE, EntryKind, Journal
@@ -40,8 +40,7 @@ __all__ = ["Located", "locate", "refuse_newcomers", "roll_back", "roll_forward"]
 _SECTOR = 512
 
 
-@dataclass(frozen=True)
-class Located:
+class Located(Struct, frozen=True):
     """An execution that fits the present files: its operations, and which of them are done.
 
     Operations are numbered from 0. Those before `position` are done. `further` maps a partition directory to a higher
@@ -282,7 +281,7 @@ def roll_forward(
         if wave[0] == marker:
             withheld = withhold_marker()
             if withheld is not None:
-                journal = replace(journal, steps=journal.steps[:-1])
+                journal = structs.replace(journal, steps=journal.steps[:-1])
                 write_document(disks, journal, JOURNAL)
                 script = describe(journal, disks.run_id)
                 break

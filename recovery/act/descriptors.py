@@ -12,11 +12,11 @@ import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
 from types import TracebackType
 from typing import Self
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.common.errors import RecoveryRefused, StorageError
 from kafkalog.codec.plain.crc32c import crc32c
 from kafkalog.recovery.act.digest import BLOCK, Piece, digest_of, solid_blocks, without_zeros
@@ -42,8 +42,7 @@ _FIRST_THAT_REPORTS = 5, 8
 _BYTES_OF_STATFS = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(Struct, frozen=True):
     """Attributes of a file or directory; extended attributes are in base64."""
 
     mtime_ns: int

@@ -11,12 +11,10 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from datetime import UTC, datetime
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.common.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError, UsageError
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
 from kafkalog.log.disk.files import PathLike, exists
@@ -85,8 +83,7 @@ class RunOriginal(Struct, frozen=True):
     """byte at which the removed tail began; null for a whole file or directory"""
 
 
-@dataclass(frozen=True, slots=True)
-class RunInfo:
+class RunInfo(Struct, frozen=True):
     """One execution in a quarantine."""
 
     run_id: str

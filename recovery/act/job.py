@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Generic, TypeVar
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused
 from kafkalog.log.directories.workers import Workers
 from kafkalog.log.disk.files import PathLike
@@ -93,8 +94,7 @@ class Job(ABC, Generic[Planned, Result]):
         return results
 
 
-@dataclass(frozen=True, slots=True)
-class Executed:
+class Executed(Struct, frozen=True):
     """Result for one directory."""
 
     earlier: CompletedRuns

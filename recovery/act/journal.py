@@ -21,10 +21,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, fields, is_dataclass
 from typing import Any, NoReturn
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field, structs
+
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.plain.crc32c import crc32c
 from kafkalog.log.disk.pointer import CLOSING, JOURNAL, JOURNAL_VERSION, MANIFEST, UNDOING, is_run_id
@@ -74,8 +74,7 @@ class EntryKind:
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
+class FileState(Struct, frozen=True):
     """A file's content (size in bytes, digest as in `recovery.act.digest`) and its attributes."""
 
     size: int
@@ -83,8 +82,7 @@ class FileState:
     attributes: Attributes
 
 
-@dataclass(frozen=True, slots=True)
-class Bystander:
+class Bystander(Struct, frozen=True):
     """An entry that an execution relies on and does not change: its kind and, for a file, size and modification time
     (ns).
     """
@@ -94,8 +92,7 @@ class Bystander:
     mtime_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One action with the state before and after it.
 
     For a truncation, `before.size` is the size of the whole file, `before.digest` the digest of the removed tail, and
@@ -113,8 +110,7 @@ class Step:
     entries: Mapping[str, tuple[str, FileState | None]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LossOfRun:
+class LossOfRun(Struct, frozen=True):
     """Loss of one partition as the plan counted it. The last offset of a range is None if no end is known."""
 
     partition: str
@@ -126,8 +122,7 @@ class LossOfRun:
     """first and last offsets"""
 
 
-@dataclass(frozen=True, slots=True)
-class Journal:
+class Journal(Struct, frozen=True):
     """All steps of an execution (one journaled, undoable change of a log directory) in order, and everything that
     completing or undoing it relies on.
     """
@@ -160,8 +155,8 @@ class Journal:
 
     def encode(self) -> bytes:
         """Return the document: a JSON object on one line, with the CRC-32C of the bytes of its `journal`."""
-        values = {"version": JOURNAL_VERSION, **_plain(self)}
-        body = json.dumps(values, sort_keys=True, ensure_ascii=True, default=_plain).encode()
+        values = {"version": JOURNAL_VERSION, **structs.asdict(self)}
+        body = json.dumps(values, sort_keys=True, ensure_ascii=True, default=structs.asdict).encode()
         return _BEFORE_CHECKSUM + f"{crc32c(body):08x}".encode() + _BEFORE_BODY + body + _AFTER_BODY
 
     @classmethod
@@ -180,23 +175,6 @@ class Journal:
         if not isinstance(values, dict) or values.get("version") != JOURNAL_VERSION:
             raise FormatError("the recovery journal is of another version of kafkalog", source=source)
         return reader.journal(values)
-
-
-def _plain(value: object) -> dict[str, object]:
-    """Return the fields of a dataclass in the journal as a dict by name; values are not copied or converted, because
-    `json` calls this again for nested ones. Raises `TypeError` if `value` is not a dataclass. Field names of each class
-    are cached.
-    """
-    names = _NAMES.get(type(value))
-    if names is None:
-        if not is_dataclass(value):
-            raise TypeError(f"{type(value).__name__} cannot be in a journal")
-        names = _NAMES[type(value)] = tuple(field.name for field in fields(value))
-    return {name: getattr(value, name) for name in names}
-
-
-_NAMES: dict[type, tuple[str, ...]] = {}
-"""Field names by type, looked up once because there are thousands of parts of each kind."""
 
 
 def _body_and_checksum(data: bytes) -> tuple[bytes, bytes]:

@@ -9,12 +9,12 @@ every byte is somewhere on disk at every moment.
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, structs
+
 from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.recovery.act.digest import Piece
 from kafkalog.recovery.act.fs import Attributes, Facts, FileSystem, Owner
@@ -128,11 +128,11 @@ class Disks:
         if (attributes.uid, attributes.gid) in [(status.st_uid, status.st_gid) for status in known]:
             return attributes
         owner = parent or self.root.owner
-        return replace(attributes, uid=owner.st_uid, gid=owner.st_gid)
+        return structs.replace(attributes, uid=owner.st_uid, gid=owner.st_gid)
 
 
-class Operation(ABC):
-    """One change of the log directory."""
+class Operation(Struct, frozen=True):
+    """One change of the log directory. An abstract class, but without `ABC`, whose metaclass is not that of Structs."""
 
     @abstractmethod
     def describe(self, timeline: Timeline) -> None:
@@ -169,7 +169,7 @@ class Operation(ABC):
         return None
 
 
-class _OnFiles(Operation):
+class _OnFiles(Operation, frozen=True):
     """Operation that renames, links or truncates a file, so that its flushes can wait for its end."""
 
     def partition(self) -> str | None:
@@ -183,8 +183,7 @@ def need(holds: bool) -> None:
         raise ValueError
 
 
-@dataclass(frozen=True, slots=True)
-class Move(_OnFiles):
+class Move(_OnFiles, frozen=True):
     """Rename a file, within the log directory or into the quarantine."""
 
     source: Place
@@ -221,8 +220,7 @@ def _rename(disks: Disks, source: Place, target: Place) -> None:
     disks.sync(source, target)
 
 
-@dataclass(frozen=True, slots=True)
-class MoveDirectory(Operation):
+class MoveDirectory(Operation, frozen=True):
     """Rename a directory, within the log directory or into the quarantine."""
 
     source: Place
@@ -245,8 +243,7 @@ class MoveDirectory(Operation):
         _rename_back(disks, self.target, self.source)
 
 
-@dataclass(frozen=True, slots=True)
-class Link(_OnFiles):
+class Link(_OnFiles, frozen=True):
     """Give a file that is about to be replaced a second name (hard link) in the quarantine."""
 
     path: Place
@@ -270,8 +267,7 @@ class Link(_OnFiles):
             disks.sync(self.saved)
 
 
-@dataclass(frozen=True, slots=True)
-class Replace(_OnFiles):
+class Replace(_OnFiles, frozen=True):
     """Rename new content into place. The former file is linked at `saved`; None if there was none."""
 
     staged: Place
@@ -301,8 +297,7 @@ def _describe_replacement(timeline: Timeline, staged: Place, path: Place, saved:
     timeline.put(path, timeline.state(staged))
 
 
-@dataclass(frozen=True, slots=True)
-class Install(Operation):
+class Install(Operation, frozen=True):
     """Copy new content from another file system into place. A copy of the former file is in `saved`; None if there was
     none.
     """
@@ -340,8 +335,7 @@ class Install(Operation):
             disks.restore(self.saved, self.path, self.before.attributes)
 
 
-@dataclass(frozen=True, slots=True)
-class Drop(Operation):
+class Drop(Operation, frozen=True):
     """Remove a file of which a verified copy is in `saved`, on another file system."""
 
     path: Place
@@ -364,8 +358,7 @@ class Drop(Operation):
         disks.restore(self.saved, self.path, self.before.attributes)
 
 
-@dataclass(frozen=True, slots=True)
-class DropDirectory(Operation):
+class DropDirectory(Operation, frozen=True):
     """Remove an empty directory."""
 
     path: Place
@@ -384,8 +377,7 @@ class DropDirectory(Operation):
         disks.root.set_attributes(self.path.path, self.before.attributes)
 
 
-@dataclass(frozen=True, slots=True)
-class MakeDirectory(Operation):
+class MakeDirectory(Operation, frozen=True):
     """Create a directory. Undoing later operations has emptied it before this one is undone."""
 
     path: Place
@@ -404,8 +396,7 @@ class MakeDirectory(Operation):
         disks.sync(self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class CutOff(_OnFiles):
+class CutOff(_OnFiles, frozen=True):
     """Truncate a file. Its tail is saved in `tail`; None if it is all zeros."""
 
     path: Place

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
+
+from msgspec.structs import replace
 
 from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.codec.names import LOCK_FILE, READ_BY_A_BROKER, FileKind

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.fs import FileSystem
@@ -33,8 +33,7 @@ _Chosen: TypeAlias = tuple[tuple[RunInfo, ...], dict[str, str]]
 """Executions to remove, and the reason for each that is old enough but stays."""
 
 
-@dataclass(frozen=True, slots=True)
-class PurgeResult:
+class PurgeResult(Struct, frozen=True):
     """Result of a purge."""
 
     root: str

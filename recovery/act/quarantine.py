@@ -15,7 +15,8 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.common.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.log.directories.directory import log_directory_around
@@ -64,8 +65,7 @@ def _is_inside(path: str, directory: str) -> bool:
     return os.path.realpath(path).startswith(os.path.join(os.path.realpath(directory), ""))
 
 
-@dataclass(frozen=True, slots=True)
-class KeptRun:
+class KeptRun(Struct, frozen=True):
     """One execution in a quarantine: its journal, and the name of the document that the journal was read from."""
 
     place: str

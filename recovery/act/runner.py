@@ -7,10 +7,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 from functools import partial
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.common.errors import FormatError, RecoveryRefused, StorageError
 from kafkalog.log.directories.workers import Workers
 from kafkalog.log.disk.pointer import cut_short, ends_of
@@ -55,8 +55,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class CompletedRuns:
+class CompletedRuns(Struct, frozen=True):
     """Results of completing earlier executions that had been interrupted."""
 
     completed: tuple[str, ...] = ()
@@ -68,8 +67,7 @@ class CompletedRuns:
     """id of each completed execution -> number of operations that were left to do or undo"""
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
+class Earlier(Struct, frozen=True):
     """Interrupted executions, compared with the present files."""
 
     fitting: tuple[tuple[KeptRun, Located], ...] = ()
@@ -80,8 +78,7 @@ class Earlier:
     """those interrupted before they began; None: something has changed since"""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """A completed execution."""
 
     run_id: str

@@ -5,9 +5,9 @@ steps mean, in order.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.names import READ_BY_A_BROKER
 from kafkalog.recovery.act.digest import digest_of_zeros
@@ -34,8 +34,7 @@ from kafkalog.recovery.decide.actions import ActionKind
 __all__ = ["Script", "describe"]
 
 
-@dataclass(frozen=True)
-class Script:
+class Script(Struct, frozen=True):
     """Operations of a journal, and the timeline of states that they make; `ends` has the number of operations up to the
     end of each step.
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.recovery.act.journal import FileState
 
 __all__ = ["ABSENT", "A_DIRECTORY", "Cut", "Place", "State", "Timeline", "Tree", "Uncut", "Unexpected", "Whole"]
@@ -30,26 +31,22 @@ class Place(NamedTuple):
         return Place(self.in_run, self.path.rpartition("/")[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(Struct, frozen=True):
     """Nothing is there."""
 
 
-@dataclass(frozen=True, slots=True)
-class ADirectory:
+class ADirectory(Struct, frozen=True):
     """A directory; its entries are places of their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
+class Whole(Struct, frozen=True):
     """A file with this content."""
 
     size: int
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Uncut:
+class Uncut(Struct, frozen=True):
     """A file with all its bytes, before those from `kept` on are removed."""
 
     kept: int
@@ -58,8 +55,7 @@ class Uncut:
     tail_digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """A file without its last bytes; `tail` is the place that keeps them, None if they are zeros."""
 
     kept: int
@@ -68,8 +64,7 @@ class Cut:
     tail: Place | None
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(Struct, frozen=True):
     """A directory with everything in it, compared by kinds, sizes and times."""
 
     entries: Mapping[str, tuple[str, FileState | None]]
@@ -78,8 +73,7 @@ class Tree:
         return hash(tuple(self.entries))
 
 
-@dataclass(frozen=True, slots=True)
-class Untouched:
+class Untouched(Struct, frozen=True):
     """An entry that the execution does not touch, compared by kind, size and time."""
 
     kind: str

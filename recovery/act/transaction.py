@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from msgspec import Struct
+
 from kafkalog import __version__
-from kafkalog.classes import dataclass
 from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.log.directories.workers import Workers
 from kafkalog.log.disk.pointer import ends_of
@@ -39,8 +40,7 @@ from kafkalog.recovery.facts.survey import Survey
 __all__ = ["Keeping", "Transaction", "transaction"]
 
 
-@dataclass(frozen=True, slots=True)
-class Keeping:
+class Keeping(Struct, frozen=True):
     """Place of the bytes that an execution removes, and the identity of its directory's executions."""
 
     quarantine: str | None = None

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import msgspec
 from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.common.advice import Advice, Ask, Sentence, in_python, said
 from kafkalog.codec.common.errors import RecoveryRefused, StorageError
 from kafkalog.log.directories.commits import unfinished_commit

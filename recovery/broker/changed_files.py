@@ -7,9 +7,9 @@ A process that examines partitions returns these instead of everything that a di
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.names import FileKind
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.tree import Tree
@@ -18,8 +18,7 @@ from kafkalog.recovery.broker.manager import LoadedPartition
 __all__ = ["ChangedFiles", "changed_files"]
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedFiles:
+class ChangedFiles(Struct, frozen=True):
     """Content of new and changed files of a directory by name, and names of removed files."""
 
     changed: Mapping[str, Content] = field(default_factory=dict)

@@ -8,10 +8,10 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from dataclasses import field
 from functools import lru_cache
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.files.text import decode_meta_properties
 from kafkalog.codec.names import (
@@ -76,8 +76,7 @@ class StartResult:
     DIR_OFFLINE = "dir_offline"
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedPartition:
+class LoadedPartition(Struct, frozen=True):
     """One partition directory after a broker's start; `stray` is its new name if the broker renames it."""
 
     name: str
@@ -90,8 +89,7 @@ class LoadedPartition:
     stray: str | None = None
 
 
-@dataclass(slots=True)
-class BrokerResult:
+class BrokerResult(Struct):
     """Result of a broker's start on a directory. `tree` is the state after a clean stop, if the broker starts."""
 
     outcome: str

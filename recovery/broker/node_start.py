@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field, structs
+
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
 from kafkalog.codec.common.errors import KafkaLogError, StorageError
 from kafkalog.codec.files.text import MetaProperties
@@ -117,8 +117,7 @@ def node_start(
     return NodeStart(files.roots, role, files.node_id, tuple(releases), answers, _fetches_metadata(context, role))
 
 
-@dataclass(slots=True)
-class _Context:
+class _Context(Struct):
     """Data that is read once for all releases."""
 
     files: NodeFiles
@@ -446,7 +445,7 @@ class _Start:
         """
         answer = error.answer
         return StartEndsError(
-            replace(
+            structs.replace(
                 answer,
                 consequences=(*self.consequences, *answer.consequences),
                 faults=tuple(dict.fromkeys((*self.faults, *answer.faults))),

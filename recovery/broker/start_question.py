@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, structs
+
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.names import META_PROPERTIES, DirectoryState, parse_partition_directory
 from kafkalog.log.directories.identities import meta_properties_of
@@ -18,8 +18,7 @@ from kafkalog.recovery.broker.node_start import node_start
 __all__ = ["ANYTHING", "StartQuestion", "directories_of_node", "findings_for", "start_with"]
 
 
-@dataclass(frozen=True, slots=True)
-class StartQuestion:
+class StartQuestion(Struct, frozen=True):
     """Facts about a node besides its directories: the release to ask about (None: all), and its properties."""
 
     release: str | None = None
@@ -63,7 +62,7 @@ def start_with(
         return start
     message = f"{apart[0]} names another broker or cluster: a broker that has both starts with neither"
     answer = NodeAnswer(StartOutcome.UNKNOWN, message=message)
-    return replace(start, answers=tuple(answer for _each in start.answers))
+    return structs.replace(start, answers=tuple(answer for _each in start.answers))
 
 
 def directories_of_node(root: str, roots: Sequence[str]) -> list[str]:

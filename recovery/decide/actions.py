@@ -12,7 +12,6 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LOCK_FILE, LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
 from kafkalog.log.storage.content import Content, Slice, join, same_bytes
 from kafkalog.log.storage.tree import Tree
@@ -43,8 +42,7 @@ class ActionKind(enum.StrEnum):
     """create a missing partition directory"""
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryAction:
+class RecoveryAction(Struct, frozen=True):
     """One change; paths are relative to the log directory."""
 
     kind: ActionKind

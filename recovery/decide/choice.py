@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.shapes import plain
@@ -19,8 +19,7 @@ from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
 __all__ = ["RecoveryChoice", "advice_on_loss", "ranges_text", "sentence_of_loss"]
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryChoice:
+class RecoveryChoice(Struct, frozen=True):
     """Ways of a log directory as a whole, and of each partition in which they differ."""
 
     ways: list[RecoveryWay] = field(default_factory=list)

@@ -7,9 +7,9 @@ only for the partitions that lose something; for the rest there is nothing to ch
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, parse_partition_directory
 from kafkalog.log.storage.tree import Tree

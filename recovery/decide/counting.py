@@ -5,9 +5,9 @@ keeps and loses.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field, structs
+
 from kafkalog.codec.common.findings import Finding, Severity
 from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
@@ -31,8 +31,7 @@ _COUNTED_BYTES = 1 << 30
 """Most bytes of untouched logs whose records are counted."""
 
 
-@dataclass(slots=True)
-class CountedPartition:
+class CountedPartition(Struct):
     """Counts for one topic-partition: what can be read, and what this recovery and a broker's start keep and lose."""
 
     facts: PartitionFacts
@@ -49,8 +48,7 @@ class CountedPartition:
         return self.facts.name
 
 
-@dataclass(slots=True, kw_only=True)
-class WayResult:
+class WayResult(Struct, kw_only=True):
     """Result of one way of recovering: the tree that it leaves, and the records that it keeps and loses of each
     partition.
     """
@@ -233,7 +231,7 @@ class Comparer:
         whole = census(self.before, facts.directories, 0)
         reached = max(whole.end_offset, facts.high_watermark or 0)
         is_wrong = reached < facts.log_start and not (whole.is_damaged or whole.ends_in_damage)
-        return (replace(facts, log_start=0), whole) if is_wrong else (facts, original)
+        return (structs.replace(facts, log_start=0), whole) if is_wrong else (facts, original)
 
     def counted(self, facts: PartitionFacts, original: Census | None, *, is_untouched: bool) -> CountedPartition:
         """Return the counts of one partition, for the requested recovery and for a broker's start. `original` is its

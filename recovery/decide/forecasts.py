@@ -7,11 +7,11 @@ once, simulates both, counts what both keep, and returns only the differences fr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from functools import cache
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, FileKind
 from kafkalog.log.directories.workers import Group, Workers
@@ -34,8 +34,7 @@ from kafkalog.recovery.safe.result import RecoveredPartition, SafeResult
 __all__ = ["Forecasts", "SurveyedDirectory", "examine_apart", "forecast"]
 
 
-@dataclass(frozen=True, slots=True)
-class Forecasts:
+class Forecasts(Struct, frozen=True):
     """Results of a simulated broker's start and of the simulated recovery; nothing on disk is changed."""
 
     kafka: BrokerResult
@@ -169,8 +168,7 @@ def forecast(directory: SurveyedDirectory, workers: Workers, *, counts: bool = T
     return Forecasts(kafka, own, counted, {} if apart is None else apart.checked)
 
 
-@dataclass(frozen=True, slots=True)
-class _PartitionForecast:
+class _PartitionForecast(Struct, frozen=True):
     """Compact forecasts of one topic-partition."""
 
     started: Started | None

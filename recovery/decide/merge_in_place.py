@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.files.text import encode_leader_epochs, encode_partition_metadata
 from kafkalog.codec.names import (
@@ -59,8 +60,7 @@ def copies_of(topic: str, partition: int, root: str, copies: Sequence[str]) -> l
     return [path for path in found if os.path.isdir(path) and path != os.path.join(root, name)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Merged:
+class _Merged(Struct, frozen=True):
     """New content of one partition."""
 
     name: PartitionName

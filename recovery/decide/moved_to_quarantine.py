@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.recovery.decide.actions import ActionKind, Changes
 
 __all__ = ["PutAway", "put_away"]
 
 
-@dataclass(frozen=True, slots=True)
-class PutAway:
+class PutAway(Struct, frozen=True):
     """A directory or file that is moved to the quarantine as a whole."""
 
     path: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.names import DirectoryState, parse_partition_directory, parse_segment_file, segment_file
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.recovery.broker.manager import LoadedPartition
@@ -16,8 +16,7 @@ from kafkalog.recovery.safe.normalize import read_high_watermarks
 __all__ = ["PartitionPlan", "partition_plans"]
 
 
-@dataclass(slots=True)
-class PartitionPlan:
+class PartitionPlan(Struct):
     """Changes of one partition directory; sizes in bytes."""
 
     name: str

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from msgspec import structs
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.findings import Finding, FindingCode, FindingJson, Severity
 from kafkalog.codec.common.shapes import plain, shaped
@@ -287,11 +286,11 @@ def plan_of(
     if kafka.is_loaded or not rules.mode.spec.is_as_broker:
         ways = _with_refusals(ways, rules.mode, refusal_in_every_mode(survey, actions, rules.facts), refused)
         by_start = written_through(kafka.tree) if kafka.is_loaded else None
-        ways = [replace(way, refusal=way.refusal or by_start) if way.spec.is_start else way for way in ways]
+        ways = [structs.replace(way, refusal=way.refusal or by_start) if way.spec.is_start else way for way in ways]
     unknown = _why_not_predicted(survey, kafka)
     if unknown is not None:
         broker = replace(broker, outcome=None, exception=None, message=unknown)
-        ways = [replace(way, consequence=unknown) if way.spec.is_start else way for way in ways]
+        ways = [structs.replace(way, consequence=unknown) if way.spec.is_start else way for way in ways]
     is_marked = mark_clean and not rules.mode.spec.is_as_broker
     names_newer = META_PROPERTIES not in survey.unreadable and names_newer_version(survey.tree())
     plan = Plan(
@@ -307,7 +306,7 @@ def plan_of(
         topics=rules.facts,
         copies=tuple(directory.copies),
         declined=declined,
-        choice=replace(compared, ways=ways),
+        choice=structs.replace(compared, ways=ways),
         identity_in=_named_in(survey, rules, () if names_newer else findings),
         is_of_newer_kafka=names_newer,
         waits_for_a_run=bool(half_done(survey.root)),
@@ -381,12 +380,12 @@ def _with_refusals(
     kafka.
     """
     if in_every_mode is not None:
-        return [replace(way, refusal=way.refusal or in_every_mode) for way in ways]
+        return [structs.replace(way, refusal=way.refusal or in_every_mode) for way in ways]
     if refused is None or not mode.spec.is_compared:
         return list(ways)
     why = refused[1]
     return [
-        way if way.spec.help is Help.COPIES or way.spec.is_start else replace(way, refusal=way.refusal or why)
+        way if way.spec.help is Help.COPIES or way.spec.is_start else structs.replace(way, refusal=way.refusal or why)
         for way in ways
     ]
 

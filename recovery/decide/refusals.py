@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.advice import Sentence
 from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.codec.common.finding_codes import Trait, codes_with
@@ -48,8 +49,7 @@ KEPT_BY_A_RUN = "kept_by_a_run"
 """Reason that is gone once the unfinished run is completed or undone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(Struct, frozen=True, kw_only=True):
     """Facts about a plan for deciding whether it can be carried out."""
 
     survey: Survey

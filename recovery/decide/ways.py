@@ -8,11 +8,9 @@ be read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import field
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.model import NO_END, BatchHeader, RecordBatch
 from kafkalog.log.storage.content import Content, Slice
 from kafkalog.log.storage.tree import Tree
@@ -47,8 +45,7 @@ _SHOWN_RANGES = 1000
 """Most ranges of lost offsets that are listed for a way. If there are more, the last one extends to the end of all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryRequest:
+class RecoveryRequest(Struct, frozen=True, kw_only=True):
     """Mode and options of the recovery that carries out a way. All other options are those of the user's request."""
 
     mode: Mode = Mode.SAFE
@@ -102,8 +99,7 @@ class LostRange(Struct, frozen=True):
     """last offset; null if unknown"""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionFacts:
+class PartitionFacts(Struct, frozen=True):
     """One topic-partition: its live directories (two only if both claim it), and what the files beside its logs say.
 
     A directory that is out of service by its name (`-stray`, or `-future` without a current log) counts as a partition
@@ -132,8 +128,7 @@ class PartitionFacts:
         return self.topic, self.partition, "" if self.is_live else self.name
 
 
-@dataclass(slots=True, kw_only=True)
-class Measured:
+class Measured(Struct, kw_only=True):
     """Counts of what one way keeps and loses of one partition. A count is None if it is unknown."""
 
     records_kept: int | None = None
@@ -197,8 +192,7 @@ class Measured:
         return self.markers_lost + self.markers_damaged
 
 
-@dataclass(slots=True)
-class RecoveryWay:
+class RecoveryWay(Struct):
     """One way, for one partition or for a whole log directory."""
 
     way: str

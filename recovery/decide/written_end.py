@@ -8,9 +8,9 @@ below these has lost its end. Whether its start is lost follows from `tiering`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.files.index_files import OFFSET_ENTRY, each_slot, offset_entry_increases
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, LEADER_EPOCH_CHECKPOINT, FileKind
 from kafkalog.log.storage.java import JavaError
@@ -23,8 +23,7 @@ from kafkalog.tiers.tiering import LocalStart, Tiering
 __all__ = ["Written", "indexed_end", "written"]
 
 
-@dataclass(slots=True)
-class Written:
+class Written(Struct):
     """Offsets that a log must have had."""
 
     end: int = 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.names import parse_java_long
 from kafkalog.log.storage.cleaning.offset_map import SLOT_BYTES
@@ -97,8 +98,7 @@ def known_settings(values: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanerConfig:
+class CleanerConfig(Struct, frozen=True, kw_only=True):
     """Cleaner settings of one topic; sizes in bytes, times in ms. Defaults are Kafka's."""
 
     is_compacted: bool = False

@@ -10,12 +10,12 @@ import os
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.errors import StorageError, UsageError
-from kafkalog.codec.common.quickly import quickly
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.names import LOCK_FILE, FileKind
@@ -39,8 +39,7 @@ _NS_IN_MS = 1_000_000
 _COMES_AND_GOES = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 
 
-@dataclass(frozen=True, slots=True)
-class FileFacts:
+class FileFacts(Struct, frozen=True):
     """Facts that identify a file and its content without reading it."""
 
     size: int
@@ -57,7 +56,6 @@ class FileFacts:
         return self.size, self.mtime_ns, self.device, self.inode, self.links
 
 
-_facts = quickly(FileFacts)
 OnRead = Callable[[str, int], None]
 
 
@@ -287,7 +285,7 @@ class _CountingSource(ListedSource):
 
 def facts_of(status: os.stat_result) -> FileFacts:
     """Return the facts of a regular file."""
-    return _facts(
+    return FileFacts(
         status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino, status.st_nlink, status.st_blocks * 512
     )
 

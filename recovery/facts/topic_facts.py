@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
-from kafkalog.classes import dataclass
 from kafkalog.cluster.rules.internal_topics import COMPACT, COMPACTED_BY_KAFKA, INTERNAL_TOPIC_SETTINGS
 from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.codec.names import (

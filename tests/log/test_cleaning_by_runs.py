@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
+from msgspec.structs import replace
 
 import kafkalog
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
@@ -196,7 +195,7 @@ def settings(rng: random.Random) -> dict[str, str]:
 def take_less(patch: pytest.MonkeyPatch, seed: int) -> None:
     """Let compiled code leave more than usual to the readable cleaner, which it works side by side with."""
     if seed % 3 == 1:
-        patch.setattr(by_runs, "DEFAULT_LIMITS", structs.replace(DEFAULT_LIMITS, records_per_batch=3))
+        patch.setattr(by_runs, "DEFAULT_LIMITS", replace(DEFAULT_LIMITS, records_per_batch=3))
     elif seed % 3 == 2:
         patch.setattr(key_columns, "_LARGEST", 0)  # headers of a record
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from kafkalog.classes import dataclass
 from kafkalog.recovery.broker.node.releases import Release, named
 
 __all__ = [
@@ -104,8 +103,7 @@ class ConsequenceKind(enum.StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """A fault in a file that a node reads at its start."""
 
     part: Part
@@ -132,8 +130,7 @@ class StartConsequence(Struct, frozen=True):
     """partitions of which all records, or some, are nowhere after it, as far as the metadata knows of other copies"""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAnswer:
+class NodeAnswer(Struct, frozen=True):
     """Effects of starting the node with certain releases."""
 
     outcome: StartOutcome
@@ -196,8 +193,7 @@ class NodeStartJson(Struct, frozen=True, kw_only=True):
     """one for each group of releases that do alike, the oldest first"""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStart:
+class NodeStart(Struct, frozen=True):
     """Answers of all releases that were asked about, oldest release first."""
 
     roots: tuple[str, ...]

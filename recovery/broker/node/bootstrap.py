@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.records.framed_records import FramedRecord
 from kafkalog.codec.model import ControlType
 from kafkalog.log.disk.files import FileSource
@@ -25,8 +26,7 @@ BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 _KNOWN_CONTROL = frozenset({ControlType.LEADER_CHANGE, ControlType.SNAPSHOT_HEADER, ControlType.SNAPSHOT_FOOTER})
 
 
-@dataclass(frozen=True, slots=True)
-class Bootstrap:
+class Bootstrap(Struct, frozen=True):
     """Records that a controller appends to empty metadata; without any it uses its release's defaults."""
 
     records: tuple[FramedRecord, ...]

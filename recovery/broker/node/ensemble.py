@@ -12,7 +12,8 @@ import binascii
 import os
 from collections.abc import Mapping
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.files.text import MetaProperties
@@ -31,8 +32,7 @@ _LONGEST_UUID, _UUID_BYTES, _RESERVED_IDS = 24, 16, 100
 _ADVICE = "(have you run `kafka-storage.sh` to format the directory?)"
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """Result of the first part of a start."""
 
     online: tuple[str, ...]

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.groups.group_types import GroupTypes
 from kafkalog.cluster.records.coordinator_records import TOPICS, decode_record
 from kafkalog.codec.common.finding_codes import Trait, codes_with
@@ -37,8 +38,7 @@ _MOST_BYTES = 16 << 20
 _UNREADABLE = codes_with(Trait.UNREAD_STATE)
 
 
-@dataclass(frozen=True, slots=True)
-class Unserved:
+class Unserved(Struct, frozen=True):
     """A record that a coordinator cannot read, or a batch that it reads although its checksum is wrong."""
 
     topic: str

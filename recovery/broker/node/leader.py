@@ -7,9 +7,9 @@ rest, and whatever it does not have is truncated. What a majority of the voters 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field
+
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.recovery.broker.node.ending import StartEndsError
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata, Snapshot, load_metadata_log
@@ -19,8 +19,7 @@ from kafkalog.recovery.broker.node.reading import MetaBatch
 __all__ = ["Leaders", "followed"]
 
 
-@dataclass(slots=True)
-class Leaders:
+class Leaders(Struct):
     """Log directories of the other voters, and the one whose metadata log reaches furthest."""
 
     directories: Sequence[str]

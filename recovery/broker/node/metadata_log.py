@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.files.text import decode_leader_epochs
 from kafkalog.codec.names import (
@@ -36,8 +37,7 @@ __all__ = ["LoadedMetadata", "Snapshot", "load_metadata_log"]
 _NAME = CLUSTER_METADATA_DIRECTORY
 
 
-@dataclass(slots=True)
-class Contents:
+class Contents(Struct):
     """Decoded batches, and the error that ended decoding, if any."""
 
     batches: list[MetaBatch] | None = None

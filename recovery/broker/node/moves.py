@@ -10,7 +10,8 @@ then created again, empty. In the directory of the current log it cannot get tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.names import DirectoryState

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.names import DirectoryState, PartitionName
 
 __all__ = ["PartitionDirectory"]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionDirectory:
+class PartitionDirectory(Struct, frozen=True):
     """One partition directory, live or a future copy."""
 
     root: str

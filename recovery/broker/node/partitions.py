@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field, replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field, structs
+
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage
 from kafkalog.codec.common.errors import FormatError, StorageError
 from kafkalog.codec.common.wording import counted
@@ -63,8 +63,7 @@ _IO = "java.io.IOException"
 """exception that a node prints when its last directory fails, before it ends itself"""
 
 
-@dataclass(slots=True)
-class Explained:
+class Explained(Struct):
     """Partitions that the metadata itself shows as no longer this broker's. `removed` has ids of deleted topics,
     `moved` (topic id, partition) reassigned to other brokers.
     """
@@ -124,7 +123,7 @@ def loaded_logs(files: NodeFiles, root: str, now_ms: int, *, is_outline: bool = 
     """
     tree = files.outline(root) if is_outline else files.surveyed(root).tree()
     result = load_log_directory(tree, settings=lambda topic: LogSettings.from_names({}), now_ms=now_ms)
-    return replace(result, partitions={}) if is_outline else result
+    return structs.replace(result, partitions={}) if is_outline else result
 
 
 def open_partitions(

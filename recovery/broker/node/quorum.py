@@ -10,10 +10,10 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, structs
+
 from kafkalog.codec.model import ControlType
 from kafkalog.codec.names import QUORUM_STATE
 from kafkalog.log.disk.files import FileSource
@@ -37,8 +37,7 @@ _FIRST_READ_BY = {("RegisterBrokerRecord", 4): "4.3", ("BrokerRegistrationChange
 _VOTER = re.compile(r"\s*(\d+)@")
 
 
-@dataclass(frozen=True, slots=True)
-class Voters:
+class Voters(Struct, frozen=True):
     """Voters according to the node's own files."""
 
     kraft_version: int
@@ -50,8 +49,7 @@ class Voters:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class StateFile:
+class StateFile(Struct, frozen=True):
     """Content of `quorum-state`; `voters` are those of version 0."""
 
     path: str
@@ -119,7 +117,7 @@ def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:
             reached = batch.next_offset
     except ReaderError as error:
         raise ends(Part.METADATA_LOG, "corrupt", loaded.directory, error.exception, error.message) from error
-    return replace(voters, stuck_at=reached) if reached < loaded.end else voters
+    return structs.replace(voters, stuck_at=reached) if reached < loaded.end else voters
 
 
 def _refuse_newer_records(batch: MetaBatch, release: Release) -> None:

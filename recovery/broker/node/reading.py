@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_control, decode_metadata
 from kafkalog.codec.common.errors import FormatError, PortableError
 from kafkalog.codec.common.findings import FindingCode
@@ -47,8 +48,7 @@ class ReaderError(PortableError):
         self.message = message
 
 
-@dataclass(frozen=True, slots=True)
-class MetaBatch:
+class MetaBatch(Struct, frozen=True):
     """One batch with its records; a record that cannot be decoded is kept as bytes."""
 
     base_offset: int

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.errors import UsageError
 
 __all__ = ["GROUPS", "MODELED", "NEWEST", "Release", "groups_from", "named", "release_of"]
@@ -23,8 +24,7 @@ MODELED = "4.1"
 _NUMBERS = re.compile(r"\d+(\.\d+)*")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Release:
+class Release(Struct, frozen=True, order=True):
     """A release of Kafka as comparable numbers."""
 
     numbers: tuple[int, ...]

@@ -8,9 +8,9 @@ continues without it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field, replace
 
-from kafkalog.classes import dataclass
+from msgspec import Struct, field, structs
+
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
 from kafkalog.cluster.records.framed_records import FramedRecord
 from kafkalog.recovery.broker.node.ending import RUNTIME
@@ -44,8 +44,7 @@ def newest_metadata_version(release: Release) -> int:
     return next((level for since, level in _RELEASED if release.at_least(since)), _RELEASED[-1][1])
 
 
-@dataclass(frozen=True, slots=True)
-class Contradiction:
+class Contradiction(Struct, frozen=True):
     """A record that a reader cannot apply, and the exception."""
 
     offset: int
@@ -56,8 +55,7 @@ class Contradiction:
     """whether only controllers refuse it"""
 
 
-@dataclass(slots=True)
-class Replay:
+class Replay(Struct):
     """Metadata as one release replays it, record by record."""
 
     release: Release
@@ -79,7 +77,7 @@ class Replay:
 
     def as_of(self, release: Release) -> Replay:
         """Return this replay as another release sees it."""
-        return replace(self, release=release)
+        return structs.replace(self, release=release)
 
     def take(self, batches: Iterable[MetaBatch]) -> None:
         """Replay batches into `image`; control batches are skipped. A controller stops at the first record that it

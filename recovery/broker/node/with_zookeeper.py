@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from kafkalog.classes import dataclass
+from msgspec import Struct
+
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.names import PARTITION_METADATA, DirectoryState
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
@@ -14,8 +15,7 @@ from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 __all__ = ["ZooKeeperFacts", "consequences_of_topic_ids", "zookeeper_facts"]
 
 
-@dataclass(frozen=True, slots=True)
-class ZooKeeperFacts:
+class ZooKeeperFacts(Struct, frozen=True):
     """Facts about a cluster from ZooKeeper's data; the defaults mean that nothing is known."""
 
     is_known: bool = False

@@ -6,10 +6,10 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kafkalog.log.directories.workers import Workers
 from kafkalog.recovery import Mode

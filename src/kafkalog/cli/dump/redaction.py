@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.model import Header, Record
@@ -36,7 +35,7 @@ def redacted_findings(findings: Iterable[Finding]) -> list[Finding]:
     unsalted checksum would allow guesses at the data. Other findings are unchanged.
     """
     return [
-        structs.replace(finding, detail=_CHECKSUMS.sub("the checksum does not match the bytes", finding.detail))
+        replace(finding, detail=_CHECKSUMS.sub("the checksum does not match the bytes", finding.detail))
         if finding.code is FindingCode.CRC_MISMATCH
         else finding
         for finding in findings

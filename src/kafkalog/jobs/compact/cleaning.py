@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.common.errors import FormatError, RecoveryRefused
@@ -393,7 +393,7 @@ class _Pass:
         `untouched` is the tree before the failed load; it is changed by the attempt.
         """
         config, usual = self._config, CleanerConfig()
-        roomy = replace(
+        roomy = structs.replace(
             config,
             segment_index_bytes=max(config.segment_index_bytes, usual.segment_index_bytes),
             index_interval_bytes=max(config.index_interval_bytes, usual.index_interval_bytes),

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from kafkalog.classes import expect_many
 from kafkalog.codec.names import FileKind, parse_partition_directory
 
 __all__ = ["Group", "OnProgress", "OnRead", "ProgressState", "Workers", "groups_of", "in_order"]
@@ -93,7 +92,6 @@ def _begin(parent: int) -> None:
     """
     gc.freeze()
     gc.set_threshold(_OBJECTS)
-    expect_many()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _end_with(parent)
 

@@ -26,7 +26,6 @@ from kafkalog.codec.model import (
     LegacyHeader,
     RecordBatch,
     TimestampType,
-    batch_header_of,
 )
 from kafkalog.codec.plain import legacy
 from kafkalog.codec.plain.crc32c import crc32c
@@ -121,7 +120,7 @@ class LogBatch:
         if len(view) < layout.size:
             raise KafkaError(f"Failed to load record batch at position {self.position}")
         fields = layout.struct.unpack_from(view)
-        return batch_header_of(*fields) if layout is BATCH else LegacyHeader(*fields)
+        return BatchHeader(*fields) if layout is BATCH else LegacyHeader(*fields)
 
     @property
     def last_offset(self) -> int:

@@ -5,9 +5,9 @@ a leader the log assigns offsets and its epoch; as a follower it keeps batches b
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.encode import ProducerState, build_batch, build_messages

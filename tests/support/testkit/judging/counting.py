@@ -57,7 +57,7 @@ def calls_of(work: Callable[[], object]) -> int:
 def lines_of(work: Callable[[], object], folder: str) -> int:
     """How many lines of the files in a folder of the package are executed while it runs, each turn of a loop anew.
 
-    An empty `folder` means the whole package, but for what is made when it is first used (`kafkalog.classes`).
+    An empty `folder` means the whole package.
     """
     count = 0
     part = f"/kafkalog/{folder}/" if folder else "/kafkalog/"
@@ -69,7 +69,7 @@ def lines_of(work: Callable[[], object], folder: str) -> int:
 
     def entered(frame: FrameType, _event: str, _argument: object) -> TraceFunction | None:
         name = frame.f_code.co_filename
-        return line if part in name and not name.endswith("/classes.py") else None
+        return line if part in name else None
 
     before = sys.gettrace()
     sys.settrace(entered)

@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 import kafkalog
 from kafkalog.codec.encode import build_batch, build_raw_batch
 from kafkalog.codec.model import BatchHeader
@@ -143,7 +145,8 @@ class Player:
             log.append(self._batches[number : last + 1], keep_offsets=True)
             return
         assert batch.header.next_offset == end
-        sent = build_raw_batch(replace(batch.header, base_offset=0, partition_leader_epoch=-1), bytes(batch.payload))
+        header = structs.replace(batch.header, base_offset=0, partition_leader_epoch=-1)
+        sent = build_raw_batch(header, bytes(batch.payload))
         log.append(list(kafkalog.scan(sent).batches), leader_epoch=op["leader_epoch"])
 
     def _fetched(self, op: Op) -> Iterator[kafkalog.RecordBatch]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from kafkalog.cluster.layout import cluster_metadata
 from kafkalog.cluster.records.framed_records import FramedRecord, encode_framed
