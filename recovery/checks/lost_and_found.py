@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Final
 
 from msgspec import Struct
 
@@ -132,15 +131,16 @@ def _where(held: _Held, path: str, log_dir: LogDir, ends_at: EndsAt) -> str | No
         if why is None or partition.state is not DirectoryState.LIVE:
             continue
         home = os.path.join(partition.path, segment_file(held.first, FileKind.LOG))
-        present = _present(home, path, held)
-        if present is None and is_own:
+        is_there = os.path.lexists(home)
+        count = _batches_there(home, path) if is_there else 0
+        if count == held.batches and is_own:
             return None
-        is_misnamed = is_own and path.endswith(FileKind.LOG.value) and not present
-        verb = "rename" if is_misnamed and _base_of(path) == held.first else "copy"
-        if present is None:
+        if count == held.batches:
             taken.append(f"{home} holds all of it")
-        elif present is not _OTHER:
-            homes.append(f"{why}: {verb} it to {home}{present}")
+        elif count is not None:
+            is_misnamed = is_own and path.endswith(FileKind.LOG.value) and not is_there
+            verb = "rename" if is_misnamed and _base_of(path) == held.first else "copy"
+            homes.append(f"{why}: {verb} it to {home}{_words_of_present(count) if is_there else ''}")
         elif is_own:
             taken.append(f"{home} holds other sound batches, so do not copy it there")
     if homes:
@@ -150,24 +150,20 @@ def _where(held: _Held, path: str, log_dir: LogDir, ends_at: EndsAt) -> str | No
     return f"no partition in {log_dir.path} ends where it begins, or has a segment that begins where it ends"
 
 
-_OTHER: Final = "other"
-
-
-def _present(home: str, path: str, held: _Held) -> str | None:
-    """Compare the file at `path` with the segment at `home`, where its batches would belong. Return an empty text if
-    `home` does not exist; None if `home` holds all batches of the file; `_OTHER` if it holds sound batches that differ
-    from the file at that position; else a text about how many of the batches it holds. Raises `StorageError`.
+def _batches_there(home: str, path: str) -> int | None:
+    """Return how many of the batches of the file at `path` the segment at `home` holds, at the same positions. None if
+    it holds a sound batch that is not one of them. Raises `StorageError`.
     """
-    if not os.path.lexists(home):
-        return ""
     count = 0
     with FileSource(home) as there, FileSource(path) as here:
         for batch in open_segment(home).batches(on_damage="skip"):
             if there.read(batch.position, batch.size) != here.read(batch.position, batch.size):
-                return _OTHER
+                return None
             count += 1
-    if count == held.batches:
-        return None
+    return count
+
+
+def _words_of_present(count: int) -> str:
     return f", of which that file holds {counted(count, 'batch')}" if count else ", which holds no sound batch now"
 
 

@@ -530,12 +530,13 @@ class _PartitionVerifier:
         segments, end = self.partition.segments, self.report.offset_reached
         if not (segments and self._is_live) or end is None:
             return
-        names = {os.path.basename(path): path for path in self.partition.snapshots}
-        last = max(within_reach(segments[-1].base_offset, snapshot_offsets(names)), default=end)
+        paths = {
+            offset: path for path in self.partition.snapshots for offset in snapshot_offsets([os.path.basename(path)])
+        }
+        last = max(within_reach(segments[-1].base_offset, paths), default=end)
         if last > end:
-            path = next(path for name, path in names.items() if last in snapshot_offsets([name]))
             detail = f"written when the log ended at {last}, and it ends at {end}: its end is lost"
-            self._found(FindingCode.SNAPSHOT_MISMATCH, detail, path, end, Severity.WARNING)
+            self._found(FindingCode.SNAPSHOT_MISMATCH, detail, paths[last], end, Severity.WARNING)
 
     def _snapshot(self, path: str) -> None:
         try:

@@ -48,12 +48,14 @@ def states_behind(
     """
     spans = list(pairwise(base for base, _path in rebuilt.logs(directory)))
     offsets = _that_tell_more(original, rebuilt, directory, spans)
-    gap = None
-    if offsets:
-        gap = min(first for first, _last in lost) if lost else _first_gap(rebuilt, directory)
-    behind = [offset for offset in offsets if gap is not None and offset > gap]
+    if not offsets:
+        return
+    gap = min(first for first, _last in lost) if lost else _first_gap(rebuilt, directory)
+    if gap is None:
+        return
+    behind = [offset for offset in offsets if offset > gap]
     for proven in dict.fromkeys(behind[-1:] + behind[:1]):
-        concerned = [span for span in spans if gap is not None and gap < span[1] <= proven]
+        concerned = [span for span in spans if gap < span[1] <= proven]
         tree = _with_indexes(original, rebuilt, directory, concerned, lost)
         if tree is None:
             continue
@@ -127,7 +129,8 @@ def _with_indexes(
 
 def _is_contradicted(original: Tree, rebuilt: Tree, directory: str, offset: int) -> bool:
     evidence = Evidence(_entries(original, directory, offset) or (), offset)
-    return not evidence.holds_in(_batches(rebuilt, directory, offset)) and evidence.is_contradicted
+    evidence.holds_in(_batches(rebuilt, directory, offset))
+    return evidence.is_contradicted
 
 
 def _batches(tree: Tree, directory: str, end: int) -> Iterator[tuple[int, RecordBatch]]:

@@ -40,9 +40,14 @@ _NAMING = (
 """those whose sentence ends with the names of the partition directories"""
 
 
-def node_sentences(start: NodeStart) -> list[str]:
-    """One sentence for each group of releases with equal answers, oldest first."""
-    return [f"Kafka {releases} {sentence_of_answer(answer)}" for releases, answer in start.grouped]
+def node_sentences(start: NodeStart, how: str = "") -> list[str]:
+    """Return one sentence for each group of releases with equal answers, oldest first. `how` is text that follows
+    `would start on it` in an answer without consequences.
+    """
+    return [
+        f"Kafka {releases} {sentence_of_answer(answer, '' if answer.consequences else how)}"
+        for releases, answer in start.grouped
+    ]
 
 
 def start_sentences(
@@ -58,10 +63,7 @@ def start_sentences(
     if outcome is None:
         return [f"what Kafka would do is unknown: {message}"]
     if node is not None:
-        return [
-            f"Kafka {releases} {sentence_of_answer(answer, how if not answer.consequences else '')}"
-            for releases, answer in node.grouped
-        ]
+        return node_sentences(node, how)
     match outcome:
         case StartResult.LOADED:
             return [f"Kafka {MODELED} would start on it{how}"]

@@ -227,9 +227,6 @@ class TransactionTracker:
             if 0 < split < len(found):
                 self.take(found.part(0, split), segment, end=end)
                 found = found.part(split, len(found))
-        first = found.header.first_offset if isinstance(found, RecordBatch) else int(found["base_offset"][0])
-        if known is not None and first >= known.offset:
-            self._load(known)
         if isinstance(found, RecordBatch):
             batches, reached = iter((found,)), found.header.next_offset
         else:
