@@ -120,6 +120,7 @@ def batches(root: Path) -> Iterator[RecordBatch]:
             yield from Scanner(source)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("change", [lambda _root: None, *WRONG])
 def test_runs_are_compared_as_batches_are(change: Callable[[Path], None], root: Path) -> None:
     change(root)

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,27 @@ def offsets(partition: dict[str, Any]) -> list[int]:
     assert result.valid_bytes == len(partition["records"])
     headers: list[Any] = [batch.header for batch in result.batches]
     return [header.base_offset for header in headers]
+
+
+def open_below(place: Path) -> list[str]:
+    """Names of the files below a place that this process holds open."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):
+            path = Path(os.readlink(f"/proc/self/fd/{name}"))
+            if path.is_relative_to(place):
+                found.append(path.name)
+    return found
+
+
+def test_a_stopped_server_holds_no_file_open(tmp_path: Path) -> None:
+    """A process may start many servers, one after another."""
+    with written_and_served(tmp_path) as (log, client):
+        assert offsets(one(client.ask("Fetch", 11, **fetching("orders", {0: 30}))))
+        held = open_below(tmp_path)
+    log.close()
+    assert any(name.endswith(".log") for name in held)
+    assert open_below(tmp_path) == []
 
 
 def test_whole_batches_up_to_a_size(tmp_path: Path) -> None:

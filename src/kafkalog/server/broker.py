@@ -235,14 +235,15 @@ class Server:
         self._keeper.start()
 
     def stop(self) -> None:
-        """Close every connection, wait for the server's threads, and release the file of committed offsets. Worker
-        threads get half a second each.
+        """Close every connection, wait for the server's threads, close the open logs, and release the file of committed
+        offsets. Worker threads get half a second each.
         """
         self._stopping.set()
         self._network.stop()
         if self._keeper.is_alive():
             self._keeper.join()
         self._deferring.stop()
+        self._catalog.files.clear()
         self._commits.close()
 
     def __enter__(self) -> Self:

@@ -190,6 +190,20 @@ class NoneLeftError(StorageError):
     """The limit for open logs is reached. It is free again when a response has been sent."""
 
 
+class _Count:
+    """How many log files are open. An open file calls `less` when it is closed, so it must not lead to the `OpenLogs`
+    that keeps the file: the finalizer would keep both forever.
+    """
+
+    def __init__(self, lock: RLock) -> None:
+        self._lock = lock
+        self.now = 0
+
+    def less(self) -> None:
+        with self._lock:
+            self.now -= 1
+
+
 class OpenLogs:
     """Open log files by path; the most recently used are kept open. `most` limits the open files, including those being
     sent. Safe for several threads.
@@ -198,10 +212,10 @@ class OpenLogs:
     def __init__(self, most: int = 512) -> None:
         self._most = most
         self._kept = max(1, most // 2)
-        self._count = 0
+        self._lock = RLock()  # a file may be closed by whoever opens another one
+        self._count = _Count(self._lock)
         self._open: OrderedDict[str, OpenLog] = OrderedDict()
         self._waypoints = WaypointsOfFiles()
-        self._lock = RLock()  # a file may be closed by whoever opens another one
 
     def get(self, segment: Segment) -> OpenLog:
         """Return the open log file of a segment. It is opened again if it has grown; facts learned about the same file
@@ -215,15 +229,15 @@ class OpenLogs:
             if open_log is not None and open_log.source.size >= segment.size:
                 self._open.move_to_end(segment.path)
                 return open_log
-            while self._count >= self._most and self._open:
+            while self._count.now >= self._most and self._open:
                 self._open.popitem(last=False)
-            if self._count >= self._most:
+            if self._count.now >= self._most:
                 raise NoneLeftError(errno.EMFILE, "too many logs are being sent at the same time", segment.path)
-            self._count += 1
+            self._count.now += 1
         try:
-            opened = OpenLog(segment.path, self._closed)  # for the first time, or because it has grown
+            opened = OpenLog(segment.path, self._count.less)  # for the first time, or because it has grown
         except BaseException:
-            self._closed()
+            self._count.less()
             raise
         opened.waypoints = self._waypoints.of((opened.path, opened.inode))
         if open_log is not None and open_log.inode == opened.inode:
@@ -234,9 +248,10 @@ class OpenLogs:
                 self._open.popitem(last=False)
         return opened
 
-    def _closed(self) -> None:
+    def clear(self) -> None:
+        """Keep no file open: each is closed once nothing uses it."""
         with self._lock:
-            self._count -= 1
+            self._open.clear()
 
     def forget_replaced(self, path: str) -> None:
         """Remove the file at `path` from the open files if it was deleted or replaced by another file. Does nothing if
