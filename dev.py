@@ -50,8 +50,9 @@ WHEELS = ("manylinux_2_17_x86_64", "manylinux_2_17_aarch64")
 """What wheels are built for, with Zig."""
 
 SANITIZED_TESTS = (
-    "batch_vectors", "clean_kernel", "columns", "decode_window", "decompressed", "encode_columns", "executions",
-    "legacy_runs", "native", "runs", "usual_records",
+    "columnar/test_decompressed", "columnar/test_run_decoder", "columnar/test_schema", "columnar/test_usual_records",
+    "encode/test_columns", "headers/test_message_runs", "headers/test_runs", "native/test_clean", "native/test_library",
+    "plain/test_batch_vectors", "rules/test_execution",
 )  # fmt: skip
 """Of the codec's tests, those with hostile inputs and guard pages."""
 
@@ -161,7 +162,7 @@ def _sanitized(windows: int) -> None:
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1", "PYTHONMALLOC": "malloc",
         "PYTHONPATH": str(ROOT / "tests" / "support"),
     }  # fmt: skip
-    tests = [f"tests/codec/test_{name}.py" for name in SANITIZED_TESTS]
+    tests = [f"tests/codec/{name}.py" for name in SANITIZED_TESTS]
     _call([_python(), "-m", "pytest", "-q", "-n", "2", *tests, "-m", "not sweep"], **variables)
     _call([_python(), "tests/campaigns/windows.py", "--count", str(windows)], **variables)
 

@@ -21,6 +21,6 @@ def test_every_recovered_log_is_counted() -> None:
 
 @pytest.mark.sweep
 def test_the_page_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "codec"))
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "codec" / "files"))
     assert compatibility.page() == compatibility.PAGE.read_text()
     sys.modules.pop("test_every_broker_file", None)

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("benchmarks", "examples", "fixtures", "release", "tests/campaigns", "tests/interop", "tests/support")
-HOMES = [ROOT / "src", ROOT / "tests" / "support", ROOT / "tests" / "codec", ROOT / "benchmarks"]
+HOMES = [ROOT / "src", ROOT / "tests" / "support", ROOT / "tests" / "codec" / "files", ROOT / "benchmarks"]
 """What they have on their path beside their own folder and those above it."""
 
 

@@ -64,7 +64,8 @@ def test_each_package_has_a_folder_of_tests() -> None:
     packages = {path.name for path in (ROOT / "src" / "kafkalog").iterdir() if (path / "__init__.py").is_file()}
     folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders - OTHER_TESTS == packages
-    for package, source in (("recovery", ROOT / "recovery"), ("jobs", ROOT / "src" / "kafkalog" / "jobs")):
+    for package in ("codec", "log", "recovery", "jobs"):
+        source = ROOT / "src" / "kafkalog" / package
         rooms = {path.name for path in source.iterdir() if (path / "__init__.py").is_file()}
         tested = {path.name for path in (ROOT / "tests" / package).iterdir() if any(path.glob("test_*.py"))}
         assert tested == rooms, package

@@ -136,7 +136,7 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(ROOT / "tests" / "codec"), str(ROOT / "tests" / "support"), str(ROOT / "src")]
+    sys.path[:0] = [str(ROOT / "tests" / "codec" / "files"), str(ROOT / "tests" / "support"), str(ROOT / "src")]
     text = page()
     if "--write" in sys.argv[1:]:
         PAGE.write_text(text)

@@ -26,7 +26,7 @@ from kafkalog.codec.plain.control import parse_control_key
 from kafkalog.codec.rules.batches import Continuity
 from testkit.made.batches import batch, fix_crc, message, patch, record, records_batch, simple, sized, varint
 
-TESTS = Path(__file__).resolve().parents[1]
+TESTS = Path(__file__).resolve().parents[2]
 
 
 def whole(data: bytes, base_offset: int | None = None) -> set[FindingCode]:
@@ -97,9 +97,9 @@ ELSEWHERE = {
     FindingCode.INDEX_NOT_INCREASING: "recovery/checks/test_verify.py",
     FindingCode.INDEX_ENTRY_MISMATCH: "recovery/checks/test_verify.py",
     FindingCode.INDEX_PREALLOCATED: "recovery/checks/test_verify.py",
-    FindingCode.TRANSACTION_UNDECIDED: "log/test_one_answer.py",
+    FindingCode.TRANSACTION_UNDECIDED: "log/reading/test_one_answer.py",
     FindingCode.TXN_INDEX_MISMATCH: "recovery/checks/test_verify.py",
-    FindingCode.SNAPSHOT_MISMATCH: "log/test_snapshot_check.py",
+    FindingCode.SNAPSHOT_MISMATCH: "log/storage/test_snapshot_check.py",
     FindingCode.LEADER_EPOCH_MISMATCH: "recovery/checks/test_verify.py",
     FindingCode.MAX_TIMESTAMP_MISMATCH: "recovery/checks/test_verify.py",
     FindingCode.SEGMENT_MISSING: "recovery/checks/test_missing_segments.py",
@@ -111,7 +111,7 @@ ELSEWHERE = {
     FindingCode.LOG_DIRECTORY_READ_ONLY: "recovery/checks/test_lost_directories.py",
     FindingCode.OWNER_MISMATCH: "recovery/facts/test_owners.py",
     FindingCode.DUPLICATE_PARTITION: "recovery/checks/test_verify.py",
-    FindingCode.IDENTITY_MISMATCH: "log/test_identities.py",
+    FindingCode.IDENTITY_MISMATCH: "log/directories/test_identities.py",
     FindingCode.NOT_REPLICAS: "copies/test_compare.py",
     FindingCode.OFFSETS_BELOW_LOG_START: "recovery/checks/test_verify.py",
     FindingCode.LOG_END_BELOW_LOG_START: "recovery/checks/test_verify.py",
@@ -165,9 +165,9 @@ ELSEWHERE = {
         "values/test_registry.py",
     ),
     FindingCode.VALUE_UNDECODABLE: "values/test_dump_values.py",
-    FindingCode.HEADER_KEY_NOT_TEXT: "log/test_lossy.py",
-    FindingCode.TIMESTAMP_OUT_OF_RANGE: "log/test_lossy.py",
-    FindingCode.TIMESTAMP_UNIT: "log/test_lossy.py",
+    FindingCode.HEADER_KEY_NOT_TEXT: "log/reading/test_lossy.py",
+    FindingCode.TIMESTAMP_OUT_OF_RANGE: "log/reading/test_lossy.py",
+    FindingCode.TIMESTAMP_UNIT: "log/reading/test_lossy.py",
     FindingCode.ZK_LOG_TORN: "cluster/test_zookeeper.py",
     FindingCode.ZK_LOG_CORRUPT: "cluster/test_zookeeper.py",
     FindingCode.ZK_CHECKSUM_MISMATCH: "cluster/test_zookeeper.py",

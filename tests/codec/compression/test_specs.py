@@ -15,7 +15,7 @@ from kafkalog.codec.compression.specs import LAST_CODECS, SPECS, Codec, codec_sp
 from kafkalog.codec.layout.attributes import ATTRIBUTES_V2
 from testkit.recorded.broker_dirs import brokers
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CONTENT = b"an offset, and another one " * 400
 
 

@@ -168,7 +168,7 @@ def given_by(mode: str, directory: Path) -> tuple[list[int], bool]:
 
 
 def test_the_table_names_every_reader() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "findings.md").read_text(encoding="utf-8")
     table = text.split("| reader | after damage |")[1].split("\n\n")[0]
     rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in table.splitlines()[2:]]
     assert dict(rows) == MODES

@@ -16,7 +16,7 @@ from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import broker_cases
 from testkit.recorded.recovery_cases import unpacked_cases
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 
 def test_every_code_has_its_entry_in_the_order_of_the_enumeration() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(__file__).resolve().parents[1] / "support" / "forked_writer.py"
+PROGRAM = Path(__file__).resolve().parents[2] / "support" / "forked_writer.py"
 LONGEST_SECONDS = 300
 """A child that waits for a lock of a thread that it does not have would wait forever."""
 

@@ -14,7 +14,7 @@ from construct import Struct
 
 import kafkalog.codec.layout
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = textwrap.dedent(
     """
     import os, sys

@@ -19,7 +19,7 @@ from kafkalog.codec.native.tables import HeaderColumn, empty_table
 
 pytestmark = pytest.mark.compiled
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SOURCES = ROOT / "codec" / "native"
 _EXPORTED = re.compile(r"^EXPORTED (?:int64_t|void) (\w+)\(([^)]*)\)", re.MULTILINE)
 
