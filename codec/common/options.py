@@ -26,6 +26,14 @@ class Option(msgspec.Struct, frozen=True):
     """whether it says how to act, instead of on what"""
     words: Callable[[Any], list[str]] | None = None
     """function that returns the words for a value; None: the name alone for a flag, otherwise name and value"""
+    also: tuple[str, ...] = ()
+    """other names of the same option, such as `-t`"""
+    within: tuple[int, int] | None = None
+    """lowest and highest whole number (inclusive); None: not a number, or any"""
+    choices: tuple[str, ...] = ()
+    """the values that there are; empty: any"""
+    heading: str = ""
+    """heading of the help that it stands below; empty: that of all other options"""
 
 
 @lru_cache(maxsize=32)

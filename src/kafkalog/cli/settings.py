@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
-import msgspec
 
 from kafkalog.cli.options.common import JOBS
 from kafkalog.cli.options.paths import SERVER_PROPERTIES, settings_in
+from kafkalog.cli.options.requests import request_fields, request_option
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.codec.common.errors import UsageError
-from kafkalog.codec.common.options import default_of, option_words, options_of_fields
+from kafkalog.codec.common.options import option_words
 from kafkalog.codec.common.shell import shell_option
 from kafkalog.log.reading.record_filter import RecordFilter
 from kafkalog.recovery.damage.bit_repair import Proof
@@ -24,32 +24,11 @@ from kafkalog.words.commands import Given
 
 __all__ = [
     "EVERY", "given_words", "parse_settings", "planning_options", "planning_words", "record_filter", "recovery_asked",
-    "request_fields", "request_option",
 ]  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 EVERY = click.option("--all", "every", is_flag=True, help="List every partition that changes, with the ways for each.")
-
-
-def request_option(request: type[msgspec.Struct], field: str, **more: Any) -> Callable[[Function], Function]:
-    """Return a click decorator for the option of a request's field: a flag for bool, repeatable for a tuple or dict,
-    and otherwise with the field's default. `more` are further arguments of `click.option`.
-    """
-    option = options_of_fields(request)[field]
-    default = default_of(request, field)
-    if isinstance(default, bool):
-        more["is_flag"] = True
-    elif isinstance(default, tuple | dict):
-        more["multiple"] = True
-    elif isinstance(default, str | int):
-        more.setdefault("default", default)
-    return click.option(option.name, field, help=option.help, metavar=option.metavar, **more)
-
-
-def request_fields(request: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return name -> value for the fields of a request that have options, from parsed options."""
-    return {name: given[name] for name in options_of_fields(request) if name in given}
 
 
 def record_filter(given: Mapping[str, Any]) -> RecordFilter:

@@ -9,11 +9,13 @@ from msgspec import Struct
 
 from kafkalog.codec.common.arguments import check_fields
 from kafkalog.codec.common.options import Option
+from kafkalog.codec.model import Codec
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike
 
 __all__ = ["Replay"]
 
+_COMPRESSIONS = tuple(codec.label for codec in Codec)
 _IDENTITY = "Identifies this replay in the target [derived from the paths]."
 _KEEP_SETTINGS = "Create topics with their original retention and compaction [nothing expires]."
 _ACCEPT_LOSS = "Proceed even if retention would remove records at once, or some cannot be read."
@@ -47,10 +49,13 @@ class Replay(Struct, frozen=True, kw_only=True):
     """additional settings of all topics that are created"""
     client: Mapping[str, str] = {}
     """settings of the connection under librdkafka's names"""
-    compression: Annotated[str, Option("--compression", "Compression of the batches that are sent.")] = "lz4"
+    compression: Annotated[
+        str, Option("--compression", "Compression of the batches that are sent.", choices=_COMPRESSIONS)
+    ] = "lz4"
     """compression of the batches that are sent"""
     bytes_per_second: Annotated[
-        int | None, Option("--rate", "Upper bound of the rate, in bytes of records per second.", "BYTES")
+        int | None,
+        Option("--rate", "Upper bound of the rate, in bytes of records per second.", "BYTES", within=(1, 1 << 40)),
     ] = None
     """upper bound of the rate, bytes of records per second"""
     now: int | None = None

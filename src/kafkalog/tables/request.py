@@ -19,9 +19,9 @@ from kafkalog.values.column_schema import NamedSchema
 from kafkalog.values.registry import SchemaRegistry
 from kafkalog.values.sources import check_values
 
-__all__ = ["FORMATS", "Export"]
+__all__ = ["Export"]
 
-FORMATS = ("parquet", "iceberg", "delta")
+_FORMATS = ("parquet", "iceberg", "delta")
 _VALUES = "auto decodes keys and values with their schemas, bytes leaves them as bytes."
 _KEY_SCHEMA = "Subject whose schema determines the type of keys."
 _VALUES_SCHEMA = "Subject whose schema determines the type of values."
@@ -38,13 +38,13 @@ class Export(Struct, frozen=True, kw_only=True):
     Raises `UsageError` for a format that does not exist and for fields that do not go together.
     """
 
-    format: Annotated[str, Option("--format", "Format of the tables.")]
+    format: Annotated[str, Option("--format", "Format of the tables.", choices=_FORMATS)]
     """`parquet`, `iceberg` or `delta`"""
     select: Selection = ALL
     """topic-partitions to export; by default all but those of Kafka's internal topics"""
     filter: RecordFilter = EVERY_RECORD
     """offsets, timestamps and isolation level; the starts apply only to partitions that are not in the table yet"""
-    values: Annotated[str, Option("--values", _VALUES)] = "auto"
+    values: Annotated[str, Option("--values", _VALUES, choices=("auto", "bytes"))] = "auto"
     """`auto` decodes keys and values by their schemas, `bytes` leaves them as they are"""
     schemas: SchemaRegistry | None = None
     """schemas for `auto`; None: those in the log directories. This field and the next two are as in `DecodedValues`"""
@@ -61,8 +61,8 @@ class Export(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.format not in FORMATS:
-            raise UsageError(f"there is no format {self.format!r}; there are {', '.join(FORMATS)}")
+        if self.format not in _FORMATS:
+            raise UsageError(f"there is no format {self.format!r}; there are {', '.join(_FORMATS)}")
         check_values(self.values, self.schemas, self.key_schema, self.values_schema)
         force_setattr(self, "masks", tuple(self.masks))
         if self.values == "bytes" and self.masks:

@@ -1,4 +1,4 @@
-"""Offsets at which reading a partition begins and ends: from offset options, or kcat's `-o` and `-G`, separately for
+"""Offsets at which reading a partition begins and ends: from the options, or kcat's `-o` and `-G`, separately for
 each partition.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from kafkalog.cli.dump.options import Options
+from kafkalog.cli.dump.request import Dump
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.findings import Finding
 from kafkalog.log import Partition
@@ -41,7 +41,7 @@ class Bounds(Struct, frozen=True):
 
 
 class Begin(Struct, frozen=True):
-    """Start position from the options, the same for all partitions."""
+    """Start position from the request, the same for all partitions."""
 
     word: str | None = None
     """beginning, end or stored"""
@@ -50,7 +50,7 @@ class Begin(Struct, frozen=True):
     start_time: int | None = None
     stop_time: int | None = None
 
-    def of(self, partition: Partition, options: Options, committed: Committed, findings: list[Finding]) -> Bounds:
+    def of(self, partition: Partition, request: Dump, committed: Committed, findings: list[Finding]) -> Bounds:
         """Return the offset bounds to read in a partition. They end at `--end-offset` (exclusive) or, for a view of
         records below the log start offset, where that view ends; and at `stop_time` in ms (exclusive).
 
@@ -58,28 +58,28 @@ class Begin(Struct, frozen=True):
         starts at the end, and so does `stored` without a commit in `committed` (topic and partition -> offset).
         Damage met in the search for a time is added to `findings`. Raises `StorageError` if a file cannot be read.
         """
-        end = _earlier(options.end_offset, partition.deleted_below)
-        if options.one_offset is not None:
-            return Bounds(options.one_offset, _earlier(options.one_offset + 1, partition.deleted_below))
+        end = _earlier(request.end_offset, partition.deleted_below)
+        if request.one_offset is not None:
+            return Bounds(request.one_offset, _earlier(request.one_offset + 1, partition.deleted_below))
         if self.start_time is not None:
             timestamp = partition.offset_for_timestamp(self.start_time, findings=findings)
-            start: int | None = self._end(partition, options) if timestamp is None else timestamp.offset
+            start: int | None = self._end(partition, request) if timestamp is None else timestamp.offset
         elif self.word == "end":
-            start = self._end(partition, options)
+            start = self._end(partition, request)
         elif self.word == "stored":
             start = committed.get((partition.topic, partition.partition))
-            start = self._end(partition, options) if start is None or start < 0 else start  # as clients ignore it
+            start = self._end(partition, request) if start is None or start < 0 else start  # as clients ignore it
         elif self.offset is not None and self.offset < 0:
-            start = max(self._end(partition, options) + self.offset, partition.log_start_offset)
+            start = max(self._end(partition, request) + self.offset, partition.log_start_offset)
         else:
-            start = self.offset if self.offset is not None else options.start_offset
+            start = self.offset if self.offset is not None else request.start_offset
         return Bounds(start, end, self.stop_time)
 
     @staticmethod
-    def _end(partition: Partition, options: Options) -> int:
+    def _end(partition: Partition, request: Dump) -> int:
         if partition.deleted_below is not None:
             return partition.deleted_below
-        if options.isolation_level == READ_COMMITTED:
+        if request.isolation_level == READ_COMMITTED:
             return partition.last_stable_offset()
         return partition.log_end_offset()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from kafkalog.cli.dump.options import Options
+from kafkalog.cli.dump.request import Dump
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.model import Record
@@ -38,11 +38,11 @@ class ShownValues(Struct):
     _problems: dict[str, _Problem] = {}
 
     @classmethod
-    def of(cls, options: Options, paths: Sequence[str], findings: list[Finding]) -> ShownValues:
+    def of(cls, request: Dump, paths: Sequence[str], findings: list[Finding]) -> ShownValues:
         """By the schemas that the options name, else by those in or beside `paths`; `findings` takes the registry's."""
-        registry = read_schemas(*options.schemas) if options.schemas else find_schemas(paths, options.replica)
+        registry = read_schemas(*request.schemas) if request.schemas else find_schemas(paths, request.replica)
         findings += registry.findings
-        return cls(ValueDecoder(registry), frozenset(options.masks))
+        return cls(ValueDecoder(registry), frozenset(request.masks))
 
     def put(self, target: dict[str, object], record: Record, topic: str | None) -> None:
         """Decode key and value of a record and put them into `target`, its JSON object, in place: as `key` and

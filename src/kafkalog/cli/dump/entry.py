@@ -13,11 +13,11 @@ from kafkalog.cli.dump.committed import committed_of
 from kafkalog.cli.dump.content_filter import ContentFilter
 from kafkalog.cli.dump.forms import Form, form_of, names_of, refuse_meaningless
 from kafkalog.cli.dump.kafka_indexes import LARGEST_MESSAGE, KafkaIndexes, is_index
-from kafkalog.cli.dump.options import Options, SectionedCommand, dump_options
 from kafkalog.cli.dump.patterns import searching
 from kafkalog.cli.dump.records import Walk
 from kafkalog.cli.dump.redaction import redacted_findings
 from kafkalog.cli.dump.refused import refused_options
+from kafkalog.cli.dump.request import Dump, SectionedCommand, dump_options
 from kafkalog.cli.dump.shown import shown
 from kafkalog.cli.dump.side_files import write_side_file
 from kafkalog.cli.dump.sources import Sources
@@ -34,12 +34,12 @@ from kafkalog.words.exit_codes import ExitCode, exit_code_of_findings
 __all__ = ["command"]
 
 
-def _options(ctx: click.Context, given: dict[str, Any]) -> Options:
+def _request(ctx: click.Context, given: dict[str, Any]) -> Dump:
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     on_command_line = frozenset(
         name for name, source in sources.items() if source is click.core.ParameterSource.COMMANDLINE
     )
-    return Options(given=on_command_line, **given)
+    return Dump(given=on_command_line, **given)
 
 
 @click.command(name="dump", cls=SectionedCommand)
@@ -58,37 +58,37 @@ def command(ctx: click.Context, /, **given: Any) -> int:
 
     Findings go to standard error; the exit code is then 1, or 4 if something could not be read.
     """
-    options = _options(ctx, given)
-    form = form_of(options)
-    sources = Sources(options)
-    refuse_meaningless(options, form, names_of(ctx.command.params), side_files=sources.side_files)
+    request = _request(ctx, given)
+    form = form_of(request)
+    sources = Sources(request)
+    refuse_meaningless(request, form, names_of(ctx.command.params), side_files=sources.side_files)
     wanted = ContentFilter.of(
-        start_time=options.start_time,
-        end_time=options.end_time,
-        key=options.key,
-        key_regex=options.key_regex,
-        value_regex=options.value_regex,
-        headers=options.headers,
-        header_regexes=options.header_regexes,
+        start_time=request.start_time,
+        end_time=request.end_time,
+        key=request.key,
+        key_regex=request.key_regex,
+        value_regex=request.value_regex,
+        headers=request.headers,
+        header_regexes=request.header_regexes,
     )
-    begin = begin_of(options.kcat_offsets, options.group)
+    begin = begin_of(request.kcat_offsets, request.group)
     if form is Form.KCAT:
         from kafkalog.cli.dump.kcat.sink import kcat_format_of
 
-        kcat_format_of(options)  # refused before anything is read
-    sources.open(options, form)
-    committed = committed_of(options.group, sources.at_hand, sources.findings) if options.group is not None else {}
-    progress = ByteProgress("reading", sum(partition.size for partition in sources.partitions), quiet=options.quiet)
+        kcat_format_of(request)  # refused before anything is read
+    sources.open(request, form)
+    committed = committed_of(request.group, sources.at_hand, sources.findings) if request.group is not None else {}
+    progress = ByteProgress("reading", sum(partition.size for partition in sources.partitions), quiet=request.quiet)
     walk = Walk(
         wanted,
         RecordFilter(
-            isolation_level=options.isolation_level,
-            producer_ids=options.producer_ids or None,
-            codecs=options.codecs or None,
-            transactional=options.transactional,
+            isolation_level=request.isolation_level,
+            producer_ids=request.producer_ids or None,
+            codecs=request.codecs or None,
+            transactional=request.transactional,
         ),
-        options.everything,
-        options.max_records,
+        request.everything,
+        request.max_records,
         progress,
         findings=sources.findings,
     )
@@ -96,40 +96,40 @@ def command(ctx: click.Context, /, **given: Any) -> int:
         if wanted.has_patterns:
             stack.enter_context(searching())
         stack.enter_context(progress)
-        writer = stack.enter_context(LineWriter(unbuffered=options.unbuffered))
+        writer = stack.enter_context(LineWriter(unbuffered=request.unbuffered))
         indexes = KafkaIndexes(
             writer,
-            sanity_only=options.index_sanity_check,
-            verify_only=options.verify_index_only,
-            largest_message=options.max_message_size or LARGEST_MESSAGE,
+            sanity_only=request.index_sanity_check,
+            verify_only=request.verify_index_only,
+            largest_message=request.max_message_size or LARGEST_MESSAGE,
         )
-        with shown(options, form, walk, writer, sources.paths) as show:
+        with shown(request, form, walk, writer, sources.paths) as show:
             for each in sources.in_order:
                 if isinstance(each, Partition):
-                    _partition(options, begin.of, committed, each, walk, show)
+                    _partition(request, begin.of, committed, each, walk, show)
                 else:
-                    _side_file(options, form, each, walk, writer, indexes)
+                    _side_file(request, form, each, walk, writer, indexes)
             writer.flush()
             is_wrong = indexes.tell()
     walk.findings += indexes.findings
-    report_findings(redacted_findings(walk.findings) if options.redact else walk.findings)
+    report_findings(redacted_findings(walk.findings) if request.redact else walk.findings)
     outcome = exit_code_of_findings(walk.findings)
     return max(outcome, ExitCode.FINDINGS) if is_wrong or walk.is_incomplete else outcome
 
 
-def _side_file(options: Options, form: Form, path: str, walk: Walk, writer: LineWriter, indexes: KafkaIndexes) -> None:
+def _side_file(request: Dump, form: Form, path: str, walk: Walk, writer: LineWriter, indexes: KafkaIndexes) -> None:
     try:
         if form is Form.KAFKA and is_index(path):
             indexes.file(path)
         else:
-            write_side_file(path, walk, writer, as_json=options.as_json)
+            write_side_file(path, walk, writer, as_json=request.as_json)
     except StorageError as error:
         walk.findings.append(unreadable(error, path))
 
 
 def _partition(
-    options: Options,
-    bounds_of: Callable[[Partition, Options, Committed, list[Finding]], Bounds],
+    request: Dump,
+    bounds_of: Callable[[Partition, Dump, Committed, list[Finding]], Bounds],
     committed: Committed,
     partition: Partition,
     walk: Walk,
@@ -138,13 +138,13 @@ def _partition(
     if walk.full:
         return
     try:
-        bounds = bounds_of(partition, options, committed, walk.findings)
+        bounds = bounds_of(partition, request, committed, walk.findings)
         if not bounds.is_empty:
             show(partition, bounds)
-            if options.isolation_level == READ_COMMITTED and not (options.everything or options.quiet):
+            if request.isolation_level == READ_COMMITTED and not (request.everything or request.quiet):
                 _remark_of_open(partition, bounds)
     except StorageError as error:
-        if options.columns_file is not None and str(error.filename).startswith(options.columns_file):
+        if request.columns_file is not None and str(error.filename).startswith(request.columns_file):
             raise
         walk.findings.append(unreadable(error, partition.path))
 

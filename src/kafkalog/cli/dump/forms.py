@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import click
 
 from kafkalog.cli.dump.kafka_indexes import is_index
-from kafkalog.cli.dump.options import Options
+from kafkalog.cli.dump.request import KAFKA_DUMP_LOG, Dump, options_under
 from kafkalog.codec.common.errors import UsageError
 
 __all__ = ["Form", "decoded_topic", "form_of", "names_of", "refuse_meaningless"]
@@ -59,10 +59,7 @@ _DECODERS = {
 _CLASSES = {"key_decoder_class", "value_decoder_class"}
 _OF_INDEXES = {"max_message_size", "verify_index_only", "index_sanity_check"}
 _OF_RECORDS_BENEATH = _OF_RECORDS | {"start_time", "end_time", "with_metadata"}
-_OF_KAFKA = {
-    "files", "print_data_log", "deep_iteration", "skip_record_metadata", "max_bytes", *_OF_INDEXES, *_DECODERS,
-    *_CLASSES,
-}  # fmt: skip
+_OF_KAFKA = options_under(KAFKA_DUMP_LOG)
 _OF_KCAT = {"kcat_format", "envelope", "message_delimiter", "key_delimiter", "null_text", "serdes", "consumer"}
 
 _MEANT = {
@@ -89,21 +86,21 @@ _MEANT = {
 }
 
 
-def form_of(options: Options) -> Form:
+def form_of(request: Dump) -> Form:
     """Return the output form that the options ask for; the first that applies: a file of columns, kcat's lines,
     kafka-dump-log's lines, batches, JSON lines, else text. `--files` alone means kafka-dump-log's lines unless
     combined with --batches or --json.
     """
-    given = options.given
-    if options.columns_file is not None:
+    given = request.given
+    if request.columns_file is not None:
         return Form.COLUMNS
     if given & _OF_KCAT:
         return Form.KCAT
-    if given & (_OF_KAFKA - {"files"}) or (options.files and not (options.only_batches or options.as_json)):
+    if given & (_OF_KAFKA - {"files"}) or (request.files and not (request.only_batches or request.as_json)):
         return Form.KAFKA
-    if options.only_batches:
+    if request.only_batches:
         return Form.BATCHES
-    return Form.JSON if options.as_json else Form.TEXT
+    return Form.JSON if request.as_json else Form.TEXT
 
 
 def names_of(parameters: Iterable[click.Parameter]) -> dict[str, str]:
@@ -111,37 +108,37 @@ def names_of(parameters: Iterable[click.Parameter]) -> dict[str, str]:
     return {parameter.name: max(parameter.opts, key=len) for parameter in parameters if parameter.name is not None}
 
 
-def refuse_meaningless(options: Options, form: Form, names: dict[str, str], *, side_files: Sequence[str]) -> None:
+def refuse_meaningless(request: Dump, form: Form, names: dict[str, str], *, side_files: Sequence[str]) -> None:
     """Raise `UsageError` for the first option without an effect in this output form, or for options that contradict
     each other; returns None otherwise. `names` is parameter name -> option as typed, for messages; `side_files` are
     the paths of indexes, snapshots and checkpoints.
     """
-    if "encoding" in options.given and not options.as_json:
+    if "encoding" in request.given and not request.as_json:
         raise UsageError("--encoding has no effect without --json")
     for each in (form, *([Form.SIDE_FILES] if side_files else [])):
         meant = _MEANT[each] | (_OF_KAFKA if each is Form.SIDE_FILES and form is Form.KAFKA else set())
-        for name in sorted(options.given - meant):
+        for name in sorted(request.given - meant):
             raise UsageError(f"{names[name]} has no effect {each.value}")
-    if "at" in options.given and not options.given & {"start_time", "end_time"}:
+    if "at" in request.given and not request.given & {"start_time", "end_time"}:
         raise UsageError("--at has no effect without --since or --until, which may be counted from it")
     for name in ("schemas", "masks"):
-        if name in options.given and options.values != "auto":
+        if name in request.given and request.values != "auto":
             raise UsageError(f"{names[name]} has no effect without --values auto")
-    if options.columns_file == "":
+    if request.columns_file == "":
         raise UsageError("--parquet and --arrow need the name of a file")
-    if -1 in options.numbers and len(set(options.numbers)) > 1:
+    if -1 in request.numbers and len(set(request.numbers)) > 1:
         raise UsageError("-p -1 means every partition: leave out the other numbers, or -1")
     for first, end in (("start_offset", "end_offset"), ("start_time", "end_time")):
-        low, high = getattr(options, first), getattr(options, end)
+        low, high = getattr(request, first), getattr(request, end)
         if low is not None and high is not None and high < low:
             raise UsageError(f"{names[end]} is before {names[first]}: nothing can lie between them")
-    _refuse_pairs(options, names)
-    _refuse_of_kafka(options, names)
+    _refuse_pairs(request, names)
+    _refuse_of_kafka(request, names)
     if form is Form.KAFKA:
-        _refuse_without_effect(options, names, side_files)
+        _refuse_without_effect(request, names, side_files)
 
 
-def _refuse_pairs(options: Options, names: dict[str, str]) -> None:
+def _refuse_pairs(request: Dump, names: dict[str, str]) -> None:
     pairs = (
         ("one_offset", ("start_offset", "end_offset", "kcat_offsets", "group"), "is one offset"),
         ("start_offset", ("kcat_offsets", "group"), "says where to begin"),
@@ -157,41 +154,41 @@ def _refuse_pairs(options: Options, names: dict[str, str]) -> None:
     )
     for name, others, why in pairs:
         for other in others:
-            if {name, other} <= options.given:
+            if {name, other} <= request.given:
                 raise UsageError(f"{names[other]} has no effect with {names[name]}, which {why}")
 
 
-def _refuse_without_effect(options: Options, names: dict[str, str], side_files: Sequence[str]) -> None:
+def _refuse_without_effect(request: Dump, names: dict[str, str], side_files: Sequence[str]) -> None:
     """Raise `UsageError` for an option of kafka-dump-log's form that has no effect, because no records, no decoded
     data or no index would be printed. `names` is parameter name -> option as typed; `side_files` are the given index,
     snapshot and checkpoint files.
     """
-    given = options.given
+    given = request.given
     if not given & {"print_data_log", "deep_iteration", *_DECODERS, *_CLASSES}:
         for name in sorted(given & _OF_RECORDS_BENEATH):
             raise UsageError(f"{names[name]} has no effect without records: add --print-data-log or --deep-iteration")
-    if options.show_secrets and decoded_topic(options) is None:
+    if request.show_secrets and decoded_topic(request) is None:
         raise UsageError("--show-secrets has no effect without a decoder, such as --cluster-metadata-decoder")
-    if any(text.startswith("e@") for text in options.kcat_offsets):
+    if any(text.startswith("e@") for text in request.kcat_offsets):
         raise UsageError(f"-o e@MS has no effect {Form.KAFKA.value}: --until ends at a time")
     if not any(is_index(path) for path in side_files):
         for name in sorted(given & _OF_INDEXES):
             raise UsageError(f"{names[name]} has no effect without an index among the files")
 
 
-def _refuse_of_kafka(options: Options, names: dict[str, str]) -> None:
-    decoders = sorted(options.given & set(_DECODERS)) or sorted(options.given & _CLASSES)[:1]
-    if len(decoders) > 1 or (options.given & _CLASSES and options.given & set(_DECODERS)):
-        one = sorted(options.given & (set(_DECODERS) | _CLASSES))
+def _refuse_of_kafka(request: Dump, names: dict[str, str]) -> None:
+    decoders = sorted(request.given & set(_DECODERS)) or sorted(request.given & _CLASSES)[:1]
+    if len(decoders) > 1 or (request.given & _CLASSES and request.given & set(_DECODERS)):
+        one = sorted(request.given & (set(_DECODERS) | _CLASSES))
         raise UsageError(f"{' and '.join(names[each] for each in one)} cannot both say what the records are")
-    if options.skip_record_metadata and not decoders and not options.print_data_log:
+    if request.skip_record_metadata and not decoders and not request.print_data_log:
         raise UsageError("--skip-record-metadata needs --print-data-log or a decoder")
-    if options.skip_record_metadata and options.with_metadata:
+    if request.skip_record_metadata and request.with_metadata:
         raise UsageError("--skip-record-metadata and --metadata cannot be used together")
-    if options.verify_index_only and options.index_sanity_check:
+    if request.verify_index_only and request.index_sanity_check:
         raise UsageError("--verify-index-only and --index-sanity-check cannot be used together")
 
 
-def decoded_topic(options: Options) -> str | None:
+def decoded_topic(request: Dump) -> str | None:
     """The internal topic whose decoder was asked for."""
-    return next((topic for name, topic in _DECODERS.items() if getattr(options, name)), None)
+    return next((topic for name, topic in _DECODERS.items() if getattr(request, name)), None)

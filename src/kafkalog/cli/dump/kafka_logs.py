@@ -12,10 +12,10 @@ from msgspec import Struct
 from kafkalog.cli.dump.bounds import Bounds
 from kafkalog.cli.dump.decoders import Decoder, DecoderClasses, PlainDecoder, data_decoder
 from kafkalog.cli.dump.forms import decoded_topic
-from kafkalog.cli.dump.options import Options
 from kafkalog.cli.dump.record_lines import Checksum, RecordText, batch_line
 from kafkalog.cli.dump.records import Walk
 from kafkalog.cli.dump.redaction import Redaction
+from kafkalog.cli.dump.request import Dump
 from kafkalog.cli.dump.sinks import heading_lines
 from kafkalog.cli.output import LineWriter
 from kafkalog.codec.common.findings import Finding, FindingCode, StopReason
@@ -56,24 +56,24 @@ class _Gaps(Struct):
 class KafkaLogs:
     """Prints log files; `tell_gaps` says at the end where offsets were missing."""
 
-    def __init__(self, options: Options, walk: Walk, writer: LineWriter, redaction: Redaction | None) -> None:
-        self._options = options
+    def __init__(self, request: Dump, walk: Walk, writer: LineWriter, redaction: Redaction | None) -> None:
+        self._request = request
         self._walk = walk
         self._writer = writer
-        topic = decoded_topic(options)
-        classes = options.key_decoder_class or options.value_decoder_class
+        topic = decoded_topic(request)
+        classes = request.key_decoder_class or request.value_decoder_class
         decoder: Decoder = PlainDecoder()
         if topic is not None:
-            decoder = data_decoder(topic, show_secrets=options.show_secrets)
+            decoder = data_decoder(topic, show_secrets=request.show_secrets)
         elif classes:
-            decoder = DecoderClasses.of(options.key_decoder_class, options.value_decoder_class)
-        self._with_data = bool(options.print_data_log or topic or classes)
-        self._deep = self._with_data or options.deep_iteration
+            decoder = DecoderClasses.of(request.key_decoder_class, request.value_decoder_class)
+        self._with_data = bool(request.print_data_log or topic or classes)
+        self._deep = self._with_data or request.deep_iteration
         self._text = RecordText(
             decoder,
             redaction,
-            options.with_metadata,
-            skip_record_metadata=options.skip_record_metadata,
+            request.with_metadata,
+            skip_record_metadata=request.skip_record_metadata,
             skip_data=not self._with_data,
         )
         self._accepted = conditions_of(walk.filter)
@@ -90,7 +90,7 @@ class KafkaLogs:
         for line in heading_lines(segment.path, segment.base_offset):
             self._writer.write(line)
         with segment.open() as source:
-            scanner = Scanner(source, end=self._options.max_bytes, check_crc=False)
+            scanner = Scanner(source, end=self._request.max_bytes, check_crc=False)
             for batch in scanner:
                 self._walk.progress.advance(batch.size)
                 if self._walk.full:
@@ -111,7 +111,7 @@ class KafkaLogs:
         if self._deep and not lines and not (self._walk.wanted.is_empty and start is None and end is None):
             return
         self._walk.printed += len(lines) if self._deep else 1
-        self._writer.write(batch_line(batch, is_valid=is_valid, redacted=self._options.redact))
+        self._writer.write(batch_line(batch, is_valid=is_valid, redacted=self._request.redact))
         for line in lines:
             self._writer.write(line)
 
@@ -161,7 +161,7 @@ class KafkaLogs:
         ]
 
     def _ended(self, segment: Segment, scanner: Scanner, size: int) -> None:
-        if self._options.max_bytes is not None or scanner.stop is StopReason.END:
+        if self._request.max_bytes is not None or scanner.stop is StopReason.END:
             return
         left = size - scanner.valid_bytes
         if left:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from kafkalog.cli.dump.bounds import Bounds
 from kafkalog.cli.dump.decoders import decodes
 from kafkalog.cli.dump.forms import Form
-from kafkalog.cli.dump.options import Options
 from kafkalog.cli.dump.records import Walk, json_lines, text_lines
 from kafkalog.cli.dump.redaction import Redaction
+from kafkalog.cli.dump.request import Dump
 from kafkalog.cli.dump.sinks import JsonSink, Sink, TextSink
 from kafkalog.cli.output import LineWriter
 from kafkalog.codec.common.errors import UsageError
@@ -26,7 +26,7 @@ __all__ = ["shown"]
 
 @contextmanager
 def shown(
-    options: Options, form: Form, walk: Walk, writer: LineWriter, paths: Sequence[str]
+    request: Dump, form: Form, walk: Walk, writer: LineWriter, paths: Sequence[str]
 ) -> Iterator[Callable[[Partition, Bounds], None]]:
     """Context manager that yields a function to show one partition within bounds; it writes to `writer`, or to the
     file of --parquet or --arrow.
@@ -35,31 +35,31 @@ def shown(
     gaps between offsets are reported on standard error (kafka-dump-log's form), and `walk.is_incomplete` is set if
     kcat's form could not print a record. Showing and closing raise `StorageError` and `UsageError`.
     """
-    redaction = Redaction() if options.redact else None
-    decode = not options.no_decode
+    redaction = Redaction() if request.redact else None
+    decode = not request.no_decode
     if form is Form.BATCHES:
-        yield lambda partition, bounds: walk.batches(partition, bounds, writer, as_json=options.as_json)
+        yield lambda partition, bounds: walk.batches(partition, bounds, writer, as_json=request.as_json)
     elif form is Form.KAFKA:
         from kafkalog.cli.dump.kafka_logs import KafkaLogs
 
-        logs = KafkaLogs(options, walk, writer, redaction)
+        logs = KafkaLogs(request, walk, writer, redaction)
         yield lambda partition, bounds: logs.partition(partition, bounds)
         writer.flush()
         logs.tell_gaps()
     elif form is Form.COLUMNS:
-        with _columns(options, walk, redaction, paths) as show:
+        with _columns(request, walk, redaction, paths) as show:
             yield show
     elif form is Form.JSON:
-        decode = decode and options.encoding != "base64"
-        values = _values(options, walk, paths)
+        decode = decode and request.encoding != "base64"
+        values = _values(request, walk, paths)
         sink: Sink = JsonSink(
-            writer, options.encoding, decode, options.show_secrets, options.with_metadata, redaction, values
+            writer, request.encoding, decode, request.show_secrets, request.with_metadata, redaction, values
         )  # fmt: skip
-        plain = not (options.with_metadata or options.redact or values is not None)
+        plain = not (request.with_metadata or request.redact or values is not None)
 
         def show_json(partition: Partition, bounds: Bounds) -> None:
             fast = plain and not (decode and decodes(partition.topic))
-            if not (fast and json_lines(walk, partition, bounds, writer, options.encoding)):
+            if not (fast and json_lines(walk, partition, bounds, writer, request.encoding)):
                 walk.records(partition, bounds, sink)
                 walk.findings += () if values is None else values.findings(partition)
 
@@ -67,13 +67,13 @@ def shown(
     elif form is Form.KCAT:
         from kafkalog.cli.dump.kcat.sink import KcatSink, kcat_format_of
 
-        kcat = KcatSink(writer, kcat_format_of(options), options.envelope, redaction)
+        kcat = KcatSink(writer, kcat_format_of(request), request.envelope, redaction)
         yield lambda partition, bounds: walk.records(partition, bounds, kcat)
         if kcat.failed:
             walk.is_incomplete = True
     else:
-        text = TextSink(writer, decode, options.show_secrets, options.with_metadata, redaction)
-        plain = not (options.with_metadata or options.redact)
+        text = TextSink(writer, decode, request.show_secrets, request.with_metadata, redaction)
+        plain = not (request.with_metadata or request.redact)
 
         def show_text(partition: Partition, bounds: Bounds) -> None:
             fast = plain and not (decode and decodes(partition.topic))
@@ -83,25 +83,25 @@ def shown(
         yield show_text
 
 
-def _values(options: Options, walk: Walk, paths: Sequence[str]) -> ShownValues | None:
-    if options.values != "auto":
+def _values(request: Dump, walk: Walk, paths: Sequence[str]) -> ShownValues | None:
+    if request.values != "auto":
         return None
     from kafkalog.cli.dump.decoded_values import ShownValues
 
-    return ShownValues.of(options, paths, walk.findings)
+    return ShownValues.of(request, paths, walk.findings)
 
 
 @contextmanager
 def _columns(
-    options: Options, walk: Walk, redaction: Redaction | None, paths: Sequence[str]
+    request: Dump, walk: Walk, redaction: Redaction | None, paths: Sequence[str]
 ) -> Iterator[Callable[[Partition, Bounds], None]]:
-    with needed("dump --parquet" if options.parquet is not None else "dump --arrow", "fast"):
+    with needed("dump --parquet" if request.parquet is not None else "dump --arrow", "fast"):
         from kafkalog.cli.dump.columns import ColumnsSink, columns_schema
         from kafkalog.log.writing.columns_file import ColumnsFile
 
-    schema = columns_schema(with_metadata=options.with_metadata)
-    is_parquet = options.parquet is not None
-    with ColumnsFile(str(options.columns_file), schema, parquet=is_parquet, examined=paths) as file:
+    schema = columns_schema(with_metadata=request.with_metadata)
+    is_parquet = request.parquet is not None
+    with ColumnsFile(str(request.columns_file), schema, parquet=is_parquet, examined=paths) as file:
         sink = ColumnsSink(file, schema, redaction)
 
         def show(partition: Partition, bounds: Bounds) -> None:

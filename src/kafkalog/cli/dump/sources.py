@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from kafkalog.cli.dump.forms import Form
-from kafkalog.cli.dump.options import Options
+from kafkalog.cli.dump.request import Dump
 from kafkalog.cli.options.paths import log_directories, settings_in
 from kafkalog.cli.options.selection import selected
 from kafkalog.codec.common.errors import StorageError, UnknownName, UsageError
@@ -27,20 +27,20 @@ __all__ = ["Sources"]
 class Sources:
     """Contents of the paths, restricted to the selection."""
 
-    def __init__(self, options: Options) -> None:
-        paths = [*options.paths, *(path for text in options.files for path in text.split(",") if path)]
-        if options.server_properties is not None:
+    def __init__(self, request: Dump) -> None:
+        paths = [*request.paths, *(path for text in request.files for path in text.split(",") if path)]
+        if request.server_properties is not None:
             if paths:
                 raise UsageError("--server-properties replaces PATH here: give one of them")
-            paths = [*log_directories(options.server_properties, settings_in(options.server_properties))]
-        if not paths and options.remote.uri is None:
+            paths = [*log_directories(request.server_properties, settings_in(request.server_properties))]
+        if not paths and request.remote.uri is None:
             raise click.UsageError("Missing argument 'PATH...'.")
         self.side_files = [path for path in paths if is_side_file(path) and not os.path.isdir(path)]
         missing = [path for path in self.side_files if not exists(path)]
         if missing:
             raise UsageError(f"{missing[0]} does not exist")
         self._others = [path for path in paths if path not in self.side_files]
-        self._others = [*options.remote.beside(self._others)]
+        self._others = [*request.remote.beside(self._others)]
         self.paths = paths
         self.partitions: list[Partition] = []
         self.in_order: list[str | Partition] = []
@@ -48,7 +48,7 @@ class Sources:
         self.at_hand: Sequence[Partition] = ()
         self.findings: list[Finding] = []
 
-    def open(self, options: Options, form: Form) -> None:
+    def open(self, request: Dump, form: Form) -> None:
         """Open the paths, and set `partitions` (the chosen ones; with `--deleted` the deleted ones), `at_hand` (all
         readable ones), `in_order` and `findings`. Does not open side files (indexes, snapshots, checkpoints).
 
@@ -56,22 +56,22 @@ class Sources:
         exist.
         """
         if self._others:
-            self._open(options)
+            self._open(request)
         self.in_order = [*self.side_files, *self.partitions]
         if form is Form.KAFKA and self.side_files:
             places = {real(path): number for number, path in enumerate(self.paths)}
             self.in_order.sort(key=lambda each: _place(each if isinstance(each, str) else each.path, places))
 
-    def _open(self, options: Options) -> None:
+    def _open(self, request: Dump) -> None:
         inventory = open_all(*self._others, tolerant=True)
-        chosen = Selection.of(options.topics, [number for number in options.numbers if number >= 0], options.excluded)
-        self.at_hand = inventory.readable(options.replica, chosen)
-        partitions = deleted_partitions(inventory) if options.deleted else self.at_hand
+        chosen = Selection.of(request.topics, [number for number in request.numbers if number >= 0], request.excluded)
+        self.at_hand = inventory.readable(request.replica, chosen)
+        partitions = deleted_partitions(inventory) if request.deleted else self.at_hand
         try:
             self.partitions = selected(chosen, partitions, inventory.all_unreadable)
         except UnknownName:
             gone = [each for each in deleted_partitions(inventory) if chosen.takes(each.topic, each.partition)]
-            if not options.deleted and gone:
+            if not request.deleted and gone:
                 names = ", ".join(dict.fromkeys(str(partition.name) for partition in gone))
                 raise UnknownName(f"{names}: only what was deleted is there; --deleted prints it") from None
             if kept := _kept_by_recoveries(inventory, chosen):

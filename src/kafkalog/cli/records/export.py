@@ -10,16 +10,17 @@ from msgspec import Struct
 from kafkalog.cli.options.common import JOBS, JSON, REPLICA
 from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.requests import request_fields, request_option
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT, time_range_options
 from kafkalog.cli.output import print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
-from kafkalog.cli.settings import record_filter, request_fields, request_option
+from kafkalog.cli.settings import record_filter
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.common.extras import needed
 from kafkalog.log import ISOLATION_LEVELS, open_all
 from kafkalog.log.reading.consumer_view import READ_COMMITTED
-from kafkalog.tables.request import FORMATS, Export
+from kafkalog.tables.request import Export
 from kafkalog.values.sources import read_schemas
 from kafkalog.words.exit_codes import exit_code_of_findings
 
@@ -51,7 +52,7 @@ class ExportLine(Struct, frozen=True, kw_only=True):
 
 @click.command(name="export")
 @PATHS
-@request_option(Export, "format", type=click.Choice(FORMATS), required=True)
+@request_option(Export, "format", required=True)
 @click.option("--to", "target", required=True, metavar="DIR", help="Directory for the tables, one table per topic.")
 @selection_options
 @click.option("--start-offset", metavar="N", type=_OFFSET,
@@ -60,7 +61,7 @@ class ExportLine(Struct, frozen=True, kw_only=True):
 @time_range_options
 @click.option("--isolation-level", type=click.Choice(ISOLATION_LEVELS), default=READ_COMMITTED, show_default=True,
               help="read_committed leaves out aborted transactions, and ends at an open one.")  # fmt: skip
-@request_option(Export, "values", type=click.Choice(["auto", "bytes"]), show_default=True)
+@request_option(Export, "values")
 @click.option("--schemas", metavar="PATH", multiple=True,
               help="Source of the schemas, as for `kafkalog schemas` [_schemas in PATH or beside it].")  # fmt: skip
 @request_option(Export, "key_schema")

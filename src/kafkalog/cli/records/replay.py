@@ -13,15 +13,14 @@ from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import CONFIG, JSON, REPLICA, YES
 from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.requests import request_fields, request_option
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT, time_range_options
 from kafkalog.cli.output import LineWriter, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
-from kafkalog.cli.settings import request_fields, request_option
 from kafkalog.cli.shapes.replay_lines import plan_lines, result_lines
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.common.errors import UsageError
-from kafkalog.codec.compression.specs import Codec
 from kafkalog.log.disk.files import read_small
 from kafkalog.log.disk.process import processors
 from kafkalog.replay.request import Replay
@@ -64,8 +63,8 @@ _INTERRUPTED = "interrupted; what is committed stays in the target, and the same
               help="Handling of undecided transactions: stop before their records in each partition, or abort "
               "them.")  # fmt: skip
 @click.option("--without-groups", is_flag=True, help="Leave out the committed offsets of consumer groups.")
-@request_option(Replay, "compression", type=click.Choice([codec.label for codec in Codec]), show_default=True)
-@request_option(Replay, "bytes_per_second", type=Whole(1, 1 << 40))
+@request_option(Replay, "compression")
+@request_option(Replay, "bytes_per_second")
 @click.option("--client-config", metavar="FILE",
               help="librdkafka's own settings for the connection, as NAME=VALUE lines: SASL, TLS.")  # fmt: skip
 @CONFIG

@@ -11,11 +11,12 @@ import click
 from kafkalog.cli.acting import Acting, Declined
 from kafkalog.cli.options.common import JOBS, JSON, YES
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
+from kafkalog.cli.options.requests import request_option
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.progress import RecoveryProgress
-from kafkalog.cli.settings import parse_settings, request_option
+from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.shapes.compact_lines import CompactLine, compact_line
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.common.errors import RecoveryRefused, UsageError

@@ -11,12 +11,13 @@ from kafkalog.cli.acting import Acting
 from kafkalog.cli.lines import finish
 from kafkalog.cli.options.common import JOBS, JSON, YES
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, paths_in_properties, settings_in
+from kafkalog.cli.options.requests import request_option
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json, remark
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress, total_bytes
 from kafkalog.cli.repairing.plan_text import print_plan
-from kafkalog.cli.settings import parse_settings, request_option
+from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.shapes.plan_lines import result_line
 from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import Finding, FindingCode, FindingJson

@@ -8,11 +8,12 @@ import click
 
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.requests import request_option
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import print_json
 from kafkalog.cli.progress import ByteProgress, total_bytes
 from kafkalog.cli.repairing.merge_text import print_directory, print_partition
-from kafkalog.cli.settings import parse_settings, request_option
+from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.shapes.merge_lines import PartitionLine, summary_line
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.copies.preview import merge_preview

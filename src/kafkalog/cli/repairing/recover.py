@@ -14,13 +14,14 @@ from kafkalog.cli.acting import Acting, Declined
 from kafkalog.cli.options.common import JSON, YES
 from kafkalog.cli.options.paths import PATHS
 from kafkalog.cli.options.remote import Remote, remote_options
+from kafkalog.cli.options.requests import request_option
 from kafkalog.cli.output import print_json
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.repairing import plan as plan_command
 from kafkalog.cli.repairing.plan_text import print_plans
 from kafkalog.cli.repairing.result_text import print_result
 from kafkalog.cli.repairing.unplanned import Unplanned
-from kafkalog.cli.settings import EVERY, given_words, planning_options, recovery_asked, request_option
+from kafkalog.cli.settings import EVERY, given_words, planning_options, recovery_asked
 from kafkalog.cli.shapes.plan_lines import result_line
 from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.log.disk.files import PathLike

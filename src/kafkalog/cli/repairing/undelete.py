@@ -15,10 +15,11 @@ from kafkalog.cli.acting import Acting
 from kafkalog.cli.options.common import JSON, YES
 from kafkalog.cli.options.numbers import PARTITION
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.requests import request_option
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json, remark
 from kafkalog.cli.sentences import SentenceWriter
-from kafkalog.cli.settings import parse_settings, request_option
+from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.shapes.shared_lines import UnreadableLine
 from kafkalog.cli.shapes.undelete_lines import RemainsLine, RemainsOfDirectoryLine, put_back_line, taken_out_line
 from kafkalog.cli.tables import Column, Kind, print_table

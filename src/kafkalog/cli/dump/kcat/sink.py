@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from kafkalog.cli.dump.kcat.envelope import envelope
 from kafkalog.cli.dump.kcat.format import KcatFormat, default_format
 from kafkalog.cli.dump.kcat.serdes import serdes
-from kafkalog.cli.dump.options import Options
 from kafkalog.cli.dump.redaction import Redaction
+from kafkalog.cli.dump.request import Dump
 from kafkalog.cli.output import LineWriter
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.model import Record, RecordBatch
@@ -59,20 +59,20 @@ class KcatSink:
         return self.format.of(self._topic, self._partition, record)
 
 
-def kcat_format_of(options: Options) -> KcatFormat:
+def kcat_format_of(request: Dump) -> KcatFormat:
     """Return the format in which the options print records: `-f`, or else one made from the delimiters of `-D` and
     `-K`. Binary data is made printable if standard output is a terminal. Raises `UsageError` for an invalid format,
     delimiter or `-s`.
     """
-    key_serdes, value_serdes = serdes(options.serdes)
-    text = options.kcat_format
-    if text is None and options.envelope:
-        text = default_format(options.message_delimiter, None).removeprefix("%s")
+    key_serdes, value_serdes = serdes(request.serdes)
+    text = request.kcat_format
+    if text is None and request.envelope:
+        text = default_format(request.message_delimiter, None).removeprefix("%s")
     elif text is None:
-        text = default_format(options.message_delimiter, options.key_delimiter)
+        text = default_format(request.message_delimiter, request.key_delimiter)
     return KcatFormat.parse(
         text,
-        null=options.null_text,
+        null=request.null_text,
         key_serdes=key_serdes,
         value_serdes=value_serdes,
         for_people=sys.stdout.isatty(),

@@ -1,0 +1,300 @@
+"""The request of `dump` as one object, whose fields declare the command's options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+import click
+from msgspec import Struct
+
+from kafkalog.cli.options.common import REPLICA, SHOW_SECRETS
+from kafkalog.cli.options.paths import SERVER_PROPERTIES
+from kafkalog.cli.options.remote import Remote, remote_options
+from kafkalog.cli.options.requests import request_option
+from kafkalog.cli.options.times import AT, time_range_options
+from kafkalog.codec.common.options import Option, options_of_fields
+from kafkalog.codec.model import Codec
+from kafkalog.log import ISOLATION_LEVELS
+
+__all__ = ["KAFKA_DUMP_LOG", "Dump", "SectionedCommand", "dump_options", "options_under"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+KAFKA_DUMP_LOG = "As kafka-dump-log"
+KCAT = "As kcat"
+_OFFSETS = (-(2**63), 2**63 - 1)
+
+
+class Dump(Struct, frozen=True, kw_only=True):
+    """Request to print records, batches or the entries of other files; offsets and times have inclusive starts and
+    exclusive ends.
+    """
+
+    paths: tuple[str, ...]
+    given: frozenset[str] = frozenset()
+    """names of the fields whose options were on the command line"""
+    as_json: Annotated[bool, Option("--json", "Print one JSON object per line.")] = False
+    parquet: Annotated[
+        str | None,
+        Option("--parquet", "Write records to this new Parquet file, with the column names of Spark's Kafka source.",
+               "OUT"),
+    ] = None
+    arrow: Annotated[
+        str | None,
+        Option("--arrow", "Write records to this new Arrow file (a stream if the name ends in .arrows), with the same "
+               "columns.", "OUT"),
+    ] = None
+    encoding: Annotated[
+        str,
+        Option("--encoding", "Bytes in JSON: text, with base64 in a _b64 field if they are not UTF-8, or always "
+               "base64.", choices=("text", "base64")),
+    ] = "text"
+    values: Annotated[
+        str,
+        Option("--values", "Keys and values in JSON: bytes in the form of --encoding, or auto: decoded with their "
+               "schemas, as JSON, or as text.", choices=("bytes", "auto")),
+    ] = "bytes"
+    schemas: Annotated[
+        tuple[str, ...],
+        Option("--schemas", "Source of the schemas, as for `kafkalog schemas` [_schemas in PATH or beside it].",
+               "PATH"),
+    ] = ()
+    masks: Annotated[
+        tuple[str, ...],
+        Option("--mask", "Hide fields of this name in keys and values, and all of a key or value that cannot be "
+               "decoded; may be repeated.", "FIELD"),
+    ] = ()
+    only_batches: Annotated[bool, Option("--batches", "Print batches instead of records.")] = False
+    with_metadata: Annotated[
+        bool, Option("--metadata", "Add fields of each record's batch: producer, epochs, compression, position.")
+    ] = False
+    redact: Annotated[
+        bool, Option("--redact", "Print sizes and salted hashes instead of keys, values and header values.")
+    ] = False
+    no_decode: Annotated[bool, Option("--no-decode", "Do not decode the records of Kafka's internal topics.")] = False
+    show_secrets: bool = False
+    everything: Annotated[
+        bool,
+        Option("--all", "Print all records in the files, including control records, aborted ones, those below the log "
+               "start offset, and those after damage."),
+    ] = False
+    deleted: Annotated[
+        bool,
+        Option("--deleted", "Print deleted data that is still on disk instead of live data: -delete and -stray "
+               "directories, .deleted segments, and records below the log start offset."),
+    ] = False
+    isolation_level: Annotated[
+        str,
+        Option("--isolation-level", "read_committed leaves out aborted and open transactions.",
+               choices=ISOLATION_LEVELS),
+    ] = ISOLATION_LEVELS[0]
+    topics: Annotated[
+        tuple[str, ...],
+        Option("--topic", "Only this topic: a name or a pattern with *, ? and [...]; may be repeated.", "TOPIC",
+               also=("-t",)),
+    ] = ()
+    numbers: Annotated[
+        tuple[int, ...],
+        Option("--partition", "Only partitions with this number; may be repeated.", "N", also=("-p",),
+               within=(-1, 2**31 - 1)),
+    ] = ()
+    excluded: Annotated[
+        tuple[str, ...],
+        Option("--exclude", "Leave out this topic or partition: a name or a pattern; may be repeated.", "TOPIC[-N]"),
+    ] = ()
+    one_offset: Annotated[
+        int | None, Option("--offset", "Only the record at this offset.", "N", within=(0, 2**63 - 2))
+    ] = None
+    start_offset: Annotated[
+        int | None, Option("--start-offset", "First offset (inclusive).", "N", within=_OFFSETS)
+    ] = None
+    end_offset: Annotated[
+        int | None, Option("--end-offset", "Offset after the last one (exclusive).", "N", within=_OFFSETS)
+    ] = None
+    start_time: int | None = None
+    """ms since 1970, like `end_time`; both have the options of `time_range_options`"""
+    end_time: int | None = None
+    at: int | None = None
+    """time to treat as now, ms since 1970"""
+    key: Annotated[str | None, Option("--key", "Only records with exactly this key.")] = None
+    key_regex: Annotated[
+        str | None, Option("--key-regex", "Only records whose key matches this regular expression.", "REGEX")
+    ] = None
+    value_regex: Annotated[
+        str | None, Option("--value-regex", "Only records whose value matches this regular expression.", "REGEX")
+    ] = None
+    headers: Annotated[tuple[str, ...], Option("--header", "Only records with this header.", "NAME[=VALUE]")] = ()
+    header_regexes: Annotated[
+        tuple[str, ...],
+        Option("--header-regex", "Only records with this header whose value matches this regular expression.",
+               "NAME=REGEX"),
+    ] = ()
+    producer_ids: Annotated[
+        tuple[int, ...],
+        Option("--producer-id", "Only records of this producer; may be repeated.", "ID", within=_OFFSETS),
+    ] = ()
+    codecs: Annotated[
+        tuple[str, ...],
+        Option("--codec", "Only records from batches with this compression; may be repeated.",
+               choices=tuple(codec.label for codec in Codec)),
+    ] = ()
+    transactional: Annotated[
+        bool | None,
+        Option("--transactional/--not-transactional", "Only records that are, or are not, part of a transaction."),
+    ] = None
+    max_records: Annotated[
+        int | None,
+        Option("--max-records", "Stop after this many lines.", "N", also=("-n", "-c"), within=(0, 2**63 - 1)),
+    ] = None
+    remote: Remote
+    replica: str | None = None
+    server_properties: str | None = None
+    files: Annotated[
+        tuple[str, ...],
+        Option("--files", "Print these files like kafka-dump-log; the options below imply its format.", "FILE,...",
+               heading=KAFKA_DUMP_LOG),
+    ] = ()
+    print_data_log: Annotated[
+        bool, Option("--print-data-log", "Print records below their batches.", heading=KAFKA_DUMP_LOG)
+    ] = False
+    deep_iteration: Annotated[
+        bool,
+        Option("--deep-iteration", "Print records below their batches, without keys and values.",
+               heading=KAFKA_DUMP_LOG),
+    ] = False
+    offsets_decoder: Annotated[
+        bool, Option("--offsets-decoder", "Decode records as those of __consumer_offsets.", heading=KAFKA_DUMP_LOG)
+    ] = False
+    transaction_log_decoder: Annotated[
+        bool,
+        Option("--transaction-log-decoder", "Decode records as those of __transaction_state.", heading=KAFKA_DUMP_LOG),
+    ] = False
+    cluster_metadata_decoder: Annotated[
+        bool,
+        Option("--cluster-metadata-decoder", "Decode records as those of __cluster_metadata.", heading=KAFKA_DUMP_LOG),
+    ] = False
+    remote_log_metadata_decoder: Annotated[
+        bool,
+        Option("--remote-log-metadata-decoder", "Decode records as those of __remote_log_metadata.",
+               heading=KAFKA_DUMP_LOG),
+    ] = False
+    share_group_state_decoder: Annotated[
+        bool,
+        Option("--share-group-state-decoder", "Decode records as those of __share_group_state.",
+               heading=KAFKA_DUMP_LOG),
+    ] = False
+    key_decoder_class: Annotated[
+        str | None,
+        Option("--key-decoder-class", "Decode keys as String, Long, Integer or Double.", "CLASS",
+               heading=KAFKA_DUMP_LOG),
+    ] = None
+    value_decoder_class: Annotated[
+        str | None,
+        Option("--value-decoder-class", "Decode values as String, Long, Integer or Double.", "CLASS",
+               heading=KAFKA_DUMP_LOG),
+    ] = None
+    skip_record_metadata: Annotated[
+        bool, Option("--skip-record-metadata", "Print only the keys and values of records.", heading=KAFKA_DUMP_LOG)
+    ] = False
+    max_message_size: Annotated[
+        int | None,
+        Option("--max-message-size", "Largest batch in bytes that index entries are compared with [5242880].", "BYTES",
+               within=(1, 2**31 - 1), heading=KAFKA_DUMP_LOG),
+    ] = None
+    max_bytes: Annotated[
+        int | None,
+        Option("--max-bytes", "Read at most this many bytes of each log file.", "BYTES", within=(0, 2**31 - 1),
+               heading=KAFKA_DUMP_LOG),
+    ] = None
+    verify_index_only: Annotated[
+        bool,
+        Option("--verify-index-only", "Compare indexes with their logs without printing entries.",
+               heading=KAFKA_DUMP_LOG),
+    ] = False
+    index_sanity_check: Annotated[
+        bool,
+        Option("--index-sanity-check", "Check indexes only as far as a broker does at start.", heading=KAFKA_DUMP_LOG),
+    ] = False
+    consumer: Annotated[
+        bool, Option("-C", "Print like kcat; implied by -f, -J, -D, -K, -Z and -s.", heading=KCAT)
+    ] = False
+    kcat_offsets: Annotated[
+        tuple[str, ...],
+        Option("-o", "Start: beginning, end, stored (with -G), N, -N (before the end) or s@MS; end: e@MS.", "OFFSET",
+               heading=KCAT),
+    ] = ()
+    group: Annotated[
+        str | None,
+        Option("-G", "Begin at this group's committed offset in __consumer_offsets.", "GROUP", heading=KCAT),
+    ] = None
+    kcat_format: Annotated[
+        str | None,
+        Option("-f", "Output format: %s %S %R %k %K %T %h %t %p %o and \\n \\r \\t \\xXX.", "FORMAT", heading=KCAT),
+    ] = None
+    envelope: Annotated[bool, Option("-J", "Print kcat's JSON envelope.", heading=KCAT)] = False
+    message_delimiter: Annotated[
+        str, Option("-D", "Delimiter printed after each record.", "TEXT", heading=KCAT)
+    ] = "\\n"
+    key_delimiter: Annotated[
+        str | None, Option("-K", "Also print keys, each followed by this delimiter.", "TEXT", heading=KCAT)
+    ] = None
+    null_text: Annotated[bool, Option("-Z", "Print NULL for null and empty keys and values.", heading=KCAT)] = False
+    serdes: Annotated[
+        tuple[str, ...],
+        Option("-s", "Unpack keys and values with these letters: < > b B h H i I q Q c s $.", "[key=|value=]LETTERS",
+               heading=KCAT),
+    ] = ()
+    exits_at_end: Annotated[
+        bool, Option("-e", "Stop at the end of the log (always; accepted because kcat has it).", heading=KCAT)
+    ] = False
+    quiet: Annotated[
+        bool, Option("-q", "Do not print progress or remarks; findings are still printed.", heading=KCAT)
+    ] = False
+    unbuffered: Annotated[bool, Option("-u", "Flush the output after each record.", heading=KCAT)] = False
+
+    @property
+    def columns_file(self) -> str | None:
+        """Path to which `--parquet` or `--arrow` writes."""
+        return self.parquet if self.parquet is not None else self.arrow
+
+
+_SHARED: dict[str, Callable[[Any], Any]] = {
+    "show_secrets": SHOW_SECRETS, "start_time": time_range_options, "at": AT, "remote": remote_options,
+    "replica": REPLICA, "server_properties": SERVER_PROPERTIES,
+}  # fmt: skip
+"""Options that other commands share, by the first field that they fill."""
+
+
+def options_under(heading: str) -> frozenset[str]:
+    """Return the names of the fields whose options stand below this heading of the help."""
+    return frozenset(name for name, option in options_of_fields(Dump).items() if option.heading == heading)
+
+
+class SectionedCommand(click.Command):
+    """A command whose help has its options in three parts."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of a command into its help, in three sections: kafkalog's own, those of kafka-dump-log,
+        and those of kcat's consumer. Overrides `click.Command.format_options`; hidden options are omitted.
+        """
+        sections: dict[str, list[tuple[str, str]]] = {"": [], KAFKA_DUMP_LOG: [], KCAT: []}
+        declared = options_of_fields(Dump)
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                option = declared.get(parameter.name or "")
+                sections["" if option is None else option.heading].append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading or "Options"):
+                formatter.write_dl(records)
+
+
+def dump_options(function: Function) -> Function:
+    """Add all options but those that are only refused, in the order of the help, to a click command, and return it."""
+    declared = options_of_fields(Dump)
+    for name in reversed(Dump.__struct_fields__):
+        if name in _SHARED:
+            function = _SHARED[name](function)
+        elif name in declared:
+            function = request_option(Dump, name)(function)
+    return function
