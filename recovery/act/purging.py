@@ -174,7 +174,7 @@ def _why_not(kept: Runs, run: RunInfo) -> str | None:
 def _foreign(fs: FileSystem, run_id: str) -> str | None:
     """Return a sentence about the first entry in an execution's directory that kafkalog did not write there, or that
     another file system is mounted on; None if there is none. Everything inside its directories for kept and staged
-    files is allowed, links and special files too.
+    files is allowed, links and special files too. Raises `StorageError` if the directory cannot be listed.
     """
     documents = {*DOCUMENTS, *(name + _BEING_WRITTEN for name in DOCUMENTS)}
     directory = fs.status(run_id)
