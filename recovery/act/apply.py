@@ -307,8 +307,9 @@ def roll_forward(
 
 def _having_done(journal: Journal, script: Script, done: set[int]) -> Located:
     """Return the state of an execution in which the operations numbered `done` are done. Its position is the start of
-    the first stretch (operations that are ordered only within each partition directory) that is not completely done, or
-    the end of the script.
+    the first stretch (operations that are ordered only within each partition directory) that is not completely done,
+    and `further` has the directories that are further in this stretch. If all operations are done, the position is the
+    end of the script.
     """
     for first, end in script.stretches:
         here = [number for number in range(first, end) if number in done]

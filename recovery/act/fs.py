@@ -277,7 +277,7 @@ class FileSystem(Flushing):
             made[path] = status.st_ino
 
     def make_directory(self, path: str, mode: int = 0o700) -> None:
-        """Create a directory with `mode` (less the umask) and flush its parent. If the name exists already, as a
+        """Create a directory with `mode` (less the umask) and flush its parent. If the name already exists, as a
         directory or anything else, it is kept without an error; its parent is then flushed only within
         `flushed_together`. Raises `StorageError` if the parent is missing, or within `remembering` if the name exists
         and was not created in that context.
@@ -421,8 +421,8 @@ class FileSystem(Flushing):
 
     def rename(self, path: str, target: str, other: FileSystem | None = None) -> None:
         """Rename a file or directory within this root or into the root `other`; an existing file `target` is replaced.
-        The names are durable after `sync_directory` of both directories. A flush that was deferred for `path` moves to
-        `target`. Raises `StorageError` if `path` is missing, or the roots are on different file systems.
+        Nothing is flushed: the names are durable after `sync_directory` of both directories. A deferred flush of `path`
+        becomes one of `target`. Raises `StorageError` if `path` is missing, or the roots are on different file systems.
         """
         with self._wrapped("rename the file", path):
             self._forget(path)

@@ -149,7 +149,8 @@ def keeping_in(quarantine: PathLike | None, *, moved: bool = False) -> Keeping:
 
 def carry_out(job: Job[Planned, Result]) -> list[Result]:
     """Carry out a job: lock all its directories, plan for each, check every plan, then change one directory after
-    another. Return the results in the order of `job.roots`, without directories for which there is no plan.
+    another. Return the results in the order of `job.roots`, after `job.finish` was called with them; directories
+    without a plan have none. The locks are held until then.
 
     Raises `RecoveryRefused` before any directory is changed. If directories are refused while plans are made or
     checked, the error names all of them, and its `reports` has the reports of the plans; a lock that is held, or an
