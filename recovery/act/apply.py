@@ -69,7 +69,7 @@ class Located(Struct, frozen=True):
 
 
 class _Looker:
-    """Comparer of places with the states that they should have; each digest is computed once."""
+    """Compares places with the states that they should have; each digest is computed once."""
 
     def __init__(self, disks: Disks, *, to_undo: bool, undoing: bool) -> None:
         self._disks = disks

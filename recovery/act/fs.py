@@ -1,4 +1,4 @@
-"""Change files on disk: the only module of recovery that does, with `descriptors`; a dozen operations below one root.
+"""Operations that change files below one root directory; of recovery, only this module and `descriptors` change files.
 
 Every path is relative to the root and is resolved component by component through directory descriptors that do not
 follow links, so that a path swapped in meanwhile cannot lead elsewhere. Changes are flushed at once or, within

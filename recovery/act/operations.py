@@ -133,7 +133,7 @@ class Disks:
 
 
 class Operation(Struct, frozen=True):
-    """One change of the log directory. An abstract class, but without `ABC`, whose metaclass is not that of Structs."""
+    """One change of the log directory. Abstract, but not derived from `ABC`: Structs have another metaclass."""
 
     @abstractmethod
     def describe(self, timeline: Timeline) -> None:

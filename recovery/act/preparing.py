@@ -96,6 +96,8 @@ def prepare(
 
 
 class _Preparation:
+    """Copies the bytes that an execution will need into the quarantine, and describes its steps for the journal."""
+
     def __init__(self, disks: Disks, empty: Journal, seen: Survey) -> None:
         self.disks = disks
         self.root = disks.root

@@ -140,7 +140,8 @@ def _is_nobodys(run: KeptRun) -> bool:
 
 def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
     """Compare an execution that was interrupted while it was prepared with the present files: return its state if no
-    operation is done; None if one is done or a file was changed since.
+    operation is done; None if one is done or a file was changed since. Raises `RecoveryRefused` if its journal
+    contradicts itself, `StorageError` if a file cannot be read.
     """
     with _quarantine_of(run) as quarantine:
         try:
@@ -254,7 +255,8 @@ def act(
     lost: Sequence[LossOfRun] | None = None,
 ) -> Done:
     """Carry out a plan as a new execution: save the bytes that it removes in the quarantine, write the journal, then
-    change the files. Return its id, its quarantine, and why the clean-shutdown marker was withheld, or None.
+    change the files. The pointer file names the execution until it ends. Return its id, its quarantine, and why the
+    clean-shutdown marker was withheld, or None.
 
     Raises `RecoveryRefused`, with the log directory unchanged or changed back, if it differs from the plan's survey
     (its list of files with sizes and times) or the quarantine is not usable. Raises `StorageError` if the disk fails;

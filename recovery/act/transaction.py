@@ -1,4 +1,4 @@
-"""Open a log directory for writing: the only way in which anything in it is changed, with the checks in their order.
+"""Open a log directory for writing, after all checks in their order; every change in it is made this way.
 
 The broker's lock; whose the earlier executions are; what one of them left half done; then, by the command, its plan;
 whether that is still the agreed one; what it may not do; and only then a journal and the change. Nothing is changed

@@ -44,7 +44,7 @@ class UnfinishedRun(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Unfinished business in a log directory, for an operator to know before changing it."""
+    """State of a log directory's executions and lock that an operator should know before changing it."""
 
     unfinished: tuple[UnfinishedRun, ...] = ()
     undoable: str | None = None
@@ -59,9 +59,9 @@ class Standing:
     """sentences about interrupted executions on another directory that was here, and about an unfinished commit"""
 
     def sentences(self, words: Callable[[Advice], str] = in_python) -> list[str]:
-        """Return sentences for an operator: on the lock if it is held or unknown, each unfinished execution, each note,
-        a possible undo, and why executions are unknown, in this order. Empty if there is none of these. `words` turns
-        an advice into text, such as a command line.
+        """Return sentences for an operator: on the lock if it is held or its state is unknown, each unfinished
+        execution, each note, a possible undo, and why executions are unknown, in this order. Empty if there is none of
+        these. `words` turns an advice into text, such as a command line; by default into a Python call.
         """
         sentences = []
         if self.locked:
