@@ -143,8 +143,8 @@ class TopicFacts:
         return frozenset(assigned | self.unassigned if has_all else assigned)
 
     def live_partitions(self) -> frozenset[tuple[str, int]]:
-        """Return (topic, partition) of each live partition directory in `roots`: not a `-future`, `-delete` or `-stray`
-        one. Directories that cannot be listed are skipped.
+        """Return (topic, partition) of each live partition directory in `roots`, by name alone: not a `-future`,
+        `-delete` or `-stray` one. Log directories that cannot be listed are skipped.
         """
         partitions: set[tuple[str, int]] = set()
         for root in self.roots:
