@@ -158,7 +158,7 @@ def _why_not(kept: Runs, run: RunInfo) -> str | None:
 
     * It is unfinished.
     * It is unreadable and may still be needed: it is not kept beside the log directory, or its document is that of an
-      unfinished execution, or its directory is not a directory.
+      unfinished execution, or a file or link is in place of its directory.
     * It has the id of another log directory, and is neither undone, half purged, nor without any change.
     * Its directory has entries that kafkalog did not write there, or a mounted file system.
     """
