@@ -61,7 +61,7 @@ class Standing:
     def sentences(self, words: Callable[[Advice], str] = in_python) -> list[str]:
         """Return sentences for an operator: on the lock if it is held or its state is unknown, each unfinished
         execution, each note, a possible undo, and why executions are unknown, in this order. Empty if there is none of
-        these. `words` turns an advice into text, such as a command line; by default into a Python call.
+        these. `words` turns an advice into text, such as a command line; by default with a Python expression.
         """
         sentences = []
         if self.locked:
