@@ -69,7 +69,7 @@ class Located(Struct, frozen=True):
 
 
 class _Looker:
-    """Comparer of places with the states that they should have; each digest is computed once."""
+    """Compares places with the states that they should have; each digest is computed once."""
 
     def __init__(self, disks: Disks, *, to_undo: bool, undoing: bool) -> None:
         self._disks = disks
@@ -133,10 +133,11 @@ class _Looker:
         return found == wanted
 
     def _is_partly_back(self, place: Place, size: int, state: Cut) -> bool:
-        """Whether a truncated file is one whose removed tail an interrupted undo was writing back. The file must be
-        longer than `state.kept` and at most `state.size` bytes; in each 512-byte sector from `state.kept` on, either
-        all bytes equal the saved tail, or each byte equals it or is 0 (not yet written). Reads the file and the saved
-        tail; raises `StorageError` if one cannot be read.
+        """Whether an interrupted undo was writing the removed tail of a truncated file back. `size` is the file's
+        present size; it must be above `state.kept` and at most `state.size` bytes. In each 512-byte sector from byte
+        `state.kept` on, either all bytes must equal the saved tail, or each byte equals it or is 0 (not yet written).
+        Without a saved tail, the removed bytes were zeros. Holes of the file are not compared. Reads both files; raises
+        `StorageError` if one cannot be read.
         """
         if not state.kept < size <= state.size:
             return False
@@ -161,13 +162,15 @@ def _overlap(spans: _Spans, others: _Spans) -> _Spans:
 
 
 def locate(disks: Disks, journal: Journal, name: str, *, to_undo: bool = False) -> Located:
-    """Find out how far an execution came by comparing the present files with the states that its journal predicts.
-    `name` is the file name of the journal's document, such as `journal.json`; that of a manifest says that all
-    operations are done.
+    """Find out how far an execution came by comparing the present files with the states that its journal predicts. Only
+    reads. `name` is the file name of the journal's document: `manifest.json` means that all operations are done; with
+    any other name, each number of operations is possible.
 
     If several positions fit, because an operation changes nothing visible, the lowest is returned, with `to_undo` the
-    highest: so more work is repeated. Only reads. Raises `Unexpected` for the first place whose state fits no position,
-    or for an unknown entry of a touched directory; `FormatError` if the journal's steps contradict each other;
+    highest. Then an operation may be repeated, but none is omitted.
+
+    Raises `Unexpected` if no position fits all files, with the first place that contradicts the places before it, or
+    for an unknown entry of a touched directory; `FormatError` if the journal's steps contradict each other;
     `StorageError` if a file cannot be read.
     """
     script = describe(journal, f"{disks.quarantine.root}/{disks.run_id}/{name}")
@@ -264,13 +267,13 @@ def roll_forward(
     remove the staged files. Return the journal, and the reason why the clean-shutdown marker was withheld, or None.
 
     `withhold_marker` is called before a clean-shutdown marker is written, and returns a reason against it or None. With
-    a reason, the execution ends without the marker: the journal is rewritten without this step, and sizes are not
-    checked. `on_step` is called after each operation.
+    a reason, the execution ends without the marker: the journal is rewritten and returned without this step, and sizes
+    are not checked. `on_step` is called after each operation.
 
-    If an operation finds that a file was changed since the plan, everything is rolled back as by `roll_back`, with
-    `forget`, the execution's directory is removed, and `RecoveryRefused` is raised. `StorageError` is raised if the
-    roll-back would overwrite another process's change, if a size is wrong at the end, or if the disk fails; the
-    execution then stays unfinished.
+    If an operation finds that a file was changed since the plan, the done operations are undone, `forget` is called to
+    remove the execution from the pointer file, the execution's directory is removed, and `RecoveryRefused` is raised.
+    `StorageError` is raised if undoing would overwrite another process's change, if a size is wrong at the end, or if
+    the disk fails; the execution then stays unfinished.
     """
     journal, script = located.journal, located.script
     marker = _marker_begins(script, journal)
@@ -304,8 +307,9 @@ def roll_forward(
 
 def _having_done(journal: Journal, script: Script, done: set[int]) -> Located:
     """Return the state of an execution in which the operations numbered `done` are done. Its position is the start of
-    the first stretch (operations that are ordered only within each partition directory) that is not completely done, or
-    the end of the script.
+    the first stretch (operations that are ordered only within each partition directory) that is not completely done,
+    and `further` has the directories that are further in this stretch. If all operations are done, the position is the
+    end of the script.
     """
     for first, end in script.stretches:
         here = [number for number in range(first, end) if number in done]
@@ -317,8 +321,8 @@ def _having_done(journal: Journal, script: Script, done: set[int]) -> Located:
 @contextmanager
 def _together(disks: Disks, script: Script, wave: Sequence[int]) -> Iterator[None]:
     """Context in which the changes of a wave (numbers of operations that may be flushed together) are flushed once, at
-    its end. Directories in the quarantine that files are moved into are created and flushed before. A wave of one
-    operation flushes its changes at once.
+    its end. Missing parent directories in the quarantine are created and flushed before the context begins. For a wave
+    of one operation the context does nothing: each change is flushed at once. Raises `StorageError` if flushing fails.
     """
     if len(wave) == 1:
         yield
@@ -353,11 +357,12 @@ def _flush_done(disks: Disks, located: Located) -> None:
 def _take_back_unless_changed(
     disks: Disks, located: Located, forget: Callable[[], None], refused: RecoveryRefused
 ) -> None:
-    """Undo an execution and remove its directory in the quarantine, then return. `refused`, which says why it cannot
-    continue, is raised from here only as the cause of an error. `forget` removes the execution from the pointer file.
+    """Undo an execution, call `forget`, which removes it from the pointer file, and remove its directory in the
+    quarantine. Returns normally; `refused` says why the execution cannot continue, and is only used for the error
+    below.
 
     Raises `StorageError` (EBUSY), with nothing undone, if a file that the execution had changed was changed again by
-    another process: that content must not be overwritten.
+    another process: that content must not be overwritten. Also raises `StorageError` if the disk fails.
     """
     looker = _Looker(disks, to_undo=True, undoing=False)
     touched = {place for number in located.done for place in located.script.operations[number].places()}
@@ -407,9 +412,10 @@ def roll_back(disks: Disks, located: Located, name: str, forget: Callable[[], No
     """Undo all done operations, last first, restore the modification times of directories, and rename the journal to
     `undone.json`. Then the saved and staged files in the quarantine are removed.
 
-    `name` is the present name of the journal's document; it is renamed to `undoing.json` and `closing.json` on the way,
-    so that an interrupted undo can continue. `forget` is called when all bytes are back, and removes the execution from
-    the pointer file. Raises `StorageError` if the disk fails; the undo then stays unfinished.
+    `name` is the present name of the journal's document. It is renamed to `undoing.json`, and to `closing.json` when
+    all files are restored, so that an interrupted undo can continue; `preparing.json` is renamed to `closing.json` at
+    once, because nothing was changed yet. `forget` is called when all files are restored, and removes the execution
+    from the pointer file. Raises `StorageError` if the disk fails; the undo then stays unfinished.
     """
     if name == PREPARING:  # it changed nothing, and the directory may not name it yet, as it must while it is undone
         finish_document(disks, name, CLOSING)
@@ -443,7 +449,7 @@ def _take_back(disks: Disks, located: Located, name: str, forget: Callable[[], N
 
 def _remove_temporaries(disks: Disks, script: Script) -> None:
     """Remove the temporary files that interrupted operations left beside their target files, and flush these
-    directories. Missing ones are ignored.
+    directories. Missing ones are ignored. Raises `StorageError`.
     """
     for operation in script.operations:
         place = operation.written_beside()
@@ -454,8 +460,9 @@ def _remove_temporaries(disks: Disks, script: Script) -> None:
 
 
 def _restore_directories(disks: Disks, journal: Journal) -> None:
-    """Restore owner, mode, extended attributes and modification time of the directories that the execution removed and
-    that are created again, each after the directories in it.
+    """Set owner, mode, extended attributes and modification time of the directories that the execution removed to the
+    values in its journal, after an undo created them again. Directories inside come before the directory that contains
+    them. Raises `StorageError` if one is missing or cannot be set.
     """
     for step in journal.steps:
         if step.kind is not ActionKind.REMOVE_DIRECTORY or step.entries is None or step.before is None:

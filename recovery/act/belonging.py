@@ -35,12 +35,15 @@ def mount_of(root: str) -> str:
 
 
 def refuse_copy(runs: Runs) -> str | None:
-    """Raise `RecoveryRefused` if the latest execution in a quarantine that is not beside the directory belongs to
-    another directory: this one is a copy of it, or may be one because the recorded path cannot be examined
-    (`runs.moved` allows that).
+    """Raise `RecoveryRefused` if this log directory is, or may be, a copy of the one that its executions were on.
+    Decided by the latest execution that has the directory's id and is not in the quarantine beside it. Its journal
+    names the path of its log directory:
 
-    Return None if the recorded path is this directory, or if no such execution has the directory's id. Return a
-    sentence for the operator if the directory was moved since.
+    * No such execution, or the path is this directory: return None.
+    * Another directory with the same id is at the path: raise.
+    * The path cannot be examined, or is missing on another machine or an unmounted file system: raise, but with
+      `runs.moved` return a sentence as below.
+    * Otherwise the directory was moved: return a sentence for the operator about that.
     """
     elsewhere = [run for run in runs.legible() if run.place != runs.beside and run.journal.owner == runs.owner]
     if not elsewhere:

@@ -54,11 +54,11 @@ class Attributes(Struct, frozen=True):
 
 def _ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield (start, end) of the ranges from `start` to `end` (exclusive) that may hold data, in ascending order; holes
-    of a sparse file are left out. Positions are in bytes of the file. A range begins at a multiple of `BLOCK` (64 KiB)
-    counted from `start`, so it may include zeros of a hole.
+    of a sparse file are left out. Positions are in bytes of the file. A range begins and ends at a multiple of `BLOCK`
+    (64 KiB) counted from `start`, or at `end`, so it may include zeros of a hole.
 
-    A range of at most one block is yielded without asking the file system, and so is the rest of the file if it cannot
-    tell holes. Yields nothing if `start` >= `end`.
+    If `end` - `start` is at most one block, that range is yielded without asking the file system. If the file system
+    cannot report holes, all is yielded as one range. Yields nothing if `start` >= `end`.
     """
     if end - start <= BLOCK:  # sooner read than asked about
         if start < end:

@@ -1,4 +1,4 @@
-"""Change files on disk: the only module of recovery that does, with `descriptors`; a dozen operations below one root.
+"""Operations that change files below one root directory; of recovery, only this module and `descriptors` change files.
 
 Every path is relative to the root and is resolved component by component through directory descriptors that do not
 follow links, so that a path swapped in meanwhile cannot lead elsewhere. Changes are flushed at once or, within
@@ -277,9 +277,10 @@ class FileSystem(Flushing):
             made[path] = status.st_ino
 
     def make_directory(self, path: str, mode: int = 0o700) -> None:
-        """Create a directory and flush its parent; anything that already has the name is kept without an error. Within
-        `remembering`, an existing name that was not created in that context raises `StorageError`. So does a missing
-        parent.
+        """Create a directory with `mode` (less the umask) and flush its parent. If the name already exists, as a
+        directory or anything else, it is kept without an error; its parent is then flushed only within
+        `flushed_together`. Raises `StorageError` if the parent is missing, or within `remembering` if the name exists
+        and was not created in that context.
         """
         with self._wrapped("make the directory", path):
             parent, name = self._at(path)
@@ -304,9 +305,10 @@ class FileSystem(Flushing):
             pass
 
     def save(self, path: str, pieces: Iterable[Piece], size: int, owner: Owner | None = None) -> str:
-        """Create a file as `write_new` does, read it back, and return its digest in hexadecimal
-        (`recovery.act.digest`). `pieces` are (position, bytes) in ascending order. Raises `StorageError` if the file
-        exists, or reads back differently; what was written then stays.
+        """Create a file of `size` bytes and flush it, read it back, and return its digest in hexadecimal
+        (`recovery.act.digest`). `pieces` are (position, bytes) in ascending order; ranges without a piece are holes.
+        `owner` is mode, user id and group id (ids are set only if this process is root); None: mode 600. Raises
+        `StorageError` if the file exists, or reads back differently; what was written then stays.
         """
         digest = ContentDigest()
         with self._written(path, _taken(pieces, digest), size, owner) as file:
@@ -358,7 +360,8 @@ class FileSystem(Flushing):
 
     def truncate(self, path: str, size: int, expected: Facts | None = None) -> None:
         """Set the size of a file to `size` bytes, and flush it. `expected` is its size in bytes, modification time (ns)
-        and inode, or None for any. Raises `RecoveryRefused`, with nothing changed, if the file differs from that.
+        and inode, or None for any. Raises `RecoveryRefused`, with nothing changed, if the file differs from that, and
+        `StorageError` if it is missing.
         """
         with self._wrapped("cut the file", path):
             parent, name = self._at(path)
@@ -418,8 +421,8 @@ class FileSystem(Flushing):
 
     def rename(self, path: str, target: str, other: FileSystem | None = None) -> None:
         """Rename a file or directory within this root or into the root `other`; an existing file `target` is replaced.
-        The names are durable after `sync_directory` of both directories. A flush that was deferred for `path` moves to
-        `target`. Raises `StorageError` if `path` is missing, or the roots are on different file systems.
+        Nothing is flushed: the names are durable after `sync_directory` of both directories. A deferred flush of `path`
+        becomes one of `target`. Raises `StorageError` if `path` is missing, or the roots are on different file systems.
         """
         with self._wrapped("rename the file", path):
             self._forget(path)

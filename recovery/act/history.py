@@ -163,10 +163,11 @@ def runs_of_each(
     paths: Sequence[PathLike], run_ids: Sequence[str], quarantine: PathLike | None = None
 ) -> dict[PathLike, tuple[str, ...]]:
     """Assign executions to log directories: return path -> ids of those of `run_ids` that are kept for it. Paths
-    without any are left out; ids keep their order, and duplicates are dropped. An id that is on no path is assigned to
-    the first path, where later work reports it as missing.
+    without any are left out; ids keep their order, and duplicates are dropped. An id that is kept for several paths is
+    assigned to each of them; one that is on no path to the first path, where later work reports it as missing.
 
-    Reads the quarantines, `quarantine` too, and raises what `runs` raises.
+    Reads the quarantines of every path, and `quarantine` as an additional one. Raises `UsageError` if a path is not a
+    log directory, `RecoveryRefused` if its pointer file is invalid, `StorageError` if a quarantine cannot be listed.
     """
     there = {path: {run.run_id for run in runs(path, quarantine)} for path in paths}
     found: dict[PathLike, tuple[str, ...]] = {}
@@ -178,9 +179,9 @@ def runs_of_each(
 
 
 def list_runs(kept: Runs) -> tuple[RunInfo, ...]:
-    """Return all executions of a log directory, oldest first; then, ordered by id, the ones that cannot be read. From a
-    shared quarantine, only executions with the directory's id or path are listed, and all that cannot be read. Raises
-    `StorageError` if a quarantine cannot be listed.
+    """Return all executions of a log directory, oldest first; after them, ordered by id, the ones whose journal is
+    missing or cannot be read. From a quarantine that is not beside the directory, only executions with the directory's
+    id or path are listed, and all without a readable journal. Raises `StorageError` if a quarantine cannot be listed.
     """
     read: list[KeptRun] = []
     unread: list[RunInfo] = []

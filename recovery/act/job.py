@@ -118,11 +118,15 @@ def execute(
     lost: Sequence[LossOfRun] | None = None,
 ) -> Executed:
     """Carry out the actions of a plan as one execution (one journaled, undoable change). Before that, earlier
-    interrupted executions that no longer fit the files are marked as superseded; if the plan has no actions, that is
-    all, and `run_id` of the result is None.
+    interrupted executions that no longer fit the files are marked as superseded, and the copies of those that had
+    changed nothing are removed; if the plan has no actions, that is all.
 
-    Raises `RecoveryRefused` before the first change if the directory has changed since the plan's survey (its list of
-    files with sizes and times) or the quarantine is not usable, and `StorageError` if the disk fails.
+    Return these earlier executions, and the new one's id, its directory in the quarantine, and why the clean-shutdown
+    marker was withheld. These three are None without actions; the last also if the marker was not withheld.
+
+    Raises `RecoveryRefused`, with the files unchanged or changed back, if the directory has changed since the plan's
+    survey (its list of files with sizes and times) or the quarantine is not usable. Raises `StorageError` if the disk
+    fails; the execution may then stay unfinished.
 
     * `still`: makes a new survey, to compare it with the plan's
     * `withhold_marker`: called before a clean-shutdown marker is written; returns why it would be untrue, None if it is
@@ -145,7 +149,8 @@ def keeping_in(quarantine: PathLike | None, *, moved: bool = False) -> Keeping:
 
 def carry_out(job: Job[Planned, Result]) -> list[Result]:
     """Carry out a job: lock all its directories, plan for each, check every plan, then change one directory after
-    another. Return the results in the order of `job.roots`, without directories for which there is no plan.
+    another. Return the results in the order of `job.roots`, after `job.finish` was called with them; directories
+    without a plan have none. The locks are held until then.
 
     Raises `RecoveryRefused` before any directory is changed. If directories are refused while plans are made or
     checked, the error names all of them, and its `reports` has the reports of the plans; a lock that is held, or an
@@ -210,8 +215,9 @@ def _agree(job: Job[Planned, Result], opened: Transaction, planned: Planned) -> 
 
 @contextmanager
 def _about(job: Job[Planned, Result], root: str) -> Iterator[None]:
-    """Context that adds the directory `root` to errors raised within it: a `KafkaLogError` gets it as its directory,
-    and a `RecoveryRefused` is replaced by one that names it, if the job has several directories.
+    """Context that adds the log directory `root` to errors raised within it. If the job has several directories, a
+    `RecoveryRefused` is replaced by one that names `root`; with one directory it is raised unchanged. Any other
+    `KafkaLogError` is raised again after its directory was set to `root`.
     """
     try:
         yield
@@ -227,7 +233,8 @@ def _about(job: Job[Planned, Result], root: str) -> Iterator[None]:
 @contextmanager
 def _noted(job: Job[Planned, Result], root: str, refused: list[RecoveryRefused]) -> Iterator[None]:
     """Context that appends a `RecoveryRefused` raised within it to `refused` instead of raising it, so that the caller
-    continues with the next directory. Other errors are raised, with `root` as their directory.
+    continues with the next directory; if the job has several directories, the error names `root`. Other errors are
+    raised, with `root` as their directory.
     """
     try:
         with _about(job, root):

@@ -178,9 +178,9 @@ class Journal(Struct, frozen=True):
 
 
 def _body_and_checksum(data: bytes) -> tuple[bytes, bytes]:
-    """Split a journal's document into its JSON body and its checksum in hexadecimal; both are empty if the document is
-    malformed. Also reads the former format: the body on one line, its checksum on the next. The checksum is not
-    verified.
+    """Split a journal's document into its JSON body and its checksum in hexadecimal. The checksum is not verified. Both
+    are empty if the document begins in the present format and is malformed. Any other document is read in the former
+    format: the body, and its checksum on the last line; the body is empty if there is only one line.
     """
     checksum_end = len(_BEFORE_CHECKSUM) + _CHECKSUM_DIGITS
     start = checksum_end + len(_BEFORE_BODY)

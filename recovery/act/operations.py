@@ -105,9 +105,10 @@ class Disks:
             self.root.refuse_other(place.path, self.facts(place))
 
     def restore(self, saved: Place, place: Place, attributes: Attributes) -> None:
-        """Copy the saved file at `saved` to `place`, which is replaced if it exists, with `attributes`. The copy is
-        written under a temporary name, read back and flushed before it gets its name; the saved file stays. Its owner
-        is limited to those that `_owned` allows. Raises `StorageError`.
+        """Copy the saved file at `saved` to `place` in the log directory, with `attributes`; an existing file is
+        replaced, and the saved file stays. The copy is written under a temporary name, read back and flushed before it
+        gets its name. If the owner and group in `attributes` own neither the saved file, the parent directory nor the
+        log directory, the copy gets those of the parent. Raises `StorageError`.
         """
         _, source = self.at(saved)
         temporary = self.temporary(place.path)
@@ -132,7 +133,7 @@ class Disks:
 
 
 class Operation(Struct, frozen=True):
-    """One change of the log directory. An abstract class, but without `ABC`, whose metaclass is not that of Structs."""
+    """One change of the log directory. Abstract, but not derived from `ABC`: Structs have another metaclass."""
 
     @abstractmethod
     def describe(self, timeline: Timeline) -> None:

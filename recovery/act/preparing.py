@@ -96,6 +96,8 @@ def prepare(
 
 
 class _Preparation:
+    """Copies the bytes that an execution will need into the quarantine, and describes its steps for the journal."""
+
     def __init__(self, disks: Disks, empty: Journal, seen: Survey) -> None:
         self.disks = disks
         self.root = disks.root
@@ -160,8 +162,9 @@ class _Preparation:
 
     def save(self, path: str, saved: Place, state: FileState) -> None:
         """Copy a file of the log directory to the place `saved` in a quarantine on another file system, with its owner
-        if permitted. It is written under a temporary name and renamed after it was read back. Raises `RecoveryRefused`
-        if its size or digest differs from `state`, or if it belongs to another user and this process is not root.
+        if permitted. It is written under a temporary name and renamed after it was read back; its directory is added to
+        `written`, whose names are flushed later. Raises `RecoveryRefused` if its size or digest differs from `state`,
+        or if it belongs to another user and this process is not root; `StorageError` if it cannot be read or written.
         """
         if os.geteuid() not in (0, state.attributes.uid):
             raise RecoveryRefused(

@@ -153,9 +153,14 @@ def _is_older(run: RunInfo, days: float | None) -> bool:
 
 
 def _why_not(kept: Runs, run: RunInfo) -> str | None:
-    """Return why the kept bytes of an execution may not be removed, as a clause: it is unfinished, unreadable, another
-    directory's, or its directory holds foreign files. None if they may be removed. Raises `StorageError` if its
-    directory cannot be read.
+    """Return why the kept bytes of an execution may not be removed, as a clause; None if they may be removed. Raises
+    `StorageError` if its directory cannot be read. The reasons:
+
+    * It is unfinished.
+    * It is unreadable and may still be needed: it is not kept beside the log directory, or its document is that of an
+      unfinished execution, or a file or link is in place of its directory.
+    * It has the id of another log directory, and is neither undone, half purged, nor without any change.
+    * Its directory has entries that kafkalog did not write there, or a mounted file system.
     """
     place = os.path.dirname(run.directory)
     if run.is_unfinished:
@@ -174,7 +179,8 @@ def _why_not(kept: Runs, run: RunInfo) -> str | None:
 def _foreign(fs: FileSystem, run_id: str) -> str | None:
     """Return a sentence about the first entry in an execution's directory that kafkalog did not write there, or that
     another file system is mounted on; None if there is none. Everything inside its directories for kept and staged
-    files is allowed, links and special files too.
+    files is allowed, links and special files too. Raises `StorageError` if a directory cannot be listed,
+    `RecoveryRefused` if directories are nested more than 100 levels deep.
     """
     documents = {*DOCUMENTS, *(name + _BEING_WRITTEN for name in DOCUMENTS)}
     directory = fs.status(run_id)

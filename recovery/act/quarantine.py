@@ -232,7 +232,8 @@ class Runs:
     def begin(self, root: FileSystem, run_id: str, place: str) -> None:
         """Add an execution, or its undo, to the pointer file of the log directory `root` as in progress, with its
         quarantine `place`. Entries of executions that have ended are dropped. Called before the execution's journal
-        says that it is in progress. Raises `StorageError` if the file cannot be written.
+        says that it is in progress. Raises `StorageError` if the file cannot be written, `RecoveryRefused` if a journal
+        in the quarantines cannot be read.
         """
         known = self._pointer or Pointer(self.owner_of_new)
         places = known.places if place in (self.beside, *known.places) else (*known.places, place)
@@ -248,9 +249,11 @@ class Runs:
         self._leave(root, Pointer(known.owner, places, at_work))
 
     def end(self, root: FileSystem, run_id: str, *, stands: bool) -> None:
-        """Remove an execution from those in progress in the pointer file; remove the file if no execution needs it.
-        `stands` is False if the execution itself no longer counts, because it was undone or removed. Without a pointer
-        file nothing changes. Raises `StorageError`, and `RecoveryRefused` if a document cannot be read.
+        """Remove an execution from those in progress in the pointer file. The file is deleted if none is left in
+        progress, and no execution with the directory's id was begun with another quarantine than the one beside the
+        directory. `stands` is False if the execution itself no longer counts, because it was undone or removed. Without
+        a pointer file, only a half-written one is removed. Raises `StorageError`, and `RecoveryRefused` if a document
+        cannot be read.
         """
         self._clear(root)
         if self._pointer is None:
@@ -276,8 +279,8 @@ class Runs:
 
     def _leave(self, root: FileSystem, pointer: Pointer | None) -> None:
         """Write the pointer file durably by renaming a new one, or remove it if `pointer` is None; do nothing if it is
-        unchanged. The log directory keeps its modification time, also if `StorageError` or `KeyboardInterrupt` ends the
-        attempt.
+        unchanged. A half-written pointer file is removed before. The log directory keeps its modification time, also if
+        `StorageError` or `KeyboardInterrupt` ends the attempt.
         """
         self._clear(root)
         if pointer == self._pointer:

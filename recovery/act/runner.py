@@ -114,8 +114,9 @@ def refuse_foreign(runs: Runs, allowed: str | None) -> None:
 
 def look_at_earlier(root: FileSystem, runs: Runs) -> Earlier:
     """Compare interrupted executions and undos with the present files; return which can be completed, which no longer
-    fit, and which had changed nothing yet. Only reads. Raises `RecoveryRefused` if a journal is damaged, `StorageError`
-    if a file cannot be read.
+    fit, and which were interrupted before their first change. The last include only those named in the pointer file, or
+    begun on this machine and without steps in their journal yet. Only reads. Raises `RecoveryRefused` if a journal is
+    damaged, `StorageError` if a file cannot be read.
     """
     fitting: list[tuple[KeptRun, Located]] = []
     stale: list[tuple[KeptRun, str]] = []
@@ -139,7 +140,8 @@ def _is_nobodys(run: KeptRun) -> bool:
 
 def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
     """Compare an execution that was interrupted while it was prepared with the present files: return its state if no
-    operation is done; None if one is done or a file was changed since.
+    operation is done; None if one is done or a file was changed since. Raises `RecoveryRefused` if its journal
+    contradicts itself, `StorageError` if a file cannot be read.
     """
     with _quarantine_of(run) as quarantine:
         try:
@@ -152,7 +154,8 @@ def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
 def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
     """Mark interrupted executions that no longer fit as superseded, remove the copies of executions that had changed
     nothing yet, and remove both from the pointer file. Executions that can be completed are left as they are. Return
-    the reasons by id in `superseded`. Raises `StorageError`.
+    the ids of the superseded ones with the reasons, in `superseded`. Raises `StorageError`, and `RecoveryRefused` if a
+    document cannot be read.
     """
     for run, _why in earlier.stale:
         with _quarantine_of(run) as quarantine:
@@ -169,8 +172,10 @@ def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
 
 def _discard(root: FileSystem, runs: Runs, run: KeptRun, located: Located | None) -> None:
     """Remove the quarantine directory of an execution that was interrupted before its first change, and its entry in
-    the pointer file, whose modification of the directory's time is undone. Does nothing if another process holds the
-    execution's lock or the execution has begun since.
+    the pointer file. If it had an entry and `located` is given, the log directory's modification time is set back to
+    the one before the execution, and `root.mtime_before` to this time. Does nothing if another process holds the
+    execution's lock or the execution has begun since. Raises `StorageError`, and `RecoveryRefused` if a document cannot
+    be read.
     """
     with _quarantine_of(run) as quarantine, quarantine.locked_directory(run.run_id) as is_stopped:
         if not is_stopped or document_of(run.place, run.run_id) != PREPARING:
@@ -186,12 +191,12 @@ def complete(
     root: FileSystem, runs: Runs, earlier: Earlier, withhold_marker: Callable[[], str | None]
 ) -> CompletedRuns:
     """Complete the interrupted executions and undos in `earlier` that fit the present files; first settle the others as
-    `settle` does. Return the ids of the completed ones with their number of remaining operations, and the superseded
-    ones. `withhold_marker` is called before a clean-shutdown marker is written, and returns why it would be untrue, or
-    None.
+    `settle` does. Return the ids of the completed ones with their number of remaining operations, the superseded ones
+    with the reasons, and why a clean-shutdown marker was withheld (None if none was). `withhold_marker` is called
+    before a clean-shutdown marker is written, and returns why it would be untrue, or None.
 
     Raises `RecoveryRefused` if a file was changed by another process (that execution is rolled back), `StorageError` if
-    the disk fails.
+    the disk fails. Executions completed before that stay completed.
     """
     superseded = settle(root, runs, earlier).superseded
     completed: dict[str, int] = {}
@@ -250,7 +255,8 @@ def act(
     lost: Sequence[LossOfRun] | None = None,
 ) -> Done:
     """Carry out a plan as a new execution: save the bytes that it removes in the quarantine, write the journal, then
-    change the files. Return its id, its quarantine, and why the clean-shutdown marker was withheld, or None.
+    change the files. The pointer file names the execution until it ends. Return its id, its quarantine, and why the
+    clean-shutdown marker was withheld, or None.
 
     Raises `RecoveryRefused`, with the log directory unchanged or changed back, if it differs from the plan's survey
     (its list of files with sizes and times) or the quarantine is not usable. Raises `StorageError` if the disk fails;
@@ -378,11 +384,13 @@ def refuse_take_back(root: FileSystem, runs: Runs, run_id: str | None, partition
 def _compared(
     root: FileSystem, runs: Runs, run_id: str | None, partition: str | None
 ) -> Iterator[tuple[KeptRun, Disks, Located]]:
-    """Context with the execution to undo (`run_id`, else the latest, or the latest that changed `partition`), its
-    disks, and how far it came; everything that undoing relies on was compared. Only reads.
+    """Context with the execution to undo, its disks (log directory and quarantine), and how far it came; everything
+    that undoing relies on was compared. Only reads. The execution is `run_id`; if that is None the latest, or the
+    latest that changed `partition` if that is given.
 
     Raises `RecoveryRefused` if there is none or it cannot be undone: a file has changed, a later execution relies on
-    it, files would need another owner, or another machine began it, it is unfinished and `run_id` is None.
+    it, files would need another owner, or `run_id` is None and another machine began it and did not finish it. Raises
+    `StorageError` if a file cannot be read.
     """
     run = runs.undoable(run_id, None if partition is None else lambda kept_run: _concerns(kept_run, partition))
     refuse_others_files(run)
@@ -424,8 +432,9 @@ def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
 
 
 def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
-    """Return the first path that a later execution found with another size or content than `run` had left there; None
-    if there is none. Paths that only one of them changes are not compared.
+    """Return the first path, in the order of the later execution's steps, that it found with another size or content
+    than `run` had left there, or found although `run` had removed it; None if there is none. After or before a
+    truncation only sizes are compared. Paths that only one of them changes are not compared.
     """
     left: dict[str, FileState | int | None] = {}
     for step in run.journal.steps:
@@ -443,8 +452,9 @@ def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
 
 
 def refuse_others_files(run: KeptRun) -> None:
-    """Raise `RecoveryRefused` if undoing would have to create files of another user again, whose owner only root can
-    set. That is possible only if the quarantine is on another file system, and never if this process is root.
+    """Raise `RecoveryRefused` if undoing would have to create files of another user again, because only root can set
+    their owner. Files are created again only if the quarantine is on another file system; nothing is refused if this
+    process is root.
     """
     user = os.geteuid()
     for step in run.journal.steps if user and not run.journal.same_mount else ():

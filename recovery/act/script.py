@@ -62,7 +62,8 @@ class Script(Struct, frozen=True):
     def waves(self, done: Collection[int], *, back: bool = False) -> Iterator[list[int]]:
         """Yield lists of operation numbers that may be carried out and flushed together, because each is in another
         partition directory. Together they are all operations not in `done`, in order; with `back`, all operations in
-        `done`, in reverse order. Operations that are ordered with all others come alone.
+        `done`, in reverse order. An operation that is ordered with all others is alone in its list. Yields nothing if
+        no operation is left.
         """
         for first, end in reversed(self.stretches) if back else self.stretches:
             chains: dict[str | None, list[int]] = {}

@@ -98,8 +98,8 @@ class Unexpected(Exception):
 
 
 def _note(below: dict[Place, set[Place]], place: Place) -> None:
-    """Register a place in `below` (directory -> places directly in it): in its own directory, and every directory in
-    its parent's, up to the root. Changes `below`.
+    """Add `place` to the children of its parent directory in `below` (directory -> places directly in it), and each
+    parent to the children of its own parent, up to the root. Changes `below`; stops at the first that is there already.
     """
     parent = place
     while parent.path:
@@ -149,7 +149,8 @@ class Timeline:
 
     def below(self, place: Place) -> Iterator[Place]:
         """Yield every known place below a directory, at any depth, each directory before its content and sorted by
-        path. The directory itself is not yielded; nothing is yielded if no place is below it.
+        path. Directories without a known state of their own are not yielded, nor is the directory itself; nothing is
+        yielded if no place is below it. The tree of places is computed by the first call and kept.
         """
         if self._below is None:
             self._below = {}

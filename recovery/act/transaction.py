@@ -1,4 +1,4 @@
-"""Open a log directory for writing: the only way in which anything in it is changed, with the checks in their order.
+"""Open a log directory for writing, after all checks in their order; every change in it is made this way.
 
 The broker's lock; whose the earlier executions are; what one of them left half done; then, by the command, its plan;
 whether that is still the agreed one; what it may not do; and only then a journal and the change. Nothing is changed
@@ -127,8 +127,9 @@ class Transaction:
         """Settle interrupted executions as `settle` does, then carry out a plan as a new execution (one journaled,
         undoable change). Return its id, its quarantine, and why the clean-shutdown marker was withheld, or None.
 
-        Raises `RecoveryRefused`, with nothing changed, if the directory differs from the plan's survey (its list of
-        files with sizes and times) or the quarantine is not usable; `StorageError` if the disk fails.
+        Raises `RecoveryRefused`, with the files unchanged or changed back, if the directory differs from the plan's
+        survey (its list of files with sizes and times) or the quarantine is not usable. Raises `StorageError` if the
+        disk fails; if files were being changed, the execution stays unfinished.
 
         * `still`: called once everything is saved; makes a new survey
         * `withhold_marker`: called before a clean-shutdown marker is written; returns why it would be untrue, or None
@@ -164,7 +165,8 @@ class Transaction:
 @contextmanager
 def transaction(root: str, keeping: Keeping = _BESIDE) -> Iterator[Transaction]:
     """Context with a log directory opened for writing: the broker's lock (`.lock`) is held until it ends. `keeping`
-    names the quarantine.
+    names the quarantine for removed bytes (by default the one of earlier executions, or beside the directory), and says
+    whether earlier executions count as this directory's although it was moved.
 
     Raises `RecoveryRefused` if a broker or another process holds the lock, the directory belongs to another user, it is
     a copy of the directory that its executions were on, or the files of an unfinished execution are missing;

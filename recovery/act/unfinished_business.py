@@ -44,7 +44,7 @@ class UnfinishedRun(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Unfinished business in a log directory, for an operator to know before changing it."""
+    """State of a log directory's executions and lock that an operator should know before changing it."""
 
     unfinished: tuple[UnfinishedRun, ...] = ()
     undoable: str | None = None
@@ -59,9 +59,9 @@ class Standing:
     """sentences about interrupted executions on another directory that was here, and about an unfinished commit"""
 
     def sentences(self, words: Callable[[Advice], str] = in_python) -> list[str]:
-        """Return sentences for an operator: on the lock if it is held or unknown, each unfinished execution, each note,
-        a possible undo, and why executions are unknown, in this order. Empty if there is none of these. `words` turns
-        an advice into text, such as a command line.
+        """Return sentences for an operator: on the lock if it is held or its state is unknown, each unfinished
+        execution, each note, a possible undo, and why executions are unknown, in this order. Empty if there is none of
+        these. `words` turns an advice into text, such as a command line; by default with a Python expression.
         """
         sentences = []
         if self.locked:
@@ -100,9 +100,10 @@ def sentence_of_stranger(run: KeptRun) -> str:
 
 
 def standing(root: PathLike, quarantine: PathLike | None = None) -> Standing:
-    """Return the state of the log directory `root`: its unfinished executions, the latest one if it can be undone, and
-    whether the broker's lock is held. Looks for executions beside it, at the places in its pointer file, and in
-    `quarantine`. Only reads.
+    """Return the state of the log directory `root`: its unfinished executions, the latest one if it can be undone,
+    whether the broker's lock is held (None if unknown), and notes: on a commit of Spark's writer that has not ended,
+    and on unfinished executions of other directories. Looks for executions beside it, at the places in its pointer
+    file, and in `quarantine`. Only reads.
 
     If the executions cannot be read, `problem` says why, and no `RecoveryRefused` or `StorageError` is raised. There is
     no possible undo while one is unfinished.

@@ -73,8 +73,9 @@ class Forecast:
 
     def whole(self, parts: Sequence[Started | None]) -> BrokerResult:
         """Combine the results of starting every topic-partition separately into the result of one start on the whole
-        tree, which is changed. Partitions are in the order of the directories. If one start failed (None), or the files
-        of the log directory itself fail it, simulate the whole start in the broker's order instead.
+        tree; the tree is changed to the state after this start. Partitions in the result are in the order of the
+        directories. If a separate start failed (None in `parts`), or the files of the log directory itself make the
+        start fail, simulate the whole start in the broker's order instead and return its result.
         """
         tree = self._tree
         found = [part for part in parts if part is not None]

@@ -84,7 +84,7 @@ def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding
 
 def _read(tree: Tree, root: str) -> MetaProperties | str | None:
     """Return the parsed `meta.properties`; why it cannot be parsed, as a text; or None if it is missing. A symbolic
-    link is followed, as by a broker.
+    link is followed, as by a broker; if its target cannot be read or parsed, the result is None.
     """
     if META_PROPERTIES not in tree.files:
         path = os.path.join(root, META_PROPERTIES)

@@ -221,9 +221,10 @@ class _Directory:
         self.results: list[LoadedPartition] = []
 
     def checkpoint(self, name: str) -> dict[tuple[str, int], int]:
-        """Return an offset checkpoint file of the log directory as (topic, partition) -> offset; empty if it is missing
-        or cannot be read. An error on which a broker takes the directory offline (an `IOException`, or a directory or
-        link of that name) is kept in `offline` unless one is there. Raises `TooLargeError`.
+        """Return an offset checkpoint file of the log directory as (topic, partition) -> offset; empty if it is
+        missing, malformed or cannot be read. If a broker takes the directory offline for that (an `IOException`, or a
+        directory or link of that name), the error is stored in `offline`, unless an earlier one is there; other errors
+        are ignored. Raises `TooLargeError` if the file exceeds a broker's memory.
         """
         if name in self.tree.directories or name in self.tree.links:
             self.offline = self.offline or KafkaStorageError(f"Error while reading checkpoint file {name}", file=name)
@@ -243,8 +244,9 @@ class _Directory:
 
     def load(self, directory: str, name: PartitionName, points: Offsets, starts: Offsets) -> None:
         """Load one partition directory as `LogManager.loadLog` does: change the tree as recovery does, and append to
-        `loaded` and `results`. `points` and `starts` are recovery points and log start offsets by (topic, partition);
-        missing ones are 0. In a KRaft directory a partition without a topic id gets a stray name.
+        `loaded` and `results`. A current log or future copy is also registered in `live`. `points` and `starts` are
+        recovery points and log start offsets by (topic, partition); missing ones are 0. In a KRaft directory a
+        partition without a topic id gets a stray name instead, which is only noted: `close` renames the directory.
 
         Raises a `JavaError` where the broker throws, such as for two directories of one partition.
         """
@@ -294,8 +296,9 @@ class _Directory:
 
     def close(self) -> None:
         """Stop cleanly, as a broker does after all partitions are loaded: write leader epochs, close logs, delete
-        temporary checkpoint files, and rename stray directories; changes the tree. If a partition has a future copy,
-        only that is closed, as in the broker. Raises `JavaError`.
+        temporary checkpoint files (the target of a symbolic link is emptied instead), and rename stray directories.
+        Changes the tree. If a partition has a future copy, only that is closed, as in the broker; strays are not
+        closed. Raises `JavaError`.
         """
         by_partition = {(topic, partition): name for (topic, partition, _future), name in sorted(self.live.items())}
         closing = frozenset(by_partition.values())
@@ -326,14 +329,16 @@ def load_log_directory(
 ) -> BrokerResult:
     """Simulate a broker's start and clean stop on `tree`, which is changed to the state that the broker leaves. The
     result's `outcome` is `loaded`, `dir_offline` or `start_fails`; the last two have the Java exception's class and
-    message. No exception is raised for the content of the directory.
+    message. `partitions` has the directories that were loaded; with `start_fails` it is empty. No exception is raised
+    for the content of the directory.
 
     * `settings`: returns the settings of a topic by its name
     * `now_ms`: time to treat as now, in ms since 1970
     * `unique`: returns the 32 hexadecimal digits for the name of a stray directory
     * `cluster_metadata`: also load the metadata log (`__cluster_metadata-0`), which is always recovered from its start,
       as by KRaft's own loader
-    * `on_partition`: called with each partition directory after it was loaded, also if that failed
+    * `on_partition`: called with each partition directory after it was loaded, also if that took the log directory
+      offline
     * `checkpoints`: recovery points and log start offsets, if they were read before; else they are read from the tree
     """
     directory = _Directory(tree, settings, now_ms, unique)
@@ -373,7 +378,7 @@ def load_log_directory(
 
 def read_checkpoints(tree: Tree) -> tuple[Offsets, Offsets] | None:
     """Return recovery points and log start offsets from the two checkpoint files, each as (topic, partition) -> offset.
-    A missing file gives an empty dict. None if one of them is malformed, a directory or a symbolic link.
+    A missing file gives an empty dict. None if one of them is malformed, too large, a directory or a symbolic link.
     """
     names = RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT
     if any(name in tree.directories or name in tree.links for name in names):

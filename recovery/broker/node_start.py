@@ -83,6 +83,9 @@ def node_start(
     """Predict what a node does when it is started on these log directories, which all belong to one node: one answer
     for each release asked about. Reads only. A start that fails is an answer, no exception.
 
+    If the metadata was written by a release that is not known yet, the only answer is UNKNOWN. If all releases give a
+    broker with ZooKeeper the same answer, it is given once, for the newest of them.
+
     Raises `UsageError` if `release` is not a version number, `StorageError` if the metadata log cannot be read.
 
     * `properties`: the node's server properties
@@ -136,8 +139,9 @@ class _Context(Struct):
     _unserved: dict[str, list[Unserved]] = field(default_factory=dict)
 
     def logs(self, roots: Sequence[str]) -> dict[str, BrokerResult]:
-        """Return the results of loading the logs of these log directories, by directory. Each is loaded once and then
-        cached; without `loads_others` segments are not read. Raises `StorageError` if a directory cannot be read.
+        """Return the results of loading the logs of these log directories, by directory. Results that the caller gave
+        are used, other directories are loaded once and then cached. Without `loads_others` their segments are not read,
+        and their results have no partitions. Raises `StorageError` if a directory cannot be read.
         """
         results = {}
         for root in roots:
@@ -231,9 +235,9 @@ class _Context(Struct):
 
 
 def _floor(context: _Context) -> Release:
-    """Return the lowest release that can have written the node's files: it knows the highest `metadata.version`, has
-    directory ids (3.7.0) if a `meta.properties` has one, and dynamic voters (3.9) if the metadata has a KRaft version
-    above 0.
+    """Return the lowest release that can have written the node's files: it knows the highest `metadata.version` (the
+    newest release if none knows it), has directory ids (3.7.0) if a `meta.properties` has one, and dynamic voters (3.9)
+    if the metadata has a KRaft version above 0. Metadata that ends a start is not asked for the KRaft version.
     """
     level = _level(context)
     release = next((group for group in GROUPS if newest_metadata_version(group) >= level), GROUPS[-1])
@@ -482,8 +486,11 @@ class _Start:
 
     def _election(self, identity: Identity, voters: Voters, state: StateFile) -> NodeAnswer | None:
         """Decide whether the node becomes leader by itself, as the only voter, and set `_leads`; set `condition` if the
-        start depends on other voters. Return an answer if the node waits forever because no leader can be elected, else
-        None. Raises `StartEndsError` before 3.8 if `quorum-state` has other voters than the properties.
+        start depends on other voters. Return an answer, with a consequence and a fault added, if the node waits forever
+        because no leader can be elected; else None. Raises `StartEndsError` before 3.8 if `quorum-state` has other
+        voters than the properties.
+
+        A voter whose entry in the voter set has another directory id does not vote; this adds a fault.
         """
         node = self.files.node_id
         if voters.kraft_version or voters.dynamic:
@@ -560,7 +567,7 @@ class _Start:
         return leader
 
     def _is_of_another_cluster(self) -> bool:
-        """Whether the given controllers have another cluster id than the node, and refuse it
+        """Whether the given controllers have another cluster id than the node, so that they refuse it
         (`INCONSISTENT_CLUSTER_ID`). If so, adds a consequence and a fault. False if one of the ids is unknown.
         """
         own, theirs = self.files.cluster_id, self.context.leaders.cluster_id

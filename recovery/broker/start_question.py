@@ -45,8 +45,8 @@ def start_with(
     * `asked`: properties and release to ask about
     * `now_ms`: time to treat as now, in ms since 1970; None: the clock's
     * `controllers`: log directories of other nodes of the cluster, for their metadata
-    * `apart`: directories that name another broker but may be this one's; with one, every answer is UNKNOWN, unless no
-      release starts anyway
+    * `apart`: directories that name another broker but may belong to this one; if there is one, every answer becomes
+      UNKNOWN, unless no release starts without it either
     """
     start = node_start(
         directories_of_node(root, roots),

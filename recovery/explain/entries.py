@@ -44,13 +44,13 @@ _LAYOUTS: dict[FileKind, tuple[FixedLayout, Sequence]] = {
 def explain_index(
     source: Source, path: str, kind: FileKind, base_offset: int, position: int | None, *, most: int
 ) -> tuple[ExplainedPart, ...]:
-    """Explain entries of an index (offset, time or transaction index) of the segment with `base_offset`, as one part:
-    from the entry at byte `position` on; without a position, from three entries before the first wrong one, or the
-    start. About `most` fields are shown.
+    """Explain entries of an index (offset, time or transaction index) of the segment with `base_offset`; return a tuple
+    of one part. It begins with the entry that contains byte `position`; without a position, three entries before the
+    first wrong one, or at the start of the file. About `most` fields are shown.
 
     Each entry is compared with the one before and, except in a transaction index, with the log beside `path` if it can
-    be read. The part's role is DAMAGED if a shown entry is wrong; its remarks tell the number of entries in use and the
-    zero bytes after them.
+    be read. The part's role is DAMAGED if a shown entry is wrong, else ASKED; its remarks are the number of entries in
+    use and of the zero bytes after them. Raises `StorageError` if the index cannot be read.
     """
     layout, tree = _LAYOUTS[kind]
     end = min(-(-used_end(source, source.size) // layout.size) * layout.size, source.size)

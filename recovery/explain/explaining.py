@@ -51,12 +51,13 @@ def explain(
     """Return the fields of a file of a log directory with their bytes, values and meanings, all or those of the
     requested place; the name of the file decides how it is read. Changes nothing.
 
-    In a log that place is the entry at byte `position`, or the entry that contains `offset`; with neither, the first
-    damage with the entries before and after it or, in a sound log, the start. In an index it is the entry at
-    `position`. Other files are shown as a whole.
+    In a log that place is the entry at byte `position`, or the entry that contains `offset` (the next entry if
+    compaction removed it, the damage if it was there); with neither, the first damage with the entries before and after
+    it or, in a sound log, the start. In an index it is the entry at `position`. Other files are shown as a whole.
 
-    Raises `UsageError` if the file is missing, a directory or not Kafka's by its name, if the place is not in it or
-    does not suit the kind of file; `StorageError` if the file cannot be read.
+    Raises `UsageError` if the file is missing, a directory or not Kafka's by its name, if the place is negative, not in
+    the file or does not suit the kind of file, or for `records` of a file without batches; `StorageError` if the file
+    cannot be read.
 
     * `path`: the file
     * `position`: byte in the file, from 0; not together with `offset`

@@ -96,9 +96,9 @@ def explain_log(
     """Explain the entry at the place `wanted`; if it is damaged, with the entries before and after it. If no place is
     given, explain the first damage, or the start of a sound log. About `most` fields are returned at most.
 
-    An offset that no entry contains is explained by the damaged range where it would be. Empty if the place is not in
-    the log. `base_offset` is the one in the segment's name, None if it is unknown; `topic` tells how to read keys and
-    values of Kafka's own topics.
+    If no entry contains the wanted offset, the damaged range where it would be is explained, else the next entry. Empty
+    if the place is not in the log. `base_offset` is the one in the segment's name, None if it is unknown; `topic` tells
+    how to read keys and values of Kafka's own topics. Raises `StorageError` if the file cannot be read.
     """
     last: _Place | None = None
     places = _places(source, base_offset, limits)
@@ -116,8 +116,9 @@ def explain_log(
 
 
 def with_records(source: Source, part: ExplainedPart, limits: Limits) -> ExplainedPart:
-    """Return a copy of `part` with the records of its batch that can be decoded. A neighbor of damage (role BEFORE or
-    AFTER) is returned unchanged. At most `limits.batch_bytes` bytes are read. Raises `StorageError`.
+    """Return a copy of `part` whose `records` are those of its batch that can be decoded, up to the damage if it is
+    damaged. A neighbor of damage (role BEFORE or AFTER) is returned unchanged. At most `limits.batch_bytes` bytes are
+    read. Raises `StorageError` if the file cannot be read.
     """
     if part.role not in (PartRole.ASKED, PartRole.DAMAGED):
         return part
@@ -217,8 +218,9 @@ def _damage(
 
 
 def _repair(source: Source, place: _Place, following: _Place | None) -> BitRepair | None:
-    """Return the one flipped bit that explains all damage of `place`, judged by the checksum and the sound entries
-    before and after it (`following`, if that is one); None if no single bit does.
+    """Return the one flipped bit that explains all damage of `place`, judged by the checksum and by the offsets and
+    epochs of the entries before and after it; None if no single bit does. `following` is the next part of the log, and
+    is ignored if it is a damaged range or None.
     """
     after = None if following is None or following.header is None else following
     before = None if place.before is None else place.before[1]
@@ -268,7 +270,8 @@ def _paths(span: FieldSpan, prefix: str = "") -> Iterator[tuple[str, FieldSpan]]
 
 def _field_at(span: FieldSpan, position: int) -> str | None:
     """Path, such as `header.attributes`, of the innermost field of `span` that contains the byte at `position` of the
-    file; None if no field does. Fields inside decompressed data are ignored, because they have no position in the file.
+    file; a group of bits is one field. None if no field contains it. Fields inside decompressed data are ignored,
+    because they have no position in the file.
     """
     for child in span.children:
         if child.position <= position < child.end and not child.is_unpacked:

@@ -90,9 +90,9 @@ def _is_wrong(entry: FieldSpan, name: str) -> bool:
 
 
 def _codec(entry: FieldSpan, values: Values, data: bytes | memoryview) -> Iterator[Suspect]:
-    """Yield the field `attributes` with a sentence if its compression codec does not exist in this magic, and for each
-    other codec with which the whole entry can be read, if it cannot with its own. Nothing is yielded if the checksum is
-    wrong by itself.
+    """Yield the field `attributes` with a sentence if its compression codec does not exist in this magic. If the entry
+    has problems, also yield the field for each other codec with which the whole entry can be read, apart from its
+    checksum. Nothing is yielded if `crc` of `entry` is already marked as wrong.
     """
     attributes, magic = values.get("attributes"), values.get("magic")
     if not isinstance(attributes, Container) or magic not in _LAYOUTS or _is_wrong(entry, "crc"):

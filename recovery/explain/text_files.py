@@ -38,9 +38,10 @@ TEXT_FILES: dict[str, tuple[str, Traced, str]] = {
 
 
 def text_spans(name: str, data: bytes, most: int = MOST_SPANS, limits: Limits = DEFAULT_LIMITS) -> FieldSpan:
-    """Return the fields of a text file with their bytes and values; `name`, which must be in `TEXT_FILES`, tells its
-    format. If there are more than `most` fields, only the first `most` are returned, followed by the first fault in the
-    rest if there is one. Faults are marked in the spans; no exception is raised for them.
+    """Return the fields of a text file with their bytes and values, as the children of one span; `name`, which must be
+    in `TEXT_FILES`, tells its format. If there are more than `most` fields, only the first `most` are returned, and if
+    these have no fault, the first fault in the rest is added. Faults are marked in the spans; no exception is raised
+    for them.
     """
     _what, layout, _page = TEXT_FILES[name]
     root = read_spans(layout, data, limits=limits, most=most)

@@ -21,11 +21,12 @@ _METADATA = CLUSTER_METADATA_DIRECTORY
 
 
 def of_one_broker(roots: Sequence[str]) -> list[list[str]]:
-    """Group log directories by broker, which is identified by cluster id and node id in `meta.properties`; order is
-    kept, and duplicates are dropped. Empty for no directories.
+    """Group log directories by broker, which `meta.properties` identifies by cluster id and node id. Groups and
+    directories keep the order of first occurrence, and duplicates are dropped. If the files name at most one broker,
+    all directories form one group; without directories there is none.
 
-    A directory that names no broker belongs to the only broker that the others name, else forms its own group. One that
-    names no cluster belongs to the only broker with its node id.
+    Otherwise a directory that names no broker forms its own group. A directory that names no cluster belongs to the
+    only broker with its node id; if there is none or several, such directories with one node id form a group.
     """
     owners = {root: identity_of(root) for root in dict.fromkeys(roots)}
     known = {owner for owner in owners.values() if owner is not None and owner[0] is not None}
@@ -49,7 +50,9 @@ def brothers_of(root: str, roots: Sequence[str]) -> list[str]:
 
 def facts_of_each(roots: Sequence[str]) -> Mapping[str, TopicFacts]:
     """Return real path -> facts about topics for each log directory, read from the metadata log among its broker's
-    directories. Damage is described in `problem` of the facts, and raises no exception.
+    directories. A directory is grouped with the broker whose metadata registers its directory id, else by
+    `meta.properties`. The facts' `controllers` and `apart` are set from the other brokers' directories. Damage is
+    described in `problem` of the facts, and raises no exception.
     """
     brokers = of_one_broker([real(root) for root in roots])
     known = [read_topic_facts(broker) for broker in brokers]
@@ -84,9 +87,9 @@ def _with_registered(
 
 
 def _apart(own: Sequence[str], brokers: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Return directories that name another broker than the directories `own` and have no partition in common with them,
-    so that they may be of one broker. Empty unless all directories were written with ZooKeeper, because KRaft registers
-    directory ids.
+    """Return the directories of other brokers, by `meta.properties`, that have no live partition in common with the
+    directories `own`, and so may in truth belong to the same broker. Empty unless all directories were written with
+    ZooKeeper, because KRaft registers directory ids.
     """
     others = [broker for broker in brokers if broker != own]
     if not others or not all(map(_is_of_zookeeper, (root for broker in brokers for root in broker))):

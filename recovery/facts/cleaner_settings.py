@@ -81,7 +81,10 @@ _POLICIES = frozenset({"compact", "delete"})
 
 def known_settings(values: Mapping[str, str]) -> dict[str, str]:
     """Return the settings that matter to the log cleaner, under the names of topic settings; `values` may have topic or
-    broker names. Others are dropped, and retention in minutes or hours becomes `retention.ms`. Values are not checked.
+    broker names, and a topic name takes precedence. Other settings are dropped, and values are not checked.
+
+    Broker retention in minutes or else hours becomes `retention.ms` unless that is given in ms; -1 if negative, dropped
+    if not a number. `internal.segment.bytes` replaces `segment.bytes`.
     """
     found: dict[str, str] = {}
     for name, unit in _OTHER_UNITS:
@@ -130,8 +133,8 @@ class CleanerConfig(Struct, frozen=True, kw_only=True):
     @classmethod
     def from_names(cls, values: Mapping[str, str]) -> CleanerConfig:
         """Return the cleaner's settings from values by Kafka's topic or broker names, with Kafka's defaults for the
-        others. Raises `UsageError` for an unknown name, a value out of its range, or a buffer too small for the offsets
-        of two keys.
+        others. Known names without effect on the cleaner are ignored. Raises `UsageError` for an unknown name, a value
+        that is malformed or out of its range, or a buffer too small for the offsets of two keys.
         """
         known = known_settings(values)
         names = {*_TOPIC_NAMES, *_WITHOUT_EFFECT, *(name for name, _unit in _OTHER_UNITS), _INTERNAL_SEGMENT_BYTES}

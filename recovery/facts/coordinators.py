@@ -44,8 +44,9 @@ class Coordinators:
 
     @cached_property
     def commits(self) -> dict[TopicPartition, list[CommittedOffset]]:
-        """Committed offsets of all groups by (topic, partition); empty if `__consumer_offsets` is missing, unreadable
-        or too large. Negative offsets are omitted, because Kafka's clients ignore them.
+        """Committed offsets of all groups by (topic, partition), a list each; empty if `__consumer_offsets` is missing,
+        unreadable or too large (256 MiB). Negative offsets are omitted, because Kafka's clients ignore them. Read once
+        and cached.
         """
         from kafkalog.cluster.groups.offsets import read_offsets
 

@@ -27,12 +27,12 @@ __all__ = ["directories_that_name", "lost_identity"]
 
 def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes | None:
     """Return the content of a new `meta.properties` for the log directory `root`, with the cluster and node id of the
-    broker's other directories; None if `root` has a readable one. Writes nothing. `roots` are the log directories that
-    were given together.
+    broker's other directories; None if `root` has a readable one with a node id. Writes nothing. `roots` are all log
+    directories that the caller gave; those of other brokers are ignored.
 
-    The directory id comes from the metadata (`facts`); it is omitted if it is not certain, and the broker makes a new
-    one. Raises `RecoveryRefused` if no other directory identifies the broker, `StorageError` if `root` cannot be
-    listed.
+    The directory id comes from the metadata (`facts`); it is omitted if it is not certain or Kafka would refuse it, and
+    the broker makes a new one. Raises `RecoveryRefused` if no other directory identifies the broker, `StorageError` if
+    `root` cannot be listed.
     """
     standing = meta_properties_of(root)
     if standing is not None and standing.node_id is not None:
@@ -55,7 +55,7 @@ def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes |
 
 def directories_that_name(root: str, facts: TopicFacts) -> tuple[str, ...]:
     """Return the sorted log directories of the broker, `root` included, if `root` has lost its `meta.properties` and it
-    can be made from another one; else empty.
+    can be made from another one; else empty. Raises `StorageError` if `root` has lost it and cannot be listed.
     """
     roots = brothers_of(root, facts.roots)
     try:

@@ -28,10 +28,11 @@ User = tuple[int, int]
 
 def closed_files(root: str, roots: Iterable[str]) -> tuple[User, list[str]] | None:
     """Return the broker's user (user id, group id) and the paths in its log directory `root` that this user may not
-    open or change. `roots` are the broker's other log directories, which help to find the user.
+    open or change. `roots` are the broker's other log directories: the user is the one that owns most files of them
+    all.
 
-    None if the user may use all, if all directories belong to root, so that the user is unknown, or if one cannot be
-    listed.
+    None if the user may use all files, if all files belong to root, so that the user is unknown, or if a directory
+    cannot be listed.
     """
     try:
         user = _user({root, *roots})

@@ -68,9 +68,9 @@ def _refuse_linked_partition(given: str, real: str) -> None:
 
 
 def log_directories(paths: Sequence[PathLike]) -> list[str]:
-    """Return the paths, in order and without duplicates; a directory that contains log directories (volumes, brokers)
-    is replaced by these. Subdirectories that cannot be read, and paths that are invalid or missing, are included, so
-    that the caller reports why.
+    """Return the paths, in order; of paths with the same real path only the first is kept. A directory that contains
+    log directories (volumes, brokers) is replaced by these. Subdirectories that cannot be read, and paths that are
+    invalid or missing, are included, so that the caller reports why.
     """
     directories: dict[str, str] = {}
     for path in [os.fspath(each) for each in paths]:

@@ -39,8 +39,8 @@ class Scratch:
 
     def keep(self, data: bytes) -> Slice:
         """Append bytes to the file, which is created if needed; return the slice (position and length) that holds them.
-        After `divide`, they are written at the current position of this process's part. Raises `StorageError` if the
-        disk or that part is full.
+        After `divide`, each process appends to its own part of the file instead. Raises `StorageError` if the disk or
+        that part is full.
         """
         try:
             if self._file is None:
@@ -89,7 +89,7 @@ class Scratch:
 
     def read(self, position: int, length: int) -> bytes:
         """Return `length` bytes from byte `position`; fewer if the file ends before, none if nothing was kept. Raises
-        `StorageError`.
+        `StorageError` if reading fails.
         """
         if self._file is None:
             return b""

@@ -159,9 +159,10 @@ class Survey:
         )
 
     def source(self, path: str) -> Source:
-        """Return the source of a file's bytes; `path` is relative to the root. A file of up to 64 KiB is read at once
-        and kept in memory; other files are opened, and at most 64 stay open. The path of the scratch file gives that
-        file. Raises `StorageError` if the file cannot be opened or read.
+        """Return the source of a file's bytes; `path` is relative to the root. A file of up to 64 KiB that has its
+        surveyed size is read at once and kept in memory; other files are opened, and at most 64 stay open (the one
+        unused longest is closed). The path of the scratch file gives that file. Raises `StorageError` if the file
+        cannot be opened or read.
         """
         kept = self._kept.get(path)
         if kept is not None:
@@ -184,11 +185,12 @@ class Survey:
         return source
 
     def first_change(self, other: Survey) -> str | None:
-        """Return the first path, by name, that differs in the later survey `other`: a file with another size, time,
-        inode or number of names, or an entry that is new, gone or of another kind. None if nothing has changed.
+        """Return the first path that differs in the later survey `other`: a file with another size, modification time,
+        device, inode or number of names, or an entry that is new, gone or of another kind. None if nothing has changed.
 
-        The broker's lock, the pointer file and directories that are unreadable here are ignored. Files of other
-        directories that bytes are taken from are examined again, first.
+        Files of other directories that bytes are taken from are examined again on disk, first. Then come files and
+        directories by path, then special entries by path. The broker's lock, the pointer file, dangling links, and
+        directories that are unreadable here are ignored.
         """
         for path, facts in self.outside.items():
             try:
@@ -304,7 +306,7 @@ def survey(
     Raises `UsageError` if `root` is missing or not a directory, `StorageError` if it, or without `tolerant` a directory
     in it, cannot be listed.
 
-    * `only`: names of the partition directories to list; None: all
+    * `only`: names of the partition directories to list; None: all. The root's own files are always listed
     * `on_read`: called after each later read of a file with its path and the end of the bytes read
     * `tables`: header tables of logs that were just read, by real path
     * `tolerant`: leave out a directory that cannot be listed, and put its error into `unreadable`
@@ -355,9 +357,9 @@ class _Listing:
         self.dangling: set[str] = set()
 
     def take(self, entry: Entry, path: str) -> None:
-        """Add one entry by its kind; `path` is relative to the log directory. Directories, and links to directories,
-        that are not selected are skipped, and so is an entry that has gone since. Raises `StorageError` if it cannot be
-        examined.
+        """Add one entry to the collection of its kind; `path` is relative to the log directory. A live symbolic link
+        counts as its target if links are followed, else as special. Directories, and links to directories, that are not
+        selected are skipped, and so is an entry that has gone since. Raises `StorageError` if it cannot be examined.
         """
         is_meant = self._only is None or entry.name in self._only
         try:

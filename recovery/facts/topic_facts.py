@@ -131,8 +131,9 @@ class TopicFacts:
 
     def placed_in(self, root: str) -> frozenset[tuple[str, int]]:
         """Return (topic, partition) of the replicas that a start creates in the log directory `root` if no log
-        directory has them: those assigned to its directory id. For the first of `roots` also the unassigned ones,
-        unless the broker is not registered, or has registered log directories that are not among `roots`.
+        directory has them: those assigned to its directory id, and for the first of `roots` also the unassigned ones.
+        The unassigned ones are left out if the broker is not registered, or has registered log directories that are not
+        among `roots`.
         """
         own = directory_id_of(root)
         assigned = {key for key, each in self.assigned.items() if own is not None and each == own}
@@ -142,8 +143,8 @@ class TopicFacts:
         return frozenset(assigned | self.unassigned if has_all else assigned)
 
     def live_partitions(self) -> frozenset[tuple[str, int]]:
-        """Return (topic, partition) of each live partition directory in `roots`: not a `-future`, `-delete` or `-stray`
-        one. Directories that cannot be listed are skipped.
+        """Return (topic, partition) of each live partition directory in `roots`, by name alone: not a `-future`,
+        `-delete` or `-stray` one. Log directories that cannot be listed are skipped.
         """
         partitions: set[tuple[str, int]] = set()
         for root in self.roots:
@@ -164,8 +165,8 @@ NO_FACTS = TopicFacts()
 
 
 def read_topic_facts(roots: Iterable[str]) -> TopicFacts:
-    """Return the facts about topics from the first of a broker's log directories that has a metadata log; without one,
-    nothing is known but the facts about remote storage, which come from all directories. If the log is damaged,
+    """Return the facts about topics from the first of a broker's log directories that has a metadata log. If none has
+    one, only the facts about remote storage are filled, which come from all directories. If the log is damaged,
     `problem` describes that, and no exception is raised.
     """
     roots = list(roots)

@@ -94,8 +94,9 @@ def _relative(root: str, directory: str, error: StorageError) -> str:
 
 def around_unreadable(survey: Survey, make: Callable[[Survey, Workers], Made], workers: Workers) -> Made:
     """Return the result of `make(survey, workers)` on the survey without the directories, and files of the root, that
-    cannot be read; such files count as missing. Directories found unreadable before are left out at once; if `make`
-    fails on another one, it is called again without that.
+    cannot be read; these files count as missing. Directories known or quickly found to be unreadable are left out
+    before the first call; if `make` raises a `StorageError` about another directory, it is called again without that
+    one.
 
     A topic-partition is left out with all its directories. Raises `StorageError` if something outside the surveyed
     directories cannot be read.
@@ -170,7 +171,8 @@ def _unreadable_alone(
     survey: Survey, make: Callable[[Survey, Workers], Made], workers: Workers
 ) -> dict[str, StorageError]:
     """Find all directories that cannot be read, by calling `make` for each topic-partition alone; return directory ->
-    error. `workers` shows the progress. Raises `StorageError` if the error is about no surveyed directory.
+    error, empty if all can be read. `workers` shows the progress. Raises `StorageError` if an error is about no
+    surveyed directory.
     """
     failed: dict[str, StorageError] = {}
     workers.begin("what cannot be read", {path: facts.size for path, facts in survey.files.items()})

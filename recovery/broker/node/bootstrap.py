@@ -41,8 +41,8 @@ class Bootstrap(Struct, frozen=True):
 
 
 def bootstrap_of_start(files: NodeFiles, release: Release) -> Bootstrap:
-    """Read `bootstrap.checkpoint` in the metadata log directory as a start does, and return its records; none, and no
-    file, if it or the directory is missing.
+    """Read `bootstrap.checkpoint` in the metadata log directory as a start does, and return its records and path. If
+    the file or the directory is missing, there are no records and the path is None.
 
     Raises `StartEndsError` if the file is corrupt, has no FeatureLevelRecord for `metadata.version` (so also if it is
     empty), or, before 4.1, sets a `metadata.version` that the release does not know (`BootstrapMetadata.fromRecords`);

@@ -54,11 +54,11 @@ def identity_of_start(files: NodeFiles, release: Release) -> Identity:
 
 def identity_with_zookeeper(files: NodeFiles, release: Release, cluster: str | None) -> Identity:
     """Verify `meta.properties` of all log directories as a broker with ZooKeeper does (`KafkaServer`), which writes
-    missing files again. Return the directories that stay online, their ids, and consequences for those with an
-    unreadable file. `cluster` is the cluster id in ZooKeeper; None if unknown.
+    missing files again. Return the directories that stay online (those without an unreadable file), their directory
+    ids, and consequences for the others. `cluster` is the cluster id in ZooKeeper; None if unknown.
 
-    Raises `StartEndsError` if the ids contradict each other or `cluster`, if all files are unreadable, before 3.7 if
-    the files differ in a line, and from 3.7 on if a file has KRaft's version.
+    Raises `StartEndsError` if the ids contradict each other, `cluster` or the properties, if all files are unreadable,
+    before 3.7 if the files differ in a property, and from 3.7 on if a file has KRaft's version.
     """
     if not release.at_least("3.7.0"):
         _refuse_different_properties(files)

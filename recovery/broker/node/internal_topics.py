@@ -54,11 +54,11 @@ class Unserved(Struct, frozen=True):
 
 
 def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
-    """Return, for each partition of `__consumer_offsets` and `__transaction_state` in the loaded log directory `root`,
-    the first record that its coordinator cannot read or apply, or a batch with a wrong checksum. Partitions without
-    such a record are left out.
+    """Return the first problem of each partition of `__consumer_offsets` and `__transaction_state` in the loaded log
+    directory `root`: a record that its coordinator cannot read or apply, or a batch with a wrong checksum. Partitions
+    without a problem are left out, and so are `-future`, `-delete` and `-stray` directories.
 
-    Segments are read in order, up to 16 MiB in all; with the first that would exceed this, the search ends.
+    Segments are read in order, up to 16 MiB in all; the search ends before the first that would exceed this.
     """
     unserveds: list[Unserved] = []
     left = _MOST_BYTES
@@ -80,10 +80,11 @@ def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
 
 
 def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[tuple[int, str, bool, bool]]:
-    """Yield problems in one segment of a coordinator's partition as (offset, description, `is_read`, `is_refused`),
-    with the flags of `Unserved`. Batches and records that cannot be read or applied come first, in order; a wrong
-    checksum comes last, with the offset after the last sound batch. `types` has the group types of earlier segments,
-    and gets those of this one.
+    """Yield problems in one segment of a coordinator's partition as (offset, description, `is_read`, `is_refused`).
+    `is_read` is True for a batch that is read although its checksum is wrong, `is_refused` for a record that can be
+    read but that coordinators from 4.0 on cannot apply; both are False if a batch or record cannot be read. These come
+    first, in order; a wrong checksum comes last, with the offset after the last sound batch (0 if there is none).
+    `types` has the group types of earlier segments; those of this one are added to it.
     """
     sound = Scanner(tree.source(log))
     last = 0
@@ -108,9 +109,9 @@ def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[t
 
 
 def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults of a start of `release` for records that coordinators cannot read or apply, in
-    their order. A record that can be read but not applied counts only from 4.0 on. Both lists are empty without such
-    records.
+    """Return consequences and faults of a start of `release`, one of each for every entry of `unserved` that counts, in
+    their order: a record that its coordinator cannot read, a batch that it reads despite a wrong checksum (UNFORESEEN),
+    and from 4.0 on a record that it cannot apply. Both lists are empty if none counts.
     """
     consequences, faults = [], []
     for each in unserved:

@@ -122,8 +122,9 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
     is raised for these. All paths in the result are absolute.
 
     `properties` are the node's server properties. If their `log.dirs` (or `log.dir`) name one of `roots`, the other
-    directories and `metadata.log.dir` that they name are added, and `are_all` is True; otherwise their paths are
-    ignored, and the metadata log is in the first directory that has one.
+    directories that they name are added, the metadata log is in `metadata.log.dir` or else the first of `log.dirs`, and
+    `are_all` is True. Otherwise their paths are ignored, and the metadata log is in the first directory that has one
+    (None if none has).
     """
     given = properties or {}
     named = _COMMA.split(given.get("log.dirs", given.get("log.dir", "")).strip())

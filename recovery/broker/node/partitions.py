@@ -193,7 +193,8 @@ def partition_consequences(
     all_online: bool | None = None,
 ) -> tuple[list[StartConsequence], list[Fault]]:
     """Predict what the start of a KRaft broker does with partition directories after comparing them with the metadata:
-    strays, partitions created again, directories of another topic, moves. Return consequences and faults.
+    strays, partitions created again, directories of another topic, moves. Return consequences and faults; both are
+    empty if nothing is wrong.
 
     Raises `StartEndsError` if the start ends: a partition is in two log directories, 3.7.0 finds a directory without a
     topic id, or a move has no free name.
@@ -203,7 +204,8 @@ def partition_consequences(
     * `explained`: partitions that the metadata shows as deleted or moved; their strays are expected
     * `directory_ids`: log directory -> its id, for directories that are online
     * `put_away`: `-delete` and `-stray` directories
-    * `all_online`: whether `directory_ids` has all log directories of the node; None if unknown
+    * `all_online`: whether `directory_ids` has all log directories of the node; None if unknown. If the metadata has
+      the broker's registered directories, these decide instead
     """
     refuse_twice(directories)
     nameless = [each for each in directories if each.topic_id is None]
@@ -379,9 +381,10 @@ def _made_again(
     directories has: the start creates them empty (`LogManager.getOrCreateLog`). Unless `is_certain`, the sentences say
     that another log directory may have them.
 
-    A partition of which `put_away` has a `-delete` or `-stray` directory with the right topic id gets its own
-    consequence if the metadata counts this replica's data. A `-delete` directory is deleted after
-    `file.delete.delay.ms` (`LogManager.deleteLogs`).
+    Partitions of which `put_away` has a `-delete` or `-stray` directory with the right topic id are reported apart, if
+    the metadata counts this replica's data. So there are at most three consequences, in this order: one for `-delete`,
+    whose directories are deleted after `file.delete.delay.ms` (`LogManager.deleteLogs`), one for `-stray`, one for the
+    others.
     """
     again = dict(nowhere)
     consequences = []
@@ -435,8 +438,9 @@ def _without_leader(
     known: set[str | None],
     nowhere: Mapping[tuple[str, int], PartitionImage],
 ) -> list[StartConsequence]:
-    """Return consequences for partitions assigned to a directory id that no log directory has any more; empty if there
-    are none, before `metadata.version` 3.7-IV2, or if not all registered directories are online.
+    """Return consequences for partitions assigned to a directory id that no log directory has any more: one for those
+    in `nowhere`, one for those in `directories`. Empty if there are none, before `metadata.version` 3.7-IV2 or release
+    3.7.0, or if the number of online directories is not that of the registered ones.
 
     Controllers elect no such replica until the broker assigns it to another directory: up to 3.9 it never does, later
     not always, and never for a partition in `nowhere`, because no log is created without a leader.
@@ -485,8 +489,9 @@ def _first_of(names: Sequence[str]) -> str:
 def _of_another_topic(
     directories: list[PartitionDirectory], image: MetadataImage, node_id: int
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults for live directories whose `partition.metadata` has another topic id than the
-    topic in their name, if the metadata places that topic's partition on the broker; both empty if there are none.
+    """Return one consequence for all live directories whose `partition.metadata` has another topic id than the topic in
+    their name, if the metadata places that topic's partition on the broker, and one fault for each; both lists are
+    empty if there are none.
 
     The broker throws InconsistentTopicIdException for each (`LogManager.getOrCreateLog`), and at the first also gives
     up other partitions that it was about to lead. They are no strays: those are identified by topic id and number
@@ -519,9 +524,9 @@ def _of_another_topic(
 def _under_another_name(
     directories: list[PartitionDirectory], image: MetadataImage
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults for live directories named after no topic, but with the topic id of an existing
-    topic; both empty if there are none. The broker loads such a log under a name that no client asks for. It is no
-    stray, because its topic id and number are placed here.
+    """Return one consequence for all live directories that are named after no existing topic but have the topic id of
+    one, and one fault for each; both lists are empty if there are none. The broker loads such a log under a name that
+    no client asks for. It is not a stray, because its topic id and number are placed here.
     """
     wrong = [
         (directory, topic)

@@ -140,10 +140,10 @@ def _updated(batch: MetaBatch, known: Voters) -> Voters:
 
 
 def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
-    """Read `quorum-state` as a start does. If it is missing, or before 3.8 not readable as JSON, the node continues
-    without its vote: the result has `is_there` False, a consequence and a fault. Raises `StartEndsError` for other
-    damage, such as a missing field, an unknown version, or from 3.8 on any; `StorageError` if the file cannot be
-    opened.
+    """Read `quorum-state` as a start does. If it is missing, or before 3.8 is empty, no JSON or without `data_version`,
+    the node continues without its vote: the result has `is_there` False, a consequence and a fault. Raises
+    `StartEndsError` for other damage, such as a missing field or an unknown version, and from 3.8 on for any damage;
+    `StorageError` if the file cannot be opened.
     """
     path = os.path.join(loaded.directory, QUORUM_STATE)
     if not os.path.exists(path):

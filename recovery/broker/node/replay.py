@@ -164,7 +164,8 @@ def _of_transactions(record: FramedRecord, replay: Replay) -> _Words | None:
 
 def _of_loader(record: FramedRecord, image: MetadataImage, release: Release) -> _Words | None:
     """Return the exception class and message with which Kafka (`MetadataDelta`) of this release refuses to apply a
-    record to `image`, for example for an unknown topic or broker; None if it is accepted.
+    record to `image`, for example for an unknown topic or broker; None if it is accepted. Records of types that are
+    never refused are accepted. Changes nothing.
     """
     fields = {} if record.decoded is None else record.decoded.fields
     match record.name:

@@ -74,8 +74,9 @@ def start_sentences(
 
 
 def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
-    """Return the text after `Kafka RELEASES` about one answer: whether the node starts, the consequences that matter in
-    order of gravity, and in parentheses what the answer depends on. `how` follows `would start on it` if no consequence
+    """Return the text after `Kafka RELEASES` about one answer: whether the node starts (with exception and file if
+    not), the consequences that matter in order of gravity, and in parentheses what the answer depends on. If it is
+    unknown whether the node starts, the text has only the reason. `how` follows `would start on it` if no consequence
     is mentioned.
     """
     condition = "" if answer.condition is None else f" ({answer.condition})"
@@ -111,8 +112,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def node_findings(start: NodeStart) -> list[Finding]:
-    """Return one finding for each group of releases that do not start, do not serve, or lose something; oldest first.
-    The code is START_LOSES if partitions or metadata are lost, else BROKER_REFUSES.
+    """Return one finding for each group of releases that do not start, do not serve, lose something, or leave something
+    in doubt; oldest first. The code is START_LOSES if partitions or metadata are lost, else BROKER_REFUSES.
 
     The severity is WARNING if the node starts or may start but something is in doubt or not served; INFO if only a
     later release would refuse a setting; else ERROR, as for a failed start or an offline directory.

@@ -96,9 +96,9 @@ def refuse_small_segments(files: NodeFiles, image: MetadataImage, release: Relea
 def consequences_of_migration(
     image: MetadataImage, loaded: LoadedMetadata, release: Release
 ) -> tuple[Sequence[StartConsequence], Sequence[Fault]]:
-    """Return consequences and faults of a controller that leads and whose metadata has an unfinished migration from
-    ZooKeeper: it is ended, or, if it has not begun, no broker is registered. Both are empty from 4.0 on and without
-    such a migration.
+    """Return consequences and faults for a controller that leads, if its metadata has an unfinished migration from
+    ZooKeeper. One that has begun is ended by the start: one consequence, no fault. If it has not begun, the controller
+    registers no broker: one consequence and one fault. Both are empty from 4.0 on and without such a migration.
     """
     state = image.zk_migration_state
     if release.at_least("4.0") or state not in (_MIGRATION, _PRE_MIGRATION):

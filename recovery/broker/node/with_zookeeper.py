@@ -52,9 +52,10 @@ def zookeeper_facts(directories: Sequence[str]) -> ZooKeeperFacts:
 def consequences_of_topic_ids(
     directories: Sequence[PartitionDirectory], facts: ZooKeeperFacts
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults for partition directories whose topic id differs from the one in ZooKeeper: they
-    are not served. If ZooKeeper's topic id is unknown, every directory of a topic whose live directories have different
-    ids is reported. Directories without a topic id, and of topics that ZooKeeper does not have, are not.
+    """Return consequences and faults, one of each per directory, for partition directories whose topic id differs from
+    the one in ZooKeeper: they are not served. If ZooKeeper was not read, every directory of a topic whose live
+    directories have different ids is reported. Directories without a topic id are ignored, and so are those of a topic
+    that ZooKeeper does not have, or has without an id.
     """
     known: dict[str, set[str]] = {}
     for directory in directories:
