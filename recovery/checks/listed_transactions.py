@@ -53,8 +53,9 @@ class ListedTransactions:
 
     def differences(self, untrue: Set[Beginning]) -> tuple[int, int]:
         """Return the number of wanted transactions that are not listed, and the number of listed ones that do not
-        exist. Call it once, after all entries: it changes the counts. Entries in `earlier` count as listed, unless they
-        are in `untrue`, the beginnings that the log contradicts (`untrue_beginnings`).
+        exist. An entry in `earlier` counts as listed, unless it is in `untrue`, the beginnings that the log contradicts
+        (`untrue_beginnings`), or the transaction is also listed with its right first offset; then the entry counts as
+        extra. Call this once, after all entries: it changes the counts.
         """
         for key, beginning in self.earlier.items():
             if beginning in untrue or key not in self._missing:

@@ -44,8 +44,8 @@ def missing_offsets_of(partition: Partition) -> MissingOffsets:
 
 
 def missing_by_summaries(partition: Partition, segments: Sequence[SegmentSummary]) -> list[Finding]:
-    """Return the findings about missing segments (`missing_from`); `segments` are the summaries of all of its segments,
-    in order.
+    """Return the findings about missing segments of a partition, in the cases of `missing_from`; `segments` are the
+    summaries of all of its segments, in order. Offsets that damage in a segment may have held do not count as missing.
     """
     missing = missing_offsets_of(partition)
     following: list[int | None] = [segment.segment.base_offset for segment in segments[1:]]

@@ -494,8 +494,8 @@ class _PartitionVerifier:
         return listed
 
     def _checks_of(self, path: str) -> Iterator[SnapshotCheck]:
-        """Yield one check of the producer snapshot at `path` against the log; nothing if it cannot be read or parsed,
-        or if its name has no offset.
+        """Yield one check of the producer snapshot at `path` against the log, which is to be fed with the batches.
+        Nothing if the file cannot be read or parsed, or if its name has no offset. No finding is added.
         """
         parsed = parse_segment_file(os.path.basename(path))
         try:
@@ -524,8 +524,9 @@ class _PartitionVerifier:
 
     def _snapshot_beyond_end(self) -> None:
         """Add a SNAPSHOT_MISMATCH warning if a producer snapshot was written at an offset beyond the end of the log,
-        which shows that the log was longer. The finding names the snapshot with the largest such offset. Nothing is
-        added if the partition is not live, has no segment, or has a damaged log, whose end is unknown.
+        which shows that the log was longer. The finding names the snapshot with the largest such offset that the last
+        segment could reach. Nothing is added if the partition is not live, has no segment, or has a damaged log, whose
+        end is unknown.
         """
         segments, end = self.partition.segments, self.report.offset_reached
         if not (segments and self._is_live) or end is None:

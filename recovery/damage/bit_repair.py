@@ -286,12 +286,13 @@ def _is_of_a_format_to_come(source: Source, start: int, head: bytes, neighbors: 
 
 def outside_checksum(header: BatchHeader, around: Neighbors, previous_epoch: int | None) -> BitRepair | None:
     """Return the one flipped bit in the base offset or leader epoch of a batch, which no checksum covers, if its
-    neighbors prove it; else None. `previous_epoch` is the leader epoch of the batch before.
+    neighbors prove it; else None. `previous_epoch` is the leader epoch of the batch before, None if unknown.
 
-    A base offset is proven if the batch fits exactly between its neighbors with one bit flipped, and not as it is.
-    Without a following batch only a base offset that is too low counts, with `Proof.STRUCTURE`. An epoch is proven if
-    both neighbors have the same one, and one bit makes the batch's equal to it; it is only examined if the base offset
-    is right or its right value is unknown.
+    A base offset is proven if the batch fits exactly between its neighbors with one bit flipped, and does not begin at
+    the expected offset as it is. Without a following batch only a base offset that is too low counts, with
+    `Proof.STRUCTURE`; otherwise the proof is `Proof.CONTEXT`. An epoch is proven if both neighbors have the same one,
+    and one bit makes the batch's equal to it; it is only examined if the base offset is right or its right value is
+    unknown.
     """
     expected, following = around.next_offset, around.following
     if expected is not None and header.base_offset != expected:

@@ -348,8 +348,9 @@ class _Walk:
             self.result.spans.append(Span(self._path, self._start, position))
 
     def _run(self, run: HeaderRun, source: Source, base: int, next_base: int | None) -> None:
-        """Count the batches of a run at once if all are of magic 2, in ascending order, and above all offsets so far;
-        else read and count them one by one. Adds to the `Census`.
+        """Add the batches of a run to the `Census`, at once if they are ordinary, else read one by one. Ordinary are
+        batches of magic 2 with known codecs and ascending offsets, above all offsets so far, not below the log start
+        offset or the base offset `base`, and below `next_base` and the end of the log.
         """
         first, last = run["base_offset"], run.last_offsets
         ordinary = (
@@ -434,7 +435,7 @@ class _Walk:
     def _misplaced(self, batch: RecordBatch, code: FindingCode, detail: str) -> None:
         """Add a displaced batch to the damages, and end the span of sound bytes before it. Its checksum is right, but
         it is at the wrong offset, so no consumer reads it. If its offsets are impossible, those expected at this place
-        are used.
+        are used. The batch is remembered as pending, because `_settle` may correct its offsets.
         """
         self._end_span(batch.position)
         self._pending.append(len(self.result.damages))
@@ -465,8 +466,8 @@ class _Walk:
 
     def _settle(self, behind: int) -> None:
         """Correct the offsets of a displaced batch when the offset `behind` of the next batch or segment is known: if
-        exactly as many offsets are missing before it as the batch has, the batch belongs there. Applies only to a
-        single displaced batch since the last batch in place. Forgets the displaced batches.
+        exactly as many offsets are missing before it as the batch has, the batch belongs there. Applies only if a
+        single batch was displaced since the last batch in place. Forgets all pending displaced batches.
         """
         if len(self._pending) == 1:
             number = self._pending[0]
@@ -520,9 +521,11 @@ class _Walk:
     def _tail(self, path: str, position: int, end: int, finding: Finding) -> Damage:
         """Return a description of damage at the log's end, from byte `position` to `end`.
 
-        If the header of the incomplete batch is readable, it gives the number of lost records. They may have been
-        acknowledged, because only flushed data survives a power failure. Otherwise the number is None. The last offset
-        is None too, unless the batch is merely cut off: zeros may hide further batches.
+        If the header of the incomplete batch is readable and its offsets are plausible, it gives the first offset and
+        the number of lost records (if it has no record count, its number of offsets). They may have been acknowledged,
+        because only flushed data survives a power failure. Otherwise the number is None, and the first offset is the
+        expected one. The last offset is None too, unless such a batch is merely cut off: zeros may hide further
+        batches.
         """
         damage = Damage(path, position, end, finding.code, finding.detail, is_tail=True, first_offset=self._next_offset)
         claim = finding.batch

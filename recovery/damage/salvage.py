@@ -136,7 +136,8 @@ class _Salvage:
         """Keep a batch whose checksum is right, and return None; or return why it is not kept: its offsets are wrong or
         out of place, one of its bits outside the checksum is flipped, or its records cannot be read (only with
         `looks_inside`). `base` is the base offset of the segment; `following` and `next_epoch` are the first offset and
-        leader epoch of the next batch, None if unknown. Updates offsets, epochs and gaps of the walk.
+        leader epoch of the next batch, None if unknown. A kept batch updates offsets, epochs and gaps of the walk, and
+        the end offset in the result; one with unreadable records only the offset expected next.
         """
         header, position = batch.header, batch.position
         last = header.last_offset
@@ -175,8 +176,8 @@ class _Salvage:
     _gap_from: int | None = None
 
     def _note_gap(self, first: int) -> None:
-        """Note that the log resumes at offset `first` after damage: add the range of offsets lost in between to the
-        result, if there is one, and set the resumed offset of all cuts that have none yet.
+        """Note that the log resumes at offset `first` after damage: add the range of offsets lost in between (both ends
+        inclusive) to the result, if there is one, and set the resumed offset of all cuts that have none yet.
         """
         resumed = self.result.resumed
         for number in reversed(range(len(resumed))):
@@ -197,10 +198,11 @@ class _Salvage:
 
     def _mend(self, source: Source, path: str, stop: _Stop) -> tuple[list[Part], int] | None:
         """Repair one flipped bit in the batch at a stop. Return the content of the corrected batch, of which only the
-        changed byte is new, and the position after it; None if no repair has the required proof or the repaired batch
-        would repeat offsets.
+        changed byte is new, and the position after it. None if bits are not to be repaired, no repair has the required
+        proof, or the repaired batch would repeat offsets.
 
-        On success the walk continues after the batch, and a finding about the repair is added to the result. The file
+        On success the walk continues after the batch, and a finding about the repair is added to the result. If no
+        repair is found and the magic is unknown, it is remembered: a magic that repeats is not a flipped bit. The file
         itself is not changed.
         """
         found = stop.repair
