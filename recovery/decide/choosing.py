@@ -74,8 +74,12 @@ def _carried_out(
     directory: SurveyedDirectory, forecasts: Forecasts, comparer: Comparer, hurt: Sequence[CountedPartition]
 ) -> list[WayResult]:
     """Return the results of the broker's start, which is first, and of the recoveries that use nothing from other
-    copies or the remote tier. Recoveries are simulated in memory for the partitions in `hurt` only; if there are none,
-    nothing is simulated. A recovery with bit repair that repairs nothing is left out.
+    copies or the remote tier; the requested one is among them if its mode is compared with others. The other recoveries
+    are simulated in memory, for the partitions in `hurt` only. If there are none, nothing is simulated, and mode safe
+    gets the result of the requested recovery.
+
+    A recovery with bit repair that repairs nothing is left out. Examination below the recovery point (`full`) is tried
+    only if mode safe leaves something that it may mend.
     """
     rules, own = directory.rules, forecasts.own
     asked = RecoveryRequest.of(rules)
@@ -115,9 +119,9 @@ def _carried_out(
 def _with_commits(
     counted: Sequence[CountedPartition], comparer: Comparer, directory: SurveyedDirectory
 ) -> list[CountedPartition]:
-    """Return the partitions, and count those again whose log ends in damage and to which a consumer group has committed
-    a higher offset than is known to be written: such a log was written at least up to that offset. All others are
-    returned as they are.
+    """Return the partitions in order. If a live log ends in damage, and a consumer group has committed a higher offset
+    than is known to be written, the log was written at least up to the committed offset: such a partition is replaced
+    by one with that end, counted again. All others are returned as they are.
     """
     counted_partitions = []
     for partition in counted:
@@ -302,7 +306,9 @@ class _WayDescriber:
     def way(self, result: WayResult, found: Measured, partitions: Sequence[PartitionFacts]) -> RecoveryWay:
         """Describe one way of recovering for these partitions, which lose something. `found` are its counts for them.
         The description has no recovery request if no recovery carries the way out, or if it is the broker's start and
-        that fails. It has a refusal if recovery leaves all of these partitions as they are.
+        that fails. It has a refusal if recovery leaves all of these partitions as they are; its consequence says so
+        then. It needs consent if it drops sound records or markers or makes a partition stray, except for the broker's
+        start, and always if its mode takes whole partitions away.
         """
         spec = result.way
         refusal = None if spec.is_for_each_partition else result.refusal_of(partitions)

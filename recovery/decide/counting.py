@@ -245,8 +245,8 @@ class Comparer:
         return CountedPartition(facts, original, is_untouched, by_own, by_kafka)
 
     def measured(self, partition: CountedPartition, way: WayResult) -> Measured:
-        """Return the counts of one way for one partition. They are computed at the first call and stored in
-        `way.measured`.
+        """Return the counts of one way for one partition. Those of the requested recovery and of the broker's start are
+        taken from `partition`; for another way they are computed at the first call and stored in `way.measured`.
         """
         if way is self.own or way is self.kafka:
             return partition.by_own if way is self.own else partition.by_kafka

@@ -139,7 +139,7 @@ class _Carrier:
 
 def forecast(directory: SurveyedDirectory, workers: Workers, *, counts: bool = True) -> Forecasts:
     """Simulate a broker's start and the requested recovery on trees in memory; return both results. Nothing on disk is
-    changed.
+    changed. The recovery also writes `meta.properties` into its tree if the rules have its content (`rules.identity`).
 
     With `counts`, also count the records that both keep and lose; otherwise `counted` is None. In mode kafka there is
     no recovery, and its result is None. `workers` run partitions in parallel and report progress. Raises `StorageError`

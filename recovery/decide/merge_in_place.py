@@ -146,7 +146,8 @@ def _merged(survey: Survey, directory: str, name: PartitionName, there: Sequence
 def _with(tree: Tree, merged: Mapping[str, _Merged]) -> Tree:
     """Return a copy of the tree in which the merged logs replace all segments of their partitions, as input for a
     broker's start: with empty indexes, a new leader-epoch checkpoint, a recovery point of 0, and the log start offset
-    of the merged log.
+    of the merged log, if it has one. A missing `partition.metadata` is written if a copy has one. The tree itself is
+    not changed.
     """
     after = tree.copy()
     points = Checkpoints.read(after)

@@ -200,9 +200,9 @@ class Plan:
 
     @property
     def is_hurt(self) -> bool:
-        """Whether there is a problem: a warning or an error among the findings, lost records, remaining damage, damaged
-        transaction markers, decreasing leader epochs, a refusal of the plan or of a partition, or hidden records
-        although the recommended way hides fewer.
+        """Whether there is a problem: a warning or an error among the findings, lost records (if their number is
+        known), remaining damage, damaged transaction markers, decreasing leader epochs, a refusal of the plan or of a
+        partition, or hidden records although the recommended way hides fewer.
         """
         own = self.choice.own
         has_findings = any(finding.severity is not Severity.INFO for finding in self.findings)
@@ -250,9 +250,9 @@ def plan_of(
     """Make a plan from forecasts and the compared ways of recovering; nothing on disk is changed. If `choice` is None,
     the plan has no ways, and no findings and consequences that depend on them.
 
-    With `mark_clean` a clean-shutdown marker is written as the last file; it is ignored in mode kafka, where it is a
-    reason to refuse. If nothing changes and nothing is wrong so far, the checks of `verify` are run and their findings
-    added. Raises `StorageError` if a file cannot be read.
+    With `mark_clean` a clean-shutdown marker is written as the last file; mode kafka writes none and gets a refusal.
+    With a choice and without `mark_clean`, if nothing changes and nothing is wrong so far, the checks of `verify` are
+    run and their findings added. Raises `StorageError` if a file cannot be read.
     """
     survey, rules, kafka, own = directory.survey, directory.rules, forecasts.kafka, forecasts.own
     actions = _actions(forecasts, survey)
@@ -448,9 +448,9 @@ def _is_segments_name(name: str) -> bool:
 
 
 def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iterable[Finding]) -> list[Finding]:
-    """Return findings if recovery points do not fit the log ends `ends`, as in a copy that was made while a broker ran;
-    only live partitions with a log and no finding in `damaged` count. `ends` are log end offsets by partition
-    directory. Empty with a clean-shutdown marker.
+    """Return one MOMENTS_DIFFER finding if some log ends below its recovery point, as in a copy that was made while a
+    broker ran; else an empty list. `ends` are log end offsets by partition directory. Only live partitions with a log
+    count, and only if no finding in `damaged` is about them. Empty with a clean-shutdown marker.
     """
     if CLEAN_SHUTDOWN_FILE in survey.files:
         return []

@@ -156,8 +156,9 @@ class Measured(Struct, kw_only=True):
     below_high_watermark: bool | None = None
 
     def held_elsewhere(self) -> Measured:
-        """Return a copy of the counts for the case that another tier still serves all records that are lost here: lost
-        records count as kept, and no lost range or lost marker is left. `records_kept` stays None if it is None.
+        """Return the counts for the case that another tier still serves all records that are lost here: lost records
+        count as kept, and no lost record, range or marker is left. `records_kept` stays None if it is None. This object
+        is not changed.
         """
         kept = None if self.records_kept is None else self.records_kept + (self.records_lost or 0)
         return Measured(
