@@ -40,11 +40,13 @@ def states_behind(
     original: Tree, rebuilt: Tree, directory: str, lost: Sequence[Span] = ()
 ) -> Iterator[KnownState]:
     """Yield copies of `rebuilt` from which the log can be recovered without leaving transactions open: with an original
-    producer snapshot after lost batches, and the original transaction indexes up to there; better ones first. Nothing
-    is yielded if these files show nothing more than the batches, or do not prove how the transactions ended.
+    producer snapshot after lost batches, and the original transaction indexes up to there. At most four are yielded;
+    those that prove more come first. Nothing is yielded if these files show nothing more than the batches, or do not
+    prove how the transactions ended.
 
     `rebuilt` has the logs that are kept of `original`, with all other files rebuilt. `lost` has the first and last
-    offsets of what this recovery leaves out; if it is empty, all offsets that are missing between others count.
+    offsets of what this recovery leaves out; if it is empty, all offsets that are missing between others count. Neither
+    tree is changed.
     """
     spans = list(pairwise(base for base, _path in rebuilt.logs(directory)))
     offsets = _that_tell_more(original, rebuilt, directory, spans)
@@ -152,7 +154,7 @@ def _first_gap(tree: Tree, directory: str) -> int | None:
 
 def _entries(tree: Tree, directory: str, offset: int) -> list[ProducerEntry] | None:
     """Return the entries of the producer snapshot at an offset; None if it is missing, cannot be parsed or is too
-    large.
+    large. Raises `StorageError` if it cannot be read.
     """
     path = f"{directory}/{segment_file(offset, FileKind.PRODUCER_SNAPSHOT)}"
     try:

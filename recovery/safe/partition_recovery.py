@@ -159,13 +159,14 @@ class PartitionRecovery:
         return again is not None and holds_the_same(again.tree, result.tree, directory)
 
     def at_rest(self, result: BrokerResult) -> BrokerResult | None:
-        """Start the model of the broker repeatedly, at most four times; return a result that the next start leaves
-        unchanged. None if `result` leads to none.
+        """Start the model of the broker repeatedly, at most four rounds; return a result that the next start leaves
+        unchanged. None if a full start fails, or no round leads to one.
 
-        Preferred is a result that no start changes, whatever its recovery point. Otherwise it is unchanged by a start
-        from the recovery point that is written with it, which scans the last segment only: such a start may find an
-        epoch that the full scan had dropped, and forgets producers that have expired. That is also preferred to a scan
-        that leaves transactions open because their end markers are lost.
+        Preferred is a result that is changed neither by a full start, which scans all segments, nor by a start from the
+        recovery point that is written with it, which scans the last segment only. Otherwise a result is returned that
+        only the second kind of start leaves unchanged: the two kinds differ if the second finds an epoch that the full
+        scan had dropped, or forgets producers that have expired. Such a result is also returned if further full scans
+        would leave transactions open because their end markers are lost.
         """
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):
@@ -387,11 +388,13 @@ class PartitionRecovery:
         return self.loaded_of(result).stray or self.directory
 
     def keeps(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> bool:
-        """Whether the broker's own result is good enough: its logs are sound throughout, hold all of `sound` (after a
-        split perhaps in another order), and end after all of it. `before` is the tree before the broker's start.
+        """Whether the broker's own result is good enough: its logs are sound throughout, hold all bytes of `sound` (in
+        another order if a segment was split), and its log end offset is after all of them (checked only if offsets
+        repeat). `before` is the tree before the broker's start.
 
-        Batches above a broker's log end are out of reach. That is accepted only if ending the log sooner would take
-        more bytes. False if the directory would become stray although its topic id is known.
+        Sound batches above the broker's log end offset, which no consumer reads, are accepted only if ending the log
+        sooner would take more bytes and the indexes of the last segment accept appends. False if the directory would
+        become stray although its topic id is known.
         """
         directory = self.directory_of(theirs)
         if directory != self.directory and topic_id_or_none(self.original, self.directory) is not None:
@@ -570,9 +573,10 @@ class PartitionRecovery:
         reset_indexes(tree, self.directory, {base for base in bases if base >= self.start})
 
     def cut_at_failure(self, tree: Tree, result: BrokerResult) -> Tree:
-        """Return the tree truncated at the batch at which the broker's start fails, without the later segments; sets
-        `cut`, and changes `tree`. If the start fails elsewhere, all segments are examined from now on, and a new tree
-        is returned. Raises `CannotSettleError` if they already were, or if `segment.index.bytes` is too small.
+        """Return the tree truncated at the batch at which the broker's start fails, without the later segments and with
+        the segment's indexes emptied; sets `cut`, and changes `tree`. If the start fails elsewhere, sets `start` to 0,
+        so that all segments are examined from now on, and returns a new tree. Raises `CannotSettleError` if `start` was
+        0 already, or if `segment.index.bytes` is too small.
         """
         message, error = result.message or "", result.error
         if isinstance(error, FullIndexError):

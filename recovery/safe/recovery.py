@@ -53,9 +53,10 @@ class _ForecastResults:
         self._points, self._starts = checkpoints or ({}, {})
 
     def of(self, start: BrokerResult | None, recovery: PartitionRecovery, before: Tree) -> BrokerResult | None:
-        """Return the broker's result for the only directory in `before`, taken from a start over more directories; None
-        if the directory has to be loaded by itself. That is so if there is no such start or it failed, if anything in
-        the log directory was set aside, or if the partition is not live, became stray, or is the metadata log.
+        """Return the broker's result for the only directory in `before`, taken from a start over more directories. None
+        if the directory has to be loaded by itself: there is no such start or it failed, something in the log directory
+        was set aside, the partition is not live, became stray or is the metadata log, or its checkpointed offsets are
+        not those of `recovery`.
         """
         loaded = None if start is None else start.partitions.get(recovery.directory)
         if start is None or loaded is None or loaded.stray is not None or not (self._is_valid and start.is_loaded):
