@@ -31,8 +31,9 @@ class UndoResult(Struct, frozen=True):
 
 
 def _undone(path: PathLike) -> tuple[str, str | None]:
-    """Return the real path of the log directory, and None; for a partition directory the log directory that contains
-    it, and its name. Raises `UsageError` if the path is not a directory.
+    """Return the log directory that a path means, as a real path, and the name of a partition directory in it. For a
+    partition directory that is its parent and its own name; for any other directory the directory itself, and None.
+    Raises `UsageError` if the path is not a directory.
     """
     given = os.fspath(path)
     if "\0" in given or not os.path.isdir(given):
