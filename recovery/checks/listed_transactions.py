@@ -13,8 +13,8 @@ __all__ = ["ListedTransactions"]
 
 class ListedTransactions:
     """Comparison of the entries of a transaction index, added in order, with `wanted`, the aborted transactions that
-    the index should list: first offset by producer id and last offset. Entries that end below the log start offset may
-    be of deleted transactions, and do not count as extra.
+    the index should list: first offset by producer id and last offset. Entries with a first offset below the log start
+    offset may be of deleted transactions, and do not count as extra.
     """
 
     def __init__(self, wanted: Mapping[tuple[int, int], int], log_start_offset: int = 0) -> None:

@@ -236,9 +236,10 @@ class _PartitionVerifier:
         report.log_end_offset = max(report.log_end_offset, end)
 
     def _behind_damage(self) -> None:
-        """Look for sound batches after the first damage, where a consumer stops: extend the findings in the report, and
-        set its counts of these batches and their records and the offset after the last of them. The counts stay 0 if
-        there is no damage or nothing sound after it.
+        """Look for sound batches after the first damage, where a consumer stops: extend the texts and offsets of
+        findings in the report, and set its counts of these batches and their records and the offset after the last of
+        them. The counts stay 0 if there is no damage or nothing sound after it. Reads the log from the damage on;
+        raises `StorageError` if that fails.
         """
         report, partition = self.report, self.partition
         damage = tell_what_is_behind(

@@ -287,6 +287,8 @@ def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
 
 
 class _Walk:
+    """Walk over the segments of a partition that adds what it finds to `result`, a `Census`."""
+
     def __init__(self, tree: Tree, log_start: int, log_end: int, cleaned_until: int) -> None:
         self._tree = tree
         self._log_start = log_start

@@ -38,7 +38,9 @@ class _Stop(Struct):
 
 
 class _Salvage:
-    """Walk over the segments of a partition that collects in `result` which bytes to keep."""
+    """Walk over the segments of a partition that collects in `result` which bytes to keep. A cut is a place from which
+    bytes are removed.
+    """
 
     def __init__(self, tree: Tree, repair: Proof | None, resume: bool, looks_inside: bool) -> None:
         self._tree = tree

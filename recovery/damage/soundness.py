@@ -139,7 +139,8 @@ class _Rest(Struct):
 
 class _Walk:
     """Walk over batches in order, which collects a `SoundLog` in `result`. The front is the latest batch that reaches
-    the highest offset so far; the rest are the batches after it, which all end below that offset.
+    the highest offset so far; the rest are the batches after it, which all end below that offset. The cut is the place
+    at which the sound part ends.
     """
 
     def __init__(self, tree: Tree, until: Cut | None) -> None:

@@ -205,7 +205,9 @@ class Comparer:
     def count(self, partitions: Iterable[PartitionFacts]) -> list[CountedPartition]:
         """Return the counts of each partition, in order. Logs that neither a start nor the recovery changes are read
         only up to a total of 1 GiB; after that, such partitions have no census. If a partition's log start offset is
-        wrong, because nothing shows that the log ever reached it, the partition is counted from offset 0.
+        wrong, because nothing shows that the log ever reached it, the partition is counted from offset 0. If the topic
+        is compacted and there is no readable cleaner checkpoint, no offsets count as missing. Raises `StorageError` if
+        a log cannot be read.
         """
         left, counted, cleaned = _COUNTED_BYTES, [], read_cleaner_offsets(self.before)
         for facts in partitions:

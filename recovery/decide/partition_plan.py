@@ -70,8 +70,9 @@ def partition_plans(
     gaps: Mapping[str, list[tuple[int, int]]],
 ) -> list[PartitionPlan]:
     """Return a summary for each partition directory, in the order of `results`: the directories as a start loads them
-    afterwards. `gaps` are lost offset ranges by directory, both ends inclusive. Reads removed parts of logs to find
-    their last offsets; raises `StorageError` if that fails.
+    afterwards. A directory that waits for deletion has no log end offset; only a live one has a high watermark. `gaps`
+    are lost offset ranges by directory, both ends inclusive. Reads removed parts of logs to find their last offsets;
+    raises `StorageError` if that fails.
     """
     watermarks = read_high_watermarks(survey.tree())
     plans = {}

@@ -75,7 +75,12 @@ class CannotSettleError(Exception):
 
 
 class PartitionRecovery:
-    """Recovery of one partition directory to a state that a broker's start leaves unchanged."""
+    """Recovery of one partition directory to a state that a broker's start leaves unchanged.
+
+    Segments are examined from the one with base offset `start` on; 0 means all. The result is described by `log_start`
+    (log start offset), `cut` (place from which the logs are truncated), `repeat` (first batch that is kept although its
+    offsets are repeated), `lost` (offset ranges that are left out) and `repairs` (findings about corrected bits).
+    """
 
     def __init__(self, tree: Tree, directory: str, name: PartitionName, points: Checkpoints, rules: Rules) -> None:
         self.original = tree
@@ -286,13 +291,13 @@ class PartitionRecovery:
         return kept is not sound and bool(kept.sizes)
 
     def above_log_start(self, sound: SoundLog) -> SoundLog:
-        """Return what to keep of a log whose sound part ends in damage below the log start offset, where records do not
-        count. For any other log return `sound`, also in mode salvage and if nothing shows that the log reached the log
-        start offset.
+        """Return the part to keep of a log whose sound part ends in damage below the log start offset, where records do
+        not count. Any other log gives `sound` back; so does every log in mode salvage, and one that nothing shows to
+        have reached the log start offset.
 
-        If all damage lies below the log start, the log continues after it; sets `repairs`. If damage reaches above it,
-        nothing is kept: a broker begins a new log at the log start offset (`LogLoader.load`), so that no offset that
-        was read is given to another record.
+        If the log continues after each damaged place at or below the log start offset, the salvaged log is returned,
+        and `repairs` is set. Otherwise nothing is kept: a broker begins a new log at the log start offset
+        (`LogLoader.load`), so that no offset that was read is given to another record.
         """
         ends_below = max(sound.end_offset or 0, sound.log_end_offset) < self.log_start
         if sound.cut is None or self.rules.resumes or not ends_below:
@@ -331,10 +336,10 @@ class PartitionRecovery:
         raise CannotSettleError(f"indexes are rebuilt for a log that stays as it is ({where}): recover the log first")
 
     def keepable(self, sound: SoundLog) -> SoundLog:
-        """Return `sound`, or a larger part of the logs if the rules allow bit repair or mode salvage: then the
-        corrected batches, or those after damage, are kept too. With `looks_inside`, batches with unreadable records are
-        left out. Sets `lost` and `repairs` unless `sound` is returned. Raises `CannotSettleError` if a metadata log
-        would get a gap.
+        """Return `sound`, or the part that bit repair or mode salvage keep, if the rules allow these: then corrected
+        batches, or batches after damage, are kept too. If the rules say `looks_inside`, mode salvage leaves out batches
+        with unreadable records. Without mode salvage, a smaller part than `sound` is never returned. Sets `lost` and
+        `repairs` unless `sound` is returned. Raises `CannotSettleError` if a metadata log would get a gap.
         """
         rules = self.rules
         looks = rules.resumes and bool(rules.looks_inside)
@@ -419,11 +424,13 @@ class PartitionRecovery:
         return logs(theirs.tree, directory) if ends and self.is_stable(theirs) else Content()
 
     def settle(self, sound: SoundLog) -> BrokerResult:
-        """Truncate the logs to `sound`, rebuild all other files, and start the model of the broker until it changes
-        nothing; return the last result. The logs may be truncated further at a batch that stops the broker. Sets `cut`
-        and `repeat`, and may lower `log_start` and `start`.
+        """Truncate a copy of the logs to `sound`, rebuild all other files, and start the model of the broker until it
+        changes nothing; return the last result. The logs are truncated further if a batch keeps the broker from
+        starting or from serving all of them. Sets `cut`, `repeat` and `shortened`, and may lower `log_start` and
+        `start`.
 
-        Raises `CannotSettleError` if no stable state is reached, or if the topic id cannot be read.
+        Raises `CannotSettleError` if no stable state is reached, the broker fails for another reason, or the topic id
+        cannot be read.
         """
         self.check_topic_id()
         tree = self.kept(sound)
@@ -479,9 +486,10 @@ class PartitionRecovery:
         return result if result.is_loaded and holds_the_same(result.tree, tree, directory) else rest
 
     def in_the_way(self, result: BrokerResult, sound: SoundLog) -> Cut | None:
-        """Return the batch, mostly one with a repeated offset, that keeps the broker from loading or serving the whole
-        of `sound`, as the place to cut next. `result` is the broker's result on it. None if the broker serves all of
-        it.
+        """Return the place to cut next if a broker does not load or serve the whole of `sound`; None if it does.
+        `result` is the broker's result on it. The place is the batch at which the start fails, or that makes the broker
+        empty its segment, or because of which the index hides earlier batches (only if `floor` is kept). If there is no
+        such batch but the log end offset is wrong or the start fails, it is the last batch with a repeated offset.
         """
         if result.is_loaded:
             partition = self.loaded_of(result)
@@ -502,9 +510,9 @@ class PartitionRecovery:
         return Cut(error.segment_path, error.position, FindingCode.BROKER_REFUSES, detail)
 
     def shorter(self, sound: SoundLog, until: Cut) -> SoundLog:
-        """Return a sound part of the logs that is smaller than `sound`: it ends at `until`, or before a batch with a
-        repeated offset. Counts the calls in `shortened`; after several, the log is cut at the first repeated offset, to
-        reach an end sooner.
+        """Return a smaller sound part of the logs than `sound`: it ends before the batch `until`, or else before the
+        last batch with a repeated offset, or else before the first one. Counts the calls in `shortened`; from the
+        twelfth on, the log is cut before the first batch with a repeated offset at once, to reach an end sooner.
         """
         self.shortened += 1
         last = sound.last_repeat if self.shortened < _SHORTENED else sound.repeat
@@ -554,8 +562,9 @@ class PartitionRecovery:
         return tree
 
     def keep(self, tree: Tree, sound: SoundLog) -> None:
-        """Reduce the logs in `tree` to `sound`, in place: segments that are not in it are removed, and the others
-        truncated or given their new content. The indexes of segments from offset `start` on are emptied, to be rebuilt.
+        """Reduce the logs in `tree` to `sound`, in place: segments that are not in it are removed; the others are
+        truncated, or get the content that `sound` has for them. The indexes of segments with a base offset of at least
+        `start` are emptied, to be rebuilt.
         """
         gone: set[int] = set()
         for base, path in tree.logs(self.directory):

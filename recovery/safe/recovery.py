@@ -128,8 +128,9 @@ class SafeRecovery:
         return result
 
     def whole(self, recovered: Iterable[Sequence[RecoveredPartition]]) -> SafeResult:
-        """Combine the results of all topic-partitions into one, put them into its tree, and write the two offset
-        checkpoints there. `recovered` must have every partition directory, else `KeyError` is raised.
+        """Combine the results of all topic-partitions into one, put them into its tree, and write the checkpoints of
+        recovery points and log start offsets there. Returns this object's own `SafeResult`, which is changed in place.
+        `recovered` must have every partition directory, else `KeyError` is raised.
         """
         by_directory = {partition.directory: partition for group in recovered for partition in group}
         after = Checkpoints(dict(self._points.recovery_points), dict(self._points.log_starts))
