@@ -27,10 +27,11 @@ class ListedTransactions:
         """wanted transactions that are listed with a lower first offset"""
 
     def entry(self, entry: AbortedTransaction) -> None:
-        """Compare the next entry with the wanted transactions. If producer, first and last offset agree, the
-        transaction is no longer missing. An entry with a lower first offset than the wanted transaction is kept in
-        `earlier`, once for each transaction. A repetition of the entry before it is ignored. Any other entry is counted
-        as extra, and so is one with an unknown version (Kafka 4.4 does not start on it).
+        """Compare the next entry with the wanted transaction of the same producer and last offset. If the first offset
+        agrees too, the transaction is no longer missing. An entry with a lower first offset than the wanted transaction
+        is kept in `earlier`, once for each transaction. A repetition of the entry before it is ignored. Any other entry
+        is counted as extra, if its first offset is not below the log start offset. An entry with an unknown version
+        always counts as extra (Kafka 4.4 does not start on it).
         """
         if entry.version != ABORTED_TRANSACTION_VERSION:
             self._extra += 1

@@ -361,8 +361,9 @@ class _PartitionVerifier:
     def _index_check(
         self, kind: type[_IndexCheck], path: str, base_offset: int, opened: ExitStack, in_columns: bool
     ) -> Iterator[_IndexCheck]:
-        """Yield the check of the index at `path`, an instance of `kind`. Yields nothing, and adds a finding, if the
-        index cannot be opened or its first entries cannot be read. The index is closed with `opened`.
+        """Yield the check of the index at `path`, an instance of `kind`. Yields nothing, and adds an UNREADABLE
+        finding, if the index cannot be opened or its first entries cannot be read. An index that is too large gets a
+        finding, and is checked as if it were empty. The index is closed with `opened`.
         """
         index = self._index(path, opened)
         try:
@@ -481,8 +482,8 @@ class _PartitionVerifier:
 
     def _listed(self, path: str, wanted: Mapping[tuple[int, int], int]) -> ListedTransactions:
         """Return the comparison of the transaction index at `path` with `wanted`, the aborted transactions that it
-        should list: first offset by producer id and last offset. If the index cannot be read, a finding is added to the
-        report, and the comparison ends with the entries read so far.
+        should list: first offset by producer id and last offset. If the index cannot be read or is too large, a finding
+        is added to the report, and the comparison has only the entries read so far.
         """
         listed = ListedTransactions(wanted, self.partition.log_start_offset)
         with ExitStack() as opened:

@@ -61,8 +61,9 @@ class _Salvage:
         the next segment, None for the last.
 
         Sets the segment's size in the result, its content if it is not merely a prefix of the file, and the first cut,
-        repairs and losses. Returns False if damage was not repaired and the log is not resumed after damage, unless it
-        is an incomplete write at the log's end. Raises `StorageError` if the file cannot be read.
+        repairs and losses. Returns False after damage that was not repaired, unless the walk resumes after damage (mode
+        salvage) or the damage is an incomplete write at the log's end. Raises `StorageError` if the file cannot be
+        read.
         """
         source = self._tree.source(path)
         expected = base if self._last is None else max(self._last + 1, base)

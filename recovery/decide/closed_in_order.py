@@ -185,8 +185,9 @@ def _place(finding: Finding) -> tuple[object, ...]:
 
 
 def _is_mended(finding: Finding, file: str, changed: Set[str]) -> bool:
-    """Whether the file that a finding is about is among the changed paths. For findings about indexes and epochs that
-    name the log, the index or checkpoint beside it counts. Otherwise the file's directory counts too.
+    """Whether a plan changes the file that a finding is about; `changed` are the paths that it changes. If the finding
+    names the log but is about a transaction index or a missing index, the index beside the log counts in its place. For
+    a leader epoch, the log or the epoch checkpoint counts. For all other findings the file or its directory counts.
     """
     directory, (stem, _) = os.path.dirname(file), os.path.splitext(file)
     match finding.code:
