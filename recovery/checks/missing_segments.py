@@ -23,8 +23,8 @@ def missing_from(partition: Partition, missing: Sequence[tuple[int, int]]) -> li
     are left out.
 
     Empty if nothing is missing or the partition is not live. Also empty if the broker's metadata log shows that the
-    topic is compacted, unless the cleaner's checkpoint says up to where the log was cleaned. Reads the metadata log
-    beside the partition.
+    topic is compacted, unless the cleaner's checkpoint says up to where the log was cleaned. Reads the metadata log in
+    the partition's log directory, if there is one.
     """
     name = partition.name
     if not missing or name is None or partition.state is not DirectoryState.LIVE:

@@ -191,7 +191,7 @@ def _signed(value: int) -> int:
 
 def _valid_sizes(source: Source, start: int, sizes: Sequence[int], stored: int) -> set[int]:
     """Return those of the ascending `sizes`, in bytes, with which the batch at `start` has the checksum `stored`. Reads
-    the bytes once. Sizes beyond the end of the source are left out.
+    the bytes once. Sizes beyond the end of the source are left out. Raises `StorageError` if reading fails.
     """
     valid: set[int] = set()
     value, done = 0, BATCH_CRC_START
@@ -273,7 +273,7 @@ def repair_at(
 def _is_of_a_format_to_come(source: Source, start: int, head: bytes, neighbors: Neighbors) -> bool:
     """Whether the batch at `start` is probably of a future format: its magic is unknown, and the next batch or other
     batches (`neighbors.unknown_magics`) have the same magic. A single flipped bit would not repeat. False if the magic
-    is known.
+    is known. Raises `StorageError` if reading fails.
     """
     magic = head[MAGIC_POSITION]
     if magic in MAGICS:

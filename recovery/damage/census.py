@@ -210,7 +210,7 @@ def times_of(
 ) -> Counter[Identity]:
     """Return how often a batch with each identity in `keys` occurs in `spans`; an identity that does not occur has no
     entry. Reads the spans, unless `keys` is empty. `unopened` are the assumed first offsets of messages that cannot be
-    decompressed (`Census.unopened`).
+    decompressed (`Census.unopened`). Raises `StorageError` if a log cannot be read.
     """
     counts: Counter[Identity] = Counter()
     if keys:
@@ -224,7 +224,7 @@ def times_of(
 
 def has_bytes(tree: Tree, spans: Iterable[Span], checksum: int, size: int) -> bool:
     """Whether `spans` hold a batch with this stored checksum and this size in bytes, whatever its offsets. Reads the
-    spans up to the first match; checksums are not verified.
+    spans up to the first match; checksums are not verified. Raises `StorageError` if a log cannot be read.
     """
     return any(
         batch.size == size and batch.header.crc == checksum
@@ -352,7 +352,8 @@ class _Walk:
     def _run(self, run: HeaderRun, source: Source, base: int, next_base: int | None) -> None:
         """Add the batches of a run to the `Census`, at once if they are ordinary, else read one by one. Ordinary are
         batches of magic 2 with known codecs and ascending offsets, above all offsets so far, not below the log start
-        offset or the base offset `base`, and below `next_base` and the end of the log.
+        offset or the base offset `base`, and below `next_base` and the end of the log. Raises `StorageError` if the log
+        cannot be read.
         """
         first, last = run["base_offset"], run.last_offsets
         ordinary = (
@@ -426,7 +427,7 @@ class _Walk:
 
     def _count_repeats(self) -> None:
         """Add to the census the records of batches with repeated offsets that have no copy elsewhere in the log. Reads
-        the sound parts of the log again if there are any repeats.
+        the sound parts of the log again if there are any repeats. Raises `StorageError` if that fails.
         """
         times = times_of(self._tree, self.result.spans, self._repeats, self.result.unopened)
         for key, (repeated, count, hidden) in self._repeats.items():
@@ -489,7 +490,7 @@ class _Walk:
         """Return a description of the damage at the end of a walk. It reaches to the next proven batch of the segment,
         or to the end of the file. Offsets and record counts are from the headers of the damaged batches if these lead
         exactly to its end; else from the offsets that are missing before the next batch or segment. The last offset is
-        None if nothing shows how far the damage reached.
+        None if nothing shows how far the damage reached. Reads the damaged part; raises `StorageError` if that fails.
         """
         finding, position, resumed = ended.findings[-1], ended.position, ended.resumed
         end = source.size if resumed is None else resumed

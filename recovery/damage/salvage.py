@@ -100,7 +100,8 @@ class _Salvage:
 
     def _stretch(self, source: Source, start: int, base: int, next_base: int | None) -> _Stop | None:
         """Keep sound batches from byte `start` on. Return where and why they end; None if they reach the end of the
-        file. A batch is judged only when the offset of the batch after it is known.
+        file. A batch is judged only when the offset of the batch after it is known. Raises `StorageError` if the file
+        cannot be read.
         """
         scanner = Scanner(source, position=start)
         held: RecordBatch | None = None  # until it is known what comes after it
@@ -124,7 +125,7 @@ class _Salvage:
     def _mended_behind(self, source: Source, position: int) -> tuple[int | None, int | None]:
         """Return the first offset and leader epoch that the damaged batch at byte `position` has after its repair; they
         help to judge the batch before it. (None, None) if bits are not to be repaired, or no repair has the required
-        proof.
+        proof. Raises `StorageError` if the file cannot be read.
         """
         if self._repair is None:
             return None, None
@@ -206,7 +207,7 @@ class _Salvage:
 
         On success the walk continues after the batch, and a finding about the repair is added to the result. If no
         repair is found and the magic is unknown, it is remembered: a magic that repeats is not a flipped bit. The file
-        itself is not changed.
+        itself is not changed. Raises `StorageError` if it cannot be read.
         """
         found = stop.repair
         if self._repair is None:

@@ -125,7 +125,7 @@ def _of_retention(
 def _segments(after: Tree, directory: str) -> Iterator[_Segment]:
     """Yield the segments of a partition directory with base offset, size in bytes and largest timestamp (ms), by base
     offset. Ends before the first segment whose time index is missing, empty, or ends with a timestamp that is not
-    positive.
+    positive. Raises `StorageError` if a time index cannot be read.
     """
     names = (path.rpartition("/") for path in after.files if path.startswith(f"{directory}/"))
     parsed = (parse_segment_file(name) for _directory, _separator, name in names)

@@ -330,7 +330,8 @@ class Comparer:
     def replica(self, partition: CountedPartition) -> Measured | None:
         """Return the counts for the case that other brokers' copies replace this one: these have all records up to the
         high watermark, and the rest is lost. None if no other broker was in sync, or if there is no census. All counts
-        are unknown if the high watermark is.
+        are unknown if the high watermark is. Reads the log again if it ends above the high watermark; raises
+        `StorageError` if that fails.
         """
         facts, original = partition.facts, partition.census
         if original is None or not self.others(facts):

@@ -424,7 +424,7 @@ def _unfinished_moves(survey: Survey, topics: TopicFacts) -> list[Finding]:
 def _outside(survey: Survey, ends: Mapping[str, int]) -> list[Finding]:
     """Return the findings about batches in files that belong to no partition, with paths relative to the root. `ends`
     are log end offsets by partition directory. Empty if there is no `lost+found` and no unusual file name, or if the
-    root is not a log directory.
+    root is not a log directory. Raises `StorageError` if the directory cannot be listed.
     """
     names = (os.path.basename(path) for path in survey.files if FileKind.LOG.value in path)
     if not lost_places(survey.root) and all(map(_is_segments_name, names)):
@@ -470,7 +470,8 @@ def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iter
 def _of_own_files(survey: Survey, topics: TopicFacts) -> list[Finding]:
     """Return the findings about `meta.properties` and about checkpoints for recovery points and log start offsets that
     cannot be parsed, worded as in `verify`. A broker reads these files before the logs. A missing `meta.properties` is
-    a finding for a broker with KRaft; missing checkpoints and unreadable files are not.
+    a finding for a broker with KRaft; missing checkpoints and unreadable files are not. Raises `StorageError` if one of
+    the files that could be surveyed cannot be read.
     """
     tree = survey.tree()
     is_known = META_PROPERTIES not in survey.unreadable
@@ -507,7 +508,8 @@ def _lost_logs(survey: Survey) -> list[Finding]:
 
 def _missing_partitions(survey: Survey, topics: TopicFacts) -> list[Finding]:
     """Return the findings about partitions that checkpoints or metadata name and that have no directory, with relative
-    paths. Empty if only a part of the log directory was surveyed.
+    paths. Empty if only a part of the log directory was surveyed. Raises `StorageError` if a log directory cannot be
+    listed.
     """
     if survey.is_partial:
         return []

@@ -274,7 +274,8 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
     """Return the content of each live log file: directory by directory as given, within a directory by base offset.
-    `directories` are names from before `tree` renamed them; removed directories are skipped.
+    `directories` are names from before `tree` renamed them; removed directories are skipped. Raises `StorageError` if
+    an unfinished replacement (`.swap`) cannot be read.
     """
     now = dict(tree.renamed_directories)
     return [
@@ -388,6 +389,7 @@ class _Measurement:
     def _count_sound(self) -> None:
         """Add the sound batches that are removed and of which no copy is left to the counts: their records as lost and
         as sound, their transaction markers as lost. Their offsets become lost offsets, unless the result holds them.
+        Reads the removed parts of the original logs; raises `StorageError` if that fails.
         """
         facts, original, left, measured = self._facts, self._original, self._left, self.measured
         dropped: set[Identity] = set()
@@ -417,7 +419,7 @@ class _Measurement:
     def _missing_batches(self) -> Iterator[tuple[RecordBatch, int, int, int]]:
         """Yield each sound batch that is not kept: the batch, its first and last offset, and the first offset of the
         next kept batch of its span of sound bytes, or `NO_END` if there is none. Batches below the log start offset are
-        omitted.
+        omitted. Raises `StorageError` if a log cannot be read.
         """
         before, original = self._before, self._original
         for span in original.spans:
@@ -474,7 +476,7 @@ class _Measurement:
 
     def _count_misplaced(self, damage: Damage, checksum: int) -> None:
         """Add the records of a displaced batch, which can be read, to the lost ones, if it is removed and no batch with
-        its checksum and size is left.
+        its checksum and size is left. Raises `StorageError` if a log cannot be read.
         """
         if damage.first_offset is None or damage.last_offset is None or self._stays(damage):
             return

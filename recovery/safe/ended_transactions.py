@@ -110,7 +110,8 @@ def _with_indexes(
     segments, or if an index cannot be read.
 
     None also if the last batches of one of the segments are among `lost`: it is unknown then whether another segment
-    followed, with an index of its own.
+    followed, with an index of its own. Reads the batches before the end of the last segment in `concerned`; raises
+    `StorageError` if that fails.
     """
     tree, end = rebuilt.copy(), concerned[-1][1]
     claims: list[Claim] = []
@@ -143,7 +144,9 @@ def _batches(tree: Tree, directory: str, end: int) -> Iterator[tuple[int, Record
 
 
 def _first_gap(tree: Tree, directory: str) -> int | None:
-    """Return the first offset that is missing between batches of the log; None if there is none."""
+    """Return the first offset that is missing between batches of the log; None if there is none. Reads the log up to
+    that gap; raises `StorageError` if that fails.
+    """
     expected: int | None = None
     for _base, batch in _batches(tree, directory, NO_END):
         if expected is not None and batch.header.first_offset > expected:

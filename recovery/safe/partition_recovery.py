@@ -75,7 +75,8 @@ class CannotSettleError(Exception):
 
 
 class PartitionRecovery:
-    """Recovery of one partition directory to a state that a broker's start leaves unchanged.
+    """Recovery of one partition directory to a state that a broker's start leaves unchanged. Works on trees in memory;
+    methods raise `StorageError` if an original file cannot be read.
 
     Segments are examined from the one with base offset `start` on; 0 means all. The result is described by `log_start`
     (log start offset), `cut` (place from which the logs are truncated), `repeat` (first batch that is kept although its
