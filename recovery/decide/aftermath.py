@@ -192,8 +192,8 @@ def _of_transactions(
 
 
 def _open_at_end(after: Tree, path: str) -> Sequence[ProducerEntry]:
-    """Return the producers with an open transaction according to the producer snapshot at `path`; empty if it is
-    missing or cannot be parsed. Raises `StorageError` if it cannot be read.
+    """Return the producers with an open transaction according to the producer snapshot at `path`, in its order; empty
+    if it is missing, too large or cannot be parsed. Raises `StorageError` if it cannot be read.
     """
     if path not in after.files:
         return ()

@@ -258,7 +258,7 @@ def _of_recommended(
 
 def _loses_metadata(partition: CountedPartition, ways: Sequence[RecoveryWay]) -> bool:
     """Whether the partition is the cluster metadata log, has damage worse than a torn tail or missing segments, and no
-    recommended way is known to keep all of its records.
+    recommended way is known to keep all of its records. False if its logs were not read.
     """
     original = partition.census
     if partition.facts.topic != CLUSTER_METADATA_TOPIC or original is None:
@@ -329,7 +329,8 @@ class _WayDescriber:
 
     def left_to_remote(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> str:
         """Return text about the offsets that the result no longer has locally, because a broker reads them from the
-        remote tier. At most three partitions are named.
+        remote tier: for each partition from its first base offset before to its first base offset after, exclusive. At
+        most three partitions are named; the others are counted.
         """
         ranges = []
         for partition in partitions:
@@ -341,7 +342,9 @@ class _WayDescriber:
         return f"{', '.join(ranges[:_SHOWN])}{more} are in the remote tier, by {EVENTS}"
 
     def why_no_start(self) -> str | None:
-        """Return why a broker does not start, or takes the directory offline, as text; None if it starts."""
+        """Return why a broker does not start, or takes the directory offline, as text with Kafka's exception and
+        message; None if it starts.
+        """
         if self._start.outcome == StartResult.START_FAILS:
             return f"the broker does not start: {self._start.exception}: {self._start.message}"
         if self._start.outcome == StartResult.DIR_OFFLINE:

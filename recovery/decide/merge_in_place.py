@@ -104,7 +104,7 @@ def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rul
 
 def _merged(survey: Survey, directory: str, name: PartitionName, there: Sequence[str], rules: Rules) -> _Merged | None:
     """Merge the copies of one partition; `there` are the other copies' directories. None if this copy is undamaged and
-    lacks no records, or would drop some for others, or if no other copy contributes anything.
+    either lacks no records or would drop some of its own; None also if no other copy contributes anything.
 
     Adds the segments of the other copies to `survey.outside` if the result is not None. Raises `RecoveryRefused` if no
     other copy can be read, and `UsageError` if the copies do not belong together.

@@ -527,7 +527,9 @@ def _missing_partitions(survey: Survey, topics: TopicFacts) -> list[Finding]:
 
 
 def plan_json(plan: Plan) -> PlanJson:
-    """Return the JSON structure of the plan."""
+    """Return the JSON structure of the plan. `recommended` (name of the way) and `recommended_way` are None if no way
+    is recommended.
+    """
     best = plan.choice.recommended
     return PlanJson(
         path=plan.root,

@@ -238,8 +238,9 @@ def _changed_links(survey: Survey, actions: Sequence[RecoveryAction]) -> tuple[s
 
 
 def _linked_by_a_run(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
-    """Return why a file with several hard links cannot be changed: an unfinished execution of a recovery keeps it under
-    a second name. None if there is no such file or no unfinished execution.
+    """Return why the first file with several hard links that the actions would change cannot be changed: an unfinished
+    execution of a recovery keeps it under a second name, and has to be completed or undone first. None if there is no
+    such file or no unfinished execution.
     """
     changed = _changed_links(survey, actions)
     unfinished = () if changed is None else half_done(survey.root)

@@ -493,11 +493,12 @@ class _Measurement:
         return self._left.offsets.covers(first, first + max(damage.records or 0, 1) - 1 if last is None else last)
 
     def _never_there(self) -> Iterator[tuple[int, int]]:
-        """Yield first and last offset of each range that must have been written but is in no batch of the result.
+        """Yield first and last offset of each range that must have been written but is in no batch of the result. These
+        ranges are where a segment is missing, and after the log.
 
-        These ranges are where a segment is missing, and from the log's end up to the highest of: the high watermark,
-        the end shown by files beside the log, and, if the log ends in damage, the end that its indexes name. Offsets
-        below the log start are omitted.
+        The range after the log begins at the end of the result or of the ranges already counted as lost. It reaches up
+        to the highest of: the high watermark, the end shown by files beside the log, and, if the log ends in damage,
+        the end that its indexes name. Offsets below the log start offset are omitted.
         """
         facts, original, left = self._facts, self._original, self._left
         for first, last in (*original.missing, *facts.written.lost_start):
