@@ -33,9 +33,10 @@ class _Duplicate(Struct, frozen=True):
 
 
 def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
-    """Yield topic-partitions that are live in two of the log directories `roots`, with these two. Directories that are
-    known to be of different brokers are not compared: they hold replicas. Raises `StorageError` if a directory cannot
-    be listed.
+    """Yield topic-partitions that are live in two of the log directories `roots`, with the paths of these two. A
+    partition that is live in three is yielded twice: each later directory with the first that it is compared with.
+    Directories that are known to be of different brokers are not compared: they hold replicas. Raises `StorageError` if
+    a directory cannot be listed.
     """
     nodes = {root: node_id_of(root) for root in roots}
     seen: dict[tuple[str, int], list[str]] = {}
@@ -60,9 +61,10 @@ def refuse_duplicates(roots: Sequence[str]) -> None:
 
 
 def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
-    """Return the plans, in order. Two that have a live partition in common get a refusal that compares both copies,
-    because `recover` declines both directories, and their forecast becomes a failed start. A plan that already has a
-    refusal keeps it. The given plans are not changed.
+    """Return the plans, in order. If two have a live partition in common, each gets a refusal that compares both
+    copies, because `recover` declines both directories; and the forecast of a broker's start becomes START_FAILS, if it
+    was to load. A plan that already has a refusal keeps it. The given plans are not changed. Raises `StorageError` if a
+    directory cannot be listed.
     """
     by_root = {plan.root: plan for plan in plans}
     refused = dict(by_root)

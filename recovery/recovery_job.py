@@ -40,9 +40,10 @@ def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool 
     read are left out and named in the plan's `declined`.
 
     Partitions that were closed cleanly are left as they are only if the plan changes nothing, because a recovery
-    removes the marker that vouched for them. If there are changes, problems that remain after them are added as
-    findings. With `compare=False`, other ways of recovering are not simulated, and records are not counted. Raises
-    `StorageError` if something outside these directories cannot be read.
+    removes the clean-shutdown marker that vouched for them. If there are changes, problems that remain after them are
+    added as findings. With `compare=False`, other ways of recovering are not simulated, records are not counted, and
+    remaining problems are not added. `mark_clean` in the rules implies `full`. Raises `StorageError` if something
+    outside the unreadable directories cannot be read.
     """
     mark_clean = rules.mark_clean
     rules = structs.replace(rules, full=rules.full or mark_clean)  # as what a marker vouches for is verified
@@ -134,7 +135,8 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
 
     def join(self, plans: list[tuple[str, _Planned]], *, is_whole: bool) -> list[tuple[str, _Planned]]:
         """Add forecasts of the node's start on all of its directories to the plans, in place, and return the same list.
-        Directories with an interrupted execution have no plan.
+        A directory with an interrupted execution has no plan, and gets none. `is_whole`, whether no directory was
+        refused, is ignored here. Raises `StorageError` if a file that a start reads cannot be read.
         """
         asked = with_nodes([planned.plan for _root, planned in plans if planned.plan is not None], self._rules)
         by_root = {plan.root: plan for plan in asked}
@@ -229,8 +231,9 @@ def recover_places(
 
 
 def refuse_completing(earlier: Earlier, rules: Rules) -> None:
-    """Raise `RecoveryRefused` if completing an interrupted execution would lose readable records and there is no
-    consent: `accept_loss` is False, and it is not mode kafka both then and now.
+    """Raise `RecoveryRefused`, with advice, if completing an interrupted execution would lose readable records and
+    there is no consent. Consent is `accept_loss`, or mode kafka both in the interrupted execution and now. Otherwise do
+    nothing.
     """
     for run, _located in earlier.fitting:
         is_agreed = rules.accept_loss or run.journal.mode == rules.mode == Mode.KAFKA

@@ -123,8 +123,9 @@ def nothing_done(plan: Plan, earlier: CompletedRuns | None = None) -> RecoveryRe
 
 
 def losses_of(choice: RecoveryChoice) -> list[LossOfRun]:
-    """Return the losses of the plan by partition directory, for the journal. Partitions that surely lose nothing are
-    omitted.
+    """Return the losses of the plan by partition directory, for the journal: lost records (None if unknown), whether
+    that number is exact, and the lost offset ranges, both ends inclusive (the last offset is None if unknown).
+    Partitions that surely lose nothing are omitted.
     """
     return [
         LossOfRun(name, measured.records_lost, measured.is_exact, [(lost.first, lost.last) for lost in measured.lost])

@@ -105,8 +105,9 @@ def recover(
     them. A partition that cannot be recovered or read is left as it is and named in the result's `declined`.
 
     Raises `RecoveryRefused`, with nothing changed, if nothing can be done, if records that can be read would be lost
-    without consent, if a directory is locked or has changed, or if a partition is live in two of them; `UsageError`,
-    `UnknownName` and `StorageError` as `plan` does.
+    without consent, if a directory is locked or has changed, or if a partition is live in two of them; `ValueError` if
+    `expected` has another number of entries than there are log directories; `UsageError`, `UnknownName` and
+    `StorageError` as `plan` does.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -150,7 +151,8 @@ def recover_into(
     Partitions that cannot be read are not in the copy; the result's `declined` names them. With `remote_logs` in the
     request, missing and damaged segments of tiered logs are first copied from the remote tier. Raises `UsageError` for
     several paths or a partition directory, `RecoveryRefused` if the original is in use or has an interrupted execution,
-    and otherwise as `recover`.
+    and otherwise as `recover`. If copying or recovering fails with `RecoveryRefused` or `StorageError`, the copy is
+    removed.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: one log directory

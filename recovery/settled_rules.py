@@ -20,12 +20,12 @@ __all__ = ["refuse_copies", "rules_for_each"]
 
 
 def rules_for_each(request: Recovery, roots: Sequence[str]) -> Mapping[str, Rules]:
-    """Return the rules for each log directory: the request with the same current time for all, and with the facts from
-    the metadata log of each one's own broker, unless the request has facts itself. Lost `meta.properties` are
-    reconstructed if requested. Reads the metadata logs.
+    """Return the rules for each log directory: the request with the same time for all (its own, else the current time),
+    and with the facts from the metadata log of each one's own broker, unless the request has facts itself. Lost
+    `meta.properties` are reconstructed in memory if requested. Reads the metadata logs; writes nothing.
 
-    Raises `UsageError` if the request contradicts itself or has settings that Kafka would refuse, and `RecoveryRefused`
-    if lost `meta.properties` cannot be reconstructed.
+    Raises `UsageError` if the request contradicts itself or has settings that Kafka would refuse, `RecoveryRefused` if
+    lost `meta.properties` cannot be reconstructed, and `StorageError` if a directory cannot be listed.
     """
     known = [*roots, *filter(_can_be_listed, request.beside)]
     facts = dict.fromkeys(roots, request.topics) if request.topics is not None else facts_of_each(known)

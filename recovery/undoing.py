@@ -31,8 +31,9 @@ class UndoResult(Struct, frozen=True):
 
 
 def _undone(path: PathLike) -> tuple[str, str | None]:
-    """Return the real path of the log directory, and None; for a partition directory the log directory that contains
-    it, and its name. Raises `UsageError` if the path is not a directory.
+    """Return the log directory that a path means, as a real path, and the name of a partition directory in it. For a
+    partition directory that is its parent and its own name; for any other directory the directory itself, and None.
+    Raises `UsageError` if the path is not a directory.
     """
     given = os.fspath(path)
     if "\0" in given or not os.path.isdir(given):
@@ -56,9 +57,9 @@ def runs_to_undo(
     paths: Sequence[str], run_ids: Sequence[str] = (), *, quarantine: PathLike | None = None, moved: bool = False
 ) -> list[tuple[str, str | None]]:
     """Return pairs of a log directory and the id of the execution to undo there, in the order in which to undo them;
-    None means the latest execution. `run_ids` are sorted, the latest first, if there are several paths; with one path,
-    they are returned in the given order. Without `run_ids`, the only directory with an execution that can be undone is
-    returned, or the first path if there is none.
+    None means the latest execution. With one path, all `run_ids` are returned for it in the given order. With several
+    paths, each id is returned for the paths that have it (for the first path if none has), the latest first. Without
+    `run_ids`, the only directory with an execution that can be undone is returned, or the first path if there is none.
 
     Raises `RecoveryRefused` if several directories have executions that can be undone and none is named: executions on
     different directories may be unrelated. `quarantine` is where executions keep what they removed, None for the usual

@@ -39,7 +39,8 @@ def _of_plan(again: Plan) -> str | None:
 
 def _of_trust(survey: Survey, rules: Rules, workers: Workers) -> str | None:
     """Return why a broker that finds a clean-shutdown marker would not start on the surveyed directory, or which change
-    it would make; None if it starts and changes nothing. The start is simulated in memory.
+    it would make; None if it starts and changes nothing. The start is simulated in memory. Raises `StorageError` if a
+    file cannot be read.
     """
     tree = survey.tree()
     tree.write(CLEAN_SHUTDOWN_FILE, encode_clean_shutdown(NEW_CLEAN_SHUTDOWN))

@@ -43,11 +43,11 @@ def is_in_use(root: str) -> bool:
 
 
 def read_again(read: Callable[[Partition], _T], partition: Partition) -> _T:
-    """Return `read(partition)`; list the partition again and retry if a file is gone because a running broker replaced
-    it.
+    """Return `read(partition)`. If a running broker replaced or deleted a file, wait 50 ms, list the partition again
+    and retry, at most 40 attempts in all.
 
-    At most 40 attempts, 50 ms apart. Another process must hold the lock of the log directory, and the `StorageError`
-    must be ENOENT or ESTALE. Otherwise, and at the last attempt, the error of `read` is raised.
+    A retry needs a `StorageError` with ENOENT or ESTALE, a partition with a name, and a log directory whose lock
+    another process holds. Otherwise, and at the last attempt, the error of `read` is raised; so is an error of listing.
     """
     name, start, limits = partition.name, partition.checkpointed_log_start_offset, partition.limits
     for _ in range(_READS - 1):
@@ -102,9 +102,10 @@ def look_again(found: dict[str, list[Finding]], look: Look) -> dict[str, list[Fi
     """Examine directories with a warning or an error again, up to three times with a pause of 0.3 s before each; return
     by directory the findings that persist.
 
-    A warning or error persists if each pass finds one with the same code, file, position and offset; infos are always
-    kept. Findings of directories with infos only are returned unchanged. The value is None for a directory that `look`
-    no longer returns. `look` is called with the paths of the doubtful directories. `found` itself is not changed.
+    A warning or error persists if each pass finds one with the same code, file, position and offset; it is returned as
+    first found. Infos of the first pass are always kept. Findings of directories with infos only, or with none, are
+    returned unchanged. The value is None for a directory that `look` no longer returns. `look` is called with the paths
+    that still have a warning or an error. `found` itself is not changed.
     """
     left: dict[str, list[Finding] | None] = dict(found)
     for _ in range(_LOOKS - 1):

@@ -89,9 +89,10 @@ class Entries:
             self._fill()
 
     def pass_up_to(self, bound: int, *, and_next: bool = False) -> Passed:
-        """Move the cursor behind all entries whose second field is at most `bound`; return these entries. With
-        `and_next` the entry after them is returned too, but not passed. The columns are empty if there are none. May
-        read further pieces, and call `at_end`.
+        """Move the cursor behind all entries whose second field is at most `bound`; return these entries as one column
+        (sequence) for each field, with the slot number of the first. With `and_next` the next entry is returned too, if
+        there is one, but not passed. The columns are empty if there are no entries. May read further pieces, and call
+        `at_end`.
         """
         begin = self._slot + self._at
         firsts: list[Sequence[int]] = []

@@ -102,9 +102,9 @@ class OffsetIndexCheck(_EntryCheck):
         super().__init__(file, base_offset, index, OFFSET_ENTRY, Order((-1, 0), may_repeat=False), in_columns)
 
     def batch(self, batch: RecordBatch, last_offset_before: int) -> None:
-        """Check the entries with positions up to the start of `batch`, the next batch of the log. A mismatch is an
-        entry at whose position no batch starts, or whose offset does not exceed `last_offset_before`, the highest
-        offset before the batch. The first mismatch becomes a finding.
+        """Check the entries with positions up to the start of `batch`, the next batch of the log, and pass them. A
+        mismatch is an entry at whose position no batch starts, or whose offset does not exceed `last_offset_before`,
+        the highest offset before the batch. Only the first mismatch of the index becomes a finding.
         """
         while (entry := self._entries.next) is not None and entry.second <= batch.position:
             key = self._base + entry.first
@@ -115,9 +115,9 @@ class OffsetIndexCheck(_EntryCheck):
             self._entries.pass_one()
 
     def run(self, run: HeaderRun, last_offset_before: int) -> None:
-        """Check the entries with positions up to the last batch of a run of batches with increasing offsets, as `batch`
-        does for each of them. `last_offset_before` is the highest offset before the run. Only the first mismatch
-        becomes a finding. Needs `in_columns`, and numpy.
+        """Check and pass the entries with positions up to the last batch of a run of batches with increasing offsets,
+        as `batch` does for each batch. `last_offset_before` is the highest offset before the run. At most one mismatch
+        of the run is counted; only the first of the index becomes a finding. Needs `in_columns`, and numpy.
         """
         from kafkalog.codec.headers.index_agreement import first_wrong_position
 
@@ -141,9 +141,10 @@ class OffsetIndexCheck(_EntryCheck):
         self._mismatch(slot, key, f"offset {key} at position {position}, but {before} is before it")
 
     def end(self, last_offset: int) -> None:
-        """Finish the check at the end of the valid batches; `last_offset` is the highest offset in them. An index
-        offset above it is a mismatch, and so is an entry with a position after the last batch. Passes all remaining
-        entries, which may add the finding about the end of the index.
+        """Finish the check at the end of the valid batches; `last_offset` is the highest offset in them. Two things are
+        mismatches: an offset above `last_offset` in the entry passed last (a warning), and an entry that is left, whose
+        position is after the last batch (an error if its offset is at most `last_offset`, else a warning). Passes all
+        remaining entries, which may add the finding about the end of the index.
         """
         if (last := self._entries.last) is not None and self._base + last.first > last_offset:
             key = self._base + last.first
@@ -169,8 +170,9 @@ class TimeIndexCheck(_EntryCheck):
 
     def batch(self, batch: RecordBatch, last_offset_before: int) -> None:
         """Check the first entry that covers `batch`, the next batch of the log: a later timestamp in the batch than in
-        the entry is a mismatch. Entries with offsets up to `last_offset_before`, the highest offset before the batch,
-        are passed. No entry is checked if the batch ends above the entry's offset.
+        the entry is a mismatch. Only the first mismatch of the index becomes a finding. Entries with offsets up to
+        `last_offset_before`, the highest offset before the batch, are passed; the checked entry is not. No entry is
+        checked if the batch ends above the entry's offset. Updates the latest timestamp of the log.
         """
         self._newest = max(self._newest, batch.header.max_timestamp)
         while (entry := self._entries.next) is not None and self._base + entry.second <= last_offset_before:
@@ -181,9 +183,10 @@ class TimeIndexCheck(_EntryCheck):
             self._later(entry.slot, entry.first, self._base + entry.second, batch.last_offset)
 
     def run(self, run: HeaderRun, last_offset_before: int) -> None:
-        """Check the entries up to the end of a run of batches with increasing offsets, as `batch` does for each of
-        them. `last_offset_before` is the highest offset before the run. Only the first batch that is later than its
-        entry becomes a finding. Needs `in_columns`, and numpy.
+        """Check the entries up to the end of a run of batches with increasing offsets, as `batch` does for each batch.
+        `last_offset_before` is the highest offset before the run. At most one batch of the run that is later than its
+        entry is counted; only the first of the index becomes a finding. Updates the latest timestamp of the log. Needs
+        `in_columns`, and numpy.
         """
         from kafkalog.codec.headers.index_agreement import first_later_batch
 
@@ -201,9 +204,10 @@ class TimeIndexCheck(_EntryCheck):
         self._mismatch(slot, offset, detail)
 
     def end(self, last_offset: int) -> None:
-        """Finish the check at the end of the valid batches; `last_offset` is the highest offset in them. An entry's
-        timestamp above the latest of all batches is a mismatch (an error), and so is an entry for an offset above
-        `last_offset` (a warning). Entries after that one are not passed.
+        """Finish the check at the end of the valid batches; `last_offset` is the highest offset in them. Passes the
+        entries up to `last_offset`, which may add the finding about the end of the index. Two things are mismatches: a
+        timestamp of the last of these entries above the latest of all batches (an error), and a further entry, whose
+        offset is above `last_offset` (a warning). That entry and those after it are not passed.
         """
         self._entries.pass_up_to(last_offset - self._base)
         if (last := self._entries.last) is not None and last.first > self._newest:

@@ -13,8 +13,8 @@ __all__ = ["ListedTransactions"]
 
 class ListedTransactions:
     """Comparison of the entries of a transaction index, added in order, with `wanted`, the aborted transactions that
-    the index should list: first offset by producer id and last offset. Entries that end below the log start offset may
-    be of deleted transactions, and do not count as extra.
+    the index should list: first offset by producer id and last offset. Entries with a first offset below the log start
+    offset may be of deleted transactions, and do not count as extra.
     """
 
     def __init__(self, wanted: Mapping[tuple[int, int], int], log_start_offset: int = 0) -> None:
@@ -27,10 +27,11 @@ class ListedTransactions:
         """wanted transactions that are listed with a lower first offset"""
 
     def entry(self, entry: AbortedTransaction) -> None:
-        """Compare the next entry with the wanted transactions. If producer, first and last offset agree, the
-        transaction is no longer missing. An entry with a lower first offset than the wanted transaction is kept in
-        `earlier`, once for each transaction. A repetition of the entry before it is ignored. Any other entry is counted
-        as extra, and so is one with an unknown version (Kafka 4.4 does not start on it).
+        """Compare the next entry with the wanted transaction of the same producer and last offset. If the first offset
+        agrees too, the transaction is no longer missing. An entry with a lower first offset than the wanted transaction
+        is kept in `earlier`, once for each transaction. A repetition of the entry before it is ignored. Any other entry
+        is counted as extra, if its first offset is not below the log start offset. An entry with an unknown version
+        always counts as extra (Kafka 4.4 does not start on it).
         """
         if entry.version != ABORTED_TRANSACTION_VERSION:
             self._extra += 1
@@ -53,8 +54,9 @@ class ListedTransactions:
 
     def differences(self, untrue: Set[Beginning]) -> tuple[int, int]:
         """Return the number of wanted transactions that are not listed, and the number of listed ones that do not
-        exist. Call it once, after all entries: it changes the counts. Entries in `earlier` count as listed, unless they
-        are in `untrue`, the beginnings that the log contradicts (`untrue_beginnings`).
+        exist. An entry in `earlier` counts as listed, unless it is in `untrue`, the beginnings that the log contradicts
+        (`untrue_beginnings`), or the transaction is also listed with its right first offset; then the entry counts as
+        extra. Call this once, after all entries: it changes the counts.
         """
         for key, beginning in self.earlier.items():
             if beginning in untrue or key not in self._missing:

@@ -57,12 +57,14 @@ def known_ends(ends: Mapping[str, int | None]) -> EndsAt:
 
 
 def batches_outside(log_dir: LogDir, ends_at: EndsAt) -> list[Finding]:
-    """Return a BATCHES_OUTSIDE finding for each file outside the partitions' logs that begins with sound batches and
-    has a place. The finding says to which partition it may belong, and which file to copy or rename.
+    """Return a BATCHES_OUTSIDE finding for each file outside the partitions' logs that begins with a sound batch. The
+    finding says to which partitions the batches may belong, and which file to copy or rename; or that a segment holds
+    them already, or that no partition fits.
 
-    Reads at most 1000 files of each `lost+found`, and the files that `log_dir` reports as foreign. A file that its own
-    partition already holds gives no finding; one that cannot be read gives an UNREADABLE finding. `ends_at(partition,
-    offset)` says whether the partition's log ends at that offset; it is called only if such a file exists.
+    Reads at most 1000 files of each `lost+found`, and the files that `log_dir` reports as foreign. A file in a
+    partition directory whose segment holds all of its batches gives no finding; one that cannot be read gives an
+    UNREADABLE finding. `ends_at(partition, offset)` says whether the partition's log ends at that offset; it is called
+    only if such a file exists.
     """
     findings = []
     lost = (path for place in lost_places(log_dir.path) for path in islice(_files(place), _MOST_FILES))
@@ -118,10 +120,11 @@ def _held(path: str) -> _Held | None:
 
 
 def _where(held: _Held, path: str, log_dir: LogDir, ends_at: EndsAt) -> str | None:
-    """Return a sentence about where the batches of the file at `path` belong: each live partition that they fit, with
-    the file to copy or rename, the partition in whose directory the file lies first; else which file already holds
-    them; else that no partition fits. None if the file lies in the directory of a partition whose segment holds all of
-    its batches. Raises `StorageError`.
+    """Return a text about where the batches of the file at `path` belong: each live partition that they fit, with the
+    file to copy or rename, the partition in whose directory the file lies first. If there is none: which file already
+    holds them, or holds other batches in their place; else that no partition fits. None if the file lies in the
+    directory of a partition whose segment holds all of its batches. Reads existing segments of the same base offset.
+    Raises `StorageError`.
     """
     own = os.path.dirname(path)
     homes, taken = [], []
@@ -151,8 +154,9 @@ def _where(held: _Held, path: str, log_dir: LogDir, ends_at: EndsAt) -> str | No
 
 
 def _batches_there(home: str, path: str) -> int | None:
-    """Return how many of the batches of the file at `path` the segment at `home` holds, at the same positions. None if
-    it holds a sound batch that is not one of them. Raises `StorageError`.
+    """Return how many of the batches of the file at `path` the segment at `home` holds, at the same positions; damaged
+    parts of the segment are skipped. None if it holds a sound batch that the file does not have at its position. Raises
+    `StorageError`.
     """
     count = 0
     with FileSource(home) as there, FileSource(path) as here:

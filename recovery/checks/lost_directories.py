@@ -28,8 +28,9 @@ _LOST = codes_with(Trait.HIDES_DIRECTORY)
 
 def with_what_was_there(findings: Iterable[Finding], roots: Sequence[str]) -> list[Finding]:
     """Return the findings, in order; to those about unusable log directories, text is added: what a broker's start
-    would do, and which partitions were in the directory according to the metadata log of the others. `roots` are the
-    readable log directories. Findings are returned unchanged if these are not of exactly one broker.
+    would do, and which partitions were in the directory according to the metadata log of the other directories. `roots`
+    are the readable log directories. All findings are returned unchanged if `roots` are not of exactly one broker.
+    Reads the metadata log.
     """
     found = list(findings)
     lost = [finding for finding in found if finding.code in _LOST]

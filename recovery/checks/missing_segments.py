@@ -23,8 +23,8 @@ def missing_from(partition: Partition, missing: Sequence[tuple[int, int]]) -> li
     are left out.
 
     Empty if nothing is missing or the partition is not live. Also empty if the broker's metadata log shows that the
-    topic is compacted, unless the cleaner's checkpoint says up to where the log was cleaned. Reads the metadata log
-    beside the partition.
+    topic is compacted, unless the cleaner's checkpoint says up to where the log was cleaned. Reads the metadata log in
+    the partition's log directory, if there is one.
     """
     name = partition.name
     if not missing or name is None or partition.state is not DirectoryState.LIVE:
@@ -44,8 +44,8 @@ def missing_offsets_of(partition: Partition) -> MissingOffsets:
 
 
 def missing_by_summaries(partition: Partition, segments: Sequence[SegmentSummary]) -> list[Finding]:
-    """Return the findings about missing segments (`missing_from`); `segments` are the summaries of all of its segments,
-    in order.
+    """Return the findings about missing segments of a partition, in the cases of `missing_from`; `segments` are the
+    summaries of all of its segments, in order. Offsets that damage in a segment may have held do not count as missing.
     """
     missing = missing_offsets_of(partition)
     following: list[int | None] = [segment.segment.base_offset for segment in segments[1:]]

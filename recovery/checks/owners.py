@@ -16,9 +16,10 @@ _NAMED = 3
 
 def other_owners(root: str, facts: TopicFacts) -> list[Finding]:
     """Return one OWNER_MISMATCH finding if the broker's user may not open or change something in the log directory
-    `root`, else an empty list. The user is the owner of most entries in `root` and in `facts.roots`, the broker's other
-    directories; the root user is not considered. Empty also if the directories cannot be listed. The finding's file is
-    `root`; its text names at most three paths.
+    `root`, else an empty list. The user is the most frequent owner of the log directories `root` and `facts.roots` (the
+    broker's others), their partition directories and `meta.properties`; the root user is not counted. Empty also if
+    everything belongs to root, or a directory cannot be listed. The finding's file is `root`; its text names at most
+    three paths.
     """
     found = closed_files(root, facts.roots)
     if found is None:

@@ -236,9 +236,10 @@ class _PartitionVerifier:
         report.log_end_offset = max(report.log_end_offset, end)
 
     def _behind_damage(self) -> None:
-        """Look for sound batches after the first damage, where a consumer stops: extend the findings in the report, and
-        set its counts of these batches and their records and the offset after the last of them. The counts stay 0 if
-        there is no damage or nothing sound after it.
+        """Look for sound batches after the first damage, where a consumer stops: extend the texts and offsets of
+        findings in the report, and set its counts of these batches and their records and the offset after the last of
+        them. The counts stay 0 if there is no damage or nothing sound after it. Reads the log from the damage on;
+        raises `StorageError` if that fails.
         """
         report, partition = self.report, self.partition
         damage = tell_what_is_behind(
@@ -360,8 +361,9 @@ class _PartitionVerifier:
     def _index_check(
         self, kind: type[_IndexCheck], path: str, base_offset: int, opened: ExitStack, in_columns: bool
     ) -> Iterator[_IndexCheck]:
-        """Yield the check of the index at `path`, an instance of `kind`. Yields nothing, and adds a finding, if the
-        index cannot be opened or its first entries cannot be read. The index is closed with `opened`.
+        """Yield the check of the index at `path`, an instance of `kind`. Yields nothing, and adds an UNREADABLE
+        finding, if the index cannot be opened or its first entries cannot be read. An index that is too large gets a
+        finding, and is checked as if it were empty. The index is closed with `opened`.
         """
         index = self._index(path, opened)
         try:
@@ -480,8 +482,8 @@ class _PartitionVerifier:
 
     def _listed(self, path: str, wanted: Mapping[tuple[int, int], int]) -> ListedTransactions:
         """Return the comparison of the transaction index at `path` with `wanted`, the aborted transactions that it
-        should list: first offset by producer id and last offset. If the index cannot be read, a finding is added to the
-        report, and the comparison ends with the entries read so far.
+        should list: first offset by producer id and last offset. If the index cannot be read or is too large, a finding
+        is added to the report, and the comparison has only the entries read so far.
         """
         listed = ListedTransactions(wanted, self.partition.log_start_offset)
         with ExitStack() as opened:
@@ -494,8 +496,8 @@ class _PartitionVerifier:
         return listed
 
     def _checks_of(self, path: str) -> Iterator[SnapshotCheck]:
-        """Yield one check of the producer snapshot at `path` against the log; nothing if it cannot be read or parsed,
-        or if its name has no offset.
+        """Yield one check of the producer snapshot at `path` against the log, which is to be fed with the batches.
+        Nothing if the file cannot be read or parsed, or if its name has no offset. No finding is added.
         """
         parsed = parse_segment_file(os.path.basename(path))
         try:
@@ -524,8 +526,9 @@ class _PartitionVerifier:
 
     def _snapshot_beyond_end(self) -> None:
         """Add a SNAPSHOT_MISMATCH warning if a producer snapshot was written at an offset beyond the end of the log,
-        which shows that the log was longer. The finding names the snapshot with the largest such offset. Nothing is
-        added if the partition is not live, has no segment, or has a damaged log, whose end is unknown.
+        which shows that the log was longer. The finding names the snapshot with the largest such offset that the last
+        segment could reach. Nothing is added if the partition is not live, has no segment, or has a damaged log, whose
+        end is unknown.
         """
         segments, end = self.partition.segments, self.report.offset_reached
         if not (segments and self._is_live) or end is None:

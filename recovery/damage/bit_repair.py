@@ -191,7 +191,7 @@ def _signed(value: int) -> int:
 
 def _valid_sizes(source: Source, start: int, sizes: Sequence[int], stored: int) -> set[int]:
     """Return those of the ascending `sizes`, in bytes, with which the batch at `start` has the checksum `stored`. Reads
-    the bytes once. Sizes beyond the end of the source are left out.
+    the bytes once. Sizes beyond the end of the source are left out. Raises `StorageError` if reading fails.
     """
     valid: set[int] = set()
     value, done = 0, BATCH_CRC_START
@@ -273,7 +273,7 @@ def repair_at(
 def _is_of_a_format_to_come(source: Source, start: int, head: bytes, neighbors: Neighbors) -> bool:
     """Whether the batch at `start` is probably of a future format: its magic is unknown, and the next batch or other
     batches (`neighbors.unknown_magics`) have the same magic. A single flipped bit would not repeat. False if the magic
-    is known.
+    is known. Raises `StorageError` if reading fails.
     """
     magic = head[MAGIC_POSITION]
     if magic in MAGICS:
@@ -286,12 +286,13 @@ def _is_of_a_format_to_come(source: Source, start: int, head: bytes, neighbors: 
 
 def outside_checksum(header: BatchHeader, around: Neighbors, previous_epoch: int | None) -> BitRepair | None:
     """Return the one flipped bit in the base offset or leader epoch of a batch, which no checksum covers, if its
-    neighbors prove it; else None. `previous_epoch` is the leader epoch of the batch before.
+    neighbors prove it; else None. `previous_epoch` is the leader epoch of the batch before, None if unknown.
 
-    A base offset is proven if the batch fits exactly between its neighbors with one bit flipped, and not as it is.
-    Without a following batch only a base offset that is too low counts, with `Proof.STRUCTURE`. An epoch is proven if
-    both neighbors have the same one, and one bit makes the batch's equal to it; it is only examined if the base offset
-    is right or its right value is unknown.
+    A base offset is proven if the batch fits exactly between its neighbors with one bit flipped, and does not begin at
+    the expected offset as it is. Without a following batch only a base offset that is too low counts, with
+    `Proof.STRUCTURE`; otherwise the proof is `Proof.CONTEXT`. An epoch is proven if both neighbors have the same one,
+    and one bit makes the batch's equal to it; it is only examined if the base offset is right or its right value is
+    unknown.
     """
     expected, following = around.next_offset, around.following
     if expected is not None and header.base_offset != expected:

@@ -210,7 +210,7 @@ def times_of(
 ) -> Counter[Identity]:
     """Return how often a batch with each identity in `keys` occurs in `spans`; an identity that does not occur has no
     entry. Reads the spans, unless `keys` is empty. `unopened` are the assumed first offsets of messages that cannot be
-    decompressed (`Census.unopened`).
+    decompressed (`Census.unopened`). Raises `StorageError` if a log cannot be read.
     """
     counts: Counter[Identity] = Counter()
     if keys:
@@ -224,7 +224,7 @@ def times_of(
 
 def has_bytes(tree: Tree, spans: Iterable[Span], checksum: int, size: int) -> bool:
     """Whether `spans` hold a batch with this stored checksum and this size in bytes, whatever its offsets. Reads the
-    spans up to the first match; checksums are not verified.
+    spans up to the first match; checksums are not verified. Raises `StorageError` if a log cannot be read.
     """
     return any(
         batch.size == size and batch.header.crc == checksum
@@ -287,6 +287,8 @@ def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
 
 
 class _Walk:
+    """Walk over the segments of a partition that adds what it finds to `result`, a `Census`."""
+
     def __init__(self, tree: Tree, log_start: int, log_end: int, cleaned_until: int) -> None:
         self._tree = tree
         self._log_start = log_start
@@ -348,8 +350,10 @@ class _Walk:
             self.result.spans.append(Span(self._path, self._start, position))
 
     def _run(self, run: HeaderRun, source: Source, base: int, next_base: int | None) -> None:
-        """Count the batches of a run at once if all are of magic 2, in ascending order, and above all offsets so far;
-        else read and count them one by one. Adds to the `Census`.
+        """Add the batches of a run to the `Census`, at once if they are ordinary, else read one by one. Ordinary are
+        batches of magic 2 with known codecs and ascending offsets, above all offsets so far, not below the log start
+        offset or the base offset `base`, and below `next_base` and the end of the log. Raises `StorageError` if the log
+        cannot be read.
         """
         first, last = run["base_offset"], run.last_offsets
         ordinary = (
@@ -423,7 +427,7 @@ class _Walk:
 
     def _count_repeats(self) -> None:
         """Add to the census the records of batches with repeated offsets that have no copy elsewhere in the log. Reads
-        the sound parts of the log again if there are any repeats.
+        the sound parts of the log again if there are any repeats. Raises `StorageError` if that fails.
         """
         times = times_of(self._tree, self.result.spans, self._repeats, self.result.unopened)
         for key, (repeated, count, hidden) in self._repeats.items():
@@ -434,7 +438,7 @@ class _Walk:
     def _misplaced(self, batch: RecordBatch, code: FindingCode, detail: str) -> None:
         """Add a displaced batch to the damages, and end the span of sound bytes before it. Its checksum is right, but
         it is at the wrong offset, so no consumer reads it. If its offsets are impossible, those expected at this place
-        are used.
+        are used. The batch is remembered as pending, because `_settle` may correct its offsets.
         """
         self._end_span(batch.position)
         self._pending.append(len(self.result.damages))
@@ -465,8 +469,8 @@ class _Walk:
 
     def _settle(self, behind: int) -> None:
         """Correct the offsets of a displaced batch when the offset `behind` of the next batch or segment is known: if
-        exactly as many offsets are missing before it as the batch has, the batch belongs there. Applies only to a
-        single displaced batch since the last batch in place. Forgets the displaced batches.
+        exactly as many offsets are missing before it as the batch has, the batch belongs there. Applies only if a
+        single batch was displaced since the last batch in place. Forgets all pending displaced batches.
         """
         if len(self._pending) == 1:
             number = self._pending[0]
@@ -486,7 +490,7 @@ class _Walk:
         """Return a description of the damage at the end of a walk. It reaches to the next proven batch of the segment,
         or to the end of the file. Offsets and record counts are from the headers of the damaged batches if these lead
         exactly to its end; else from the offsets that are missing before the next batch or segment. The last offset is
-        None if nothing shows how far the damage reached.
+        None if nothing shows how far the damage reached. Reads the damaged part; raises `StorageError` if that fails.
         """
         finding, position, resumed = ended.findings[-1], ended.position, ended.resumed
         end = source.size if resumed is None else resumed
@@ -520,9 +524,11 @@ class _Walk:
     def _tail(self, path: str, position: int, end: int, finding: Finding) -> Damage:
         """Return a description of damage at the log's end, from byte `position` to `end`.
 
-        If the header of the incomplete batch is readable, it gives the number of lost records. They may have been
-        acknowledged, because only flushed data survives a power failure. Otherwise the number is None. The last offset
-        is None too, unless the batch is merely cut off: zeros may hide further batches.
+        If the header of the incomplete batch is readable and its offsets are plausible, it gives the first offset and
+        the number of lost records (if it has no record count, its number of offsets). They may have been acknowledged,
+        because only flushed data survives a power failure. Otherwise the number is None, and the first offset is the
+        expected one. The last offset is None too, unless such a batch is merely cut off: zeros may hide further
+        batches.
         """
         damage = Damage(path, position, end, finding.code, finding.detail, is_tail=True, first_offset=self._next_offset)
         claim = finding.batch

@@ -38,7 +38,9 @@ class _Stop(Struct):
 
 
 class _Salvage:
-    """Walk over the segments of a partition that collects in `result` which bytes to keep."""
+    """Walk over the segments of a partition that collects in `result` which bytes to keep. A cut is a place from which
+    bytes are removed.
+    """
 
     def __init__(self, tree: Tree, repair: Proof | None, resume: bool, looks_inside: bool) -> None:
         self._tree = tree
@@ -59,8 +61,9 @@ class _Salvage:
         the next segment, None for the last.
 
         Sets the segment's size in the result, its content if it is not merely a prefix of the file, and the first cut,
-        repairs and losses. Returns False if damage was not repaired and the log is not resumed after damage, unless it
-        is an incomplete write at the log's end. Raises `StorageError` if the file cannot be read.
+        repairs and losses. Returns False after damage that was not repaired, unless the walk resumes after damage (mode
+        salvage) or the damage is an incomplete write at the log's end. Raises `StorageError` if the file cannot be
+        read.
         """
         source = self._tree.source(path)
         expected = base if self._last is None else max(self._last + 1, base)
@@ -97,7 +100,8 @@ class _Salvage:
 
     def _stretch(self, source: Source, start: int, base: int, next_base: int | None) -> _Stop | None:
         """Keep sound batches from byte `start` on. Return where and why they end; None if they reach the end of the
-        file. A batch is judged only when the offset of the batch after it is known.
+        file. A batch is judged only when the offset of the batch after it is known. Raises `StorageError` if the file
+        cannot be read.
         """
         scanner = Scanner(source, position=start)
         held: RecordBatch | None = None  # until it is known what comes after it
@@ -121,7 +125,7 @@ class _Salvage:
     def _mended_behind(self, source: Source, position: int) -> tuple[int | None, int | None]:
         """Return the first offset and leader epoch that the damaged batch at byte `position` has after its repair; they
         help to judge the batch before it. (None, None) if bits are not to be repaired, or no repair has the required
-        proof.
+        proof. Raises `StorageError` if the file cannot be read.
         """
         if self._repair is None:
             return None, None
@@ -136,7 +140,8 @@ class _Salvage:
         """Keep a batch whose checksum is right, and return None; or return why it is not kept: its offsets are wrong or
         out of place, one of its bits outside the checksum is flipped, or its records cannot be read (only with
         `looks_inside`). `base` is the base offset of the segment; `following` and `next_epoch` are the first offset and
-        leader epoch of the next batch, None if unknown. Updates offsets, epochs and gaps of the walk.
+        leader epoch of the next batch, None if unknown. A kept batch updates offsets, epochs and gaps of the walk, and
+        the end offset in the result; one with unreadable records only the offset expected next.
         """
         header, position = batch.header, batch.position
         last = header.last_offset
@@ -175,8 +180,8 @@ class _Salvage:
     _gap_from: int | None = None
 
     def _note_gap(self, first: int) -> None:
-        """Note that the log resumes at offset `first` after damage: add the range of offsets lost in between to the
-        result, if there is one, and set the resumed offset of all cuts that have none yet.
+        """Note that the log resumes at offset `first` after damage: add the range of offsets lost in between (both ends
+        inclusive) to the result, if there is one, and set the resumed offset of all cuts that have none yet.
         """
         resumed = self.result.resumed
         for number in reversed(range(len(resumed))):
@@ -197,11 +202,12 @@ class _Salvage:
 
     def _mend(self, source: Source, path: str, stop: _Stop) -> tuple[list[Part], int] | None:
         """Repair one flipped bit in the batch at a stop. Return the content of the corrected batch, of which only the
-        changed byte is new, and the position after it; None if no repair has the required proof or the repaired batch
-        would repeat offsets.
+        changed byte is new, and the position after it. None if bits are not to be repaired, no repair has the required
+        proof, or the repaired batch would repeat offsets.
 
-        On success the walk continues after the batch, and a finding about the repair is added to the result. The file
-        itself is not changed.
+        On success the walk continues after the batch, and a finding about the repair is added to the result. If no
+        repair is found and the magic is unknown, it is remembered: a magic that repeats is not a flipped bit. The file
+        itself is not changed. Raises `StorageError` if it cannot be read.
         """
         found = stop.repair
         if self._repair is None:

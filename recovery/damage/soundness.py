@@ -139,7 +139,8 @@ class _Rest(Struct):
 
 class _Walk:
     """Walk over batches in order, which collects a `SoundLog` in `result`. The front is the latest batch that reaches
-    the highest offset so far; the rest are the batches after it, which all end below that offset.
+    the highest offset so far; the rest are the batches after it, which all end below that offset. The cut is the place
+    at which the sound part ends.
     """
 
     def __init__(self, tree: Tree, until: Cut | None) -> None:
@@ -329,8 +330,8 @@ def sound_prefix(tree: Tree, directory: str, *, start: int = 0, until: Cut | Non
 
 
 def bytes_above(tree: Tree, directory: str, end_offset: int) -> int:
-    """Return the total size in bytes of the batches that end at offset `end_offset` or above, of each segment up to its
-    first damaged frame. Checksums are not verified.
+    """Return the total size in bytes of the batches whose last offset is at least `end_offset`, of each segment up to
+    its first damaged frame. Checksums are not verified. Raises `StorageError` if a log cannot be read.
     """
     return sum(
         batch.size

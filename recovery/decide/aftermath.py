@@ -64,8 +64,9 @@ def consequences(
     `results`: consumer groups beyond the log's end, transactions without end marker, older values of a compacted topic,
     and segments that retention deletes soon.
 
-    `results` are the partition directories as a start loads them; only live ones count. `measured` are the losses by
-    partition directory.
+    Groups are examined only if the partition loses something, or if `__consumer_offsets` is small; older values only if
+    it loses something. `results` are the partition directories as a start loads them; only live ones that do not become
+    stray count. `measured` are the losses by partition directory.
     """
     topics = rules.facts
     for result in results:
@@ -124,7 +125,7 @@ def _of_retention(
 def _segments(after: Tree, directory: str) -> Iterator[_Segment]:
     """Yield the segments of a partition directory with base offset, size in bytes and largest timestamp (ms), by base
     offset. Ends before the first segment whose time index is missing, empty, or ends with a timestamp that is not
-    positive.
+    positive. Raises `StorageError` if a time index cannot be read.
     """
     names = (path.rpartition("/") for path in after.files if path.startswith(f"{directory}/"))
     parsed = (parse_segment_file(name) for _directory, _separator, name in names)
@@ -159,10 +160,11 @@ def _of_transactions(
 ) -> Iterator[LossConsequence]:
     """Yield a `marker_lost` consequence for each transaction that is open at the log's end although its coordinator has
     committed or aborted it. The open transactions are those in the producer snapshot at the log end offset; nothing is
-    yielded without one, or without a transaction log.
+    yielded without one, or without a transaction log. A producer that also has an undecided transaction is skipped.
 
-    `is_hurt` means that the log loses something. If it does not, a transaction that was written to after the
-    coordinator's last update for the partition is skipped, as it is a later one.
+    `is_hurt` means that the log loses something. If it does not, a transaction is also skipped if the transaction log
+    does not list this partition for its producer, or if it was written to after the coordinator's last update for the
+    partition, as it is a later one.
     """
     path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
     opened = _open_at_end(after, path)
@@ -190,8 +192,8 @@ def _of_transactions(
 
 
 def _open_at_end(after: Tree, path: str) -> Sequence[ProducerEntry]:
-    """Return the producers with an open transaction according to the producer snapshot at `path`; empty if it is
-    missing or cannot be parsed. Raises `StorageError` if it cannot be read.
+    """Return the producers with an open transaction according to the producer snapshot at `path`, in its order; empty
+    if it is missing, too large or cannot be parsed. Raises `StorageError` if it cannot be read.
     """
     if path not in after.files:
         return ()

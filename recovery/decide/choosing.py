@@ -74,8 +74,12 @@ def _carried_out(
     directory: SurveyedDirectory, forecasts: Forecasts, comparer: Comparer, hurt: Sequence[CountedPartition]
 ) -> list[WayResult]:
     """Return the results of the broker's start, which is first, and of the recoveries that use nothing from other
-    copies or the remote tier. Recoveries are simulated in memory for the partitions in `hurt` only; if there are none,
-    nothing is simulated. A recovery with bit repair that repairs nothing is left out.
+    copies or the remote tier; the requested one is among them if its mode is compared with others. The other recoveries
+    are simulated in memory, for the partitions in `hurt` only. If there are none, nothing is simulated, and mode safe
+    gets the result of the requested recovery.
+
+    A recovery with bit repair that repairs nothing is left out. Examination below the recovery point (`full`) is tried
+    only if mode safe leaves something that it may mend.
     """
     rules, own = directory.rules, forecasts.own
     asked = RecoveryRequest.of(rules)
@@ -115,9 +119,9 @@ def _carried_out(
 def _with_commits(
     counted: Sequence[CountedPartition], comparer: Comparer, directory: SurveyedDirectory
 ) -> list[CountedPartition]:
-    """Return the partitions, and count those again whose log ends in damage and to which a consumer group has committed
-    a higher offset than is known to be written: such a log was written at least up to that offset. All others are
-    returned as they are.
+    """Return the partitions in order. If a live log ends in damage, and a consumer group has committed a higher offset
+    than is known to be written, the log was written at least up to the committed offset: such a partition is replaced
+    by one with that end, counted again. All others are returned as they are.
     """
     counted_partitions = []
     for partition in counted:
@@ -254,7 +258,7 @@ def _of_recommended(
 
 def _loses_metadata(partition: CountedPartition, ways: Sequence[RecoveryWay]) -> bool:
     """Whether the partition is the cluster metadata log, has damage worse than a torn tail or missing segments, and no
-    recommended way is known to keep all of its records.
+    recommended way is known to keep all of its records. False if its logs were not read.
     """
     original = partition.census
     if partition.facts.topic != CLUSTER_METADATA_TOPIC or original is None:
@@ -302,7 +306,9 @@ class _WayDescriber:
     def way(self, result: WayResult, found: Measured, partitions: Sequence[PartitionFacts]) -> RecoveryWay:
         """Describe one way of recovering for these partitions, which lose something. `found` are its counts for them.
         The description has no recovery request if no recovery carries the way out, or if it is the broker's start and
-        that fails. It has a refusal if recovery leaves all of these partitions as they are.
+        that fails. It has a refusal if recovery leaves all of these partitions as they are; its consequence says so
+        then. It needs consent if it drops sound records or markers or makes a partition stray, except for the broker's
+        start, and always if its mode takes whole partitions away.
         """
         spec = result.way
         refusal = None if spec.is_for_each_partition else result.refusal_of(partitions)
@@ -323,7 +329,8 @@ class _WayDescriber:
 
     def left_to_remote(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> str:
         """Return text about the offsets that the result no longer has locally, because a broker reads them from the
-        remote tier. At most three partitions are named.
+        remote tier: for each partition from its first base offset before to its first base offset after, exclusive. At
+        most three partitions are named; the others are counted.
         """
         ranges = []
         for partition in partitions:
@@ -335,7 +342,9 @@ class _WayDescriber:
         return f"{', '.join(ranges[:_SHOWN])}{more} are in the remote tier, by {EVENTS}"
 
     def why_no_start(self) -> str | None:
-        """Return why a broker does not start, or takes the directory offline, as text; None if it starts."""
+        """Return why a broker does not start, or takes the directory offline, as text with Kafka's exception and
+        message; None if it starts.
+        """
         if self._start.outcome == StartResult.START_FAILS:
             return f"the broker does not start: {self._start.exception}: {self._start.message}"
         if self._start.outcome == StartResult.DIR_OFFLINE:

@@ -138,8 +138,10 @@ def left_by(
     do not change and its `findings` do not mention.
 
     A start examines a log from its recovery point on. Problems before it stay, and need `full` or another copy; the
-    finding says so if it is about an index. After a clean stop a start examines nothing, so errors that the plan
-    repairs are yielded too. `checked` are findings that are already known, by partition directory.
+    finding says so if it is about an index. With a clean-shutdown marker a start examines nothing, so errors about
+    indexes and findings about leader epochs that the plan repairs are yielded too. `checked` are findings that are
+    already known, by partition directory. Reads the logs, unless there are more than a plan counts: then nothing is
+    yielded.
     """
     is_trusted = CLEAN_SHUTDOWN_FILE in survey.files
     changed = {path for action in actions for path in (action.path, action.target) if path is not None}
@@ -185,8 +187,9 @@ def _place(finding: Finding) -> tuple[object, ...]:
 
 
 def _is_mended(finding: Finding, file: str, changed: Set[str]) -> bool:
-    """Whether the file that a finding is about is among the changed paths. For findings about indexes and epochs that
-    name the log, the index or checkpoint beside it counts. Otherwise the file's directory counts too.
+    """Whether a plan changes the file that a finding is about; `changed` are the paths that it changes. If the finding
+    names the log but is about a transaction index or a missing index, the index beside the log counts in its place. For
+    a leader epoch, the log or the epoch checkpoint counts. For all other findings the file or its directory counts.
     """
     directory, (stem, _) = os.path.dirname(file), os.path.splitext(file)
     match finding.code:

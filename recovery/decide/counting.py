@@ -205,7 +205,9 @@ class Comparer:
     def count(self, partitions: Iterable[PartitionFacts]) -> list[CountedPartition]:
         """Return the counts of each partition, in order. Logs that neither a start nor the recovery changes are read
         only up to a total of 1 GiB; after that, such partitions have no census. If a partition's log start offset is
-        wrong, because nothing shows that the log ever reached it, the partition is counted from offset 0.
+        wrong, because nothing shows that the log ever reached it, the partition is counted from offset 0. If the topic
+        is compacted and there is no readable cleaner checkpoint, no offsets count as missing. Raises `StorageError` if
+        a log cannot be read.
         """
         left, counted, cleaned = _COUNTED_BYTES, [], read_cleaner_offsets(self.before)
         for facts in partitions:
@@ -245,8 +247,8 @@ class Comparer:
         return CountedPartition(facts, original, is_untouched, by_own, by_kafka)
 
     def measured(self, partition: CountedPartition, way: WayResult) -> Measured:
-        """Return the counts of one way for one partition. They are computed at the first call and stored in
-        `way.measured`.
+        """Return the counts of one way for one partition. Those of the requested recovery and of the broker's start are
+        taken from `partition`; for another way they are computed at the first call and stored in `way.measured`.
         """
         if way is self.own or way is self.kafka:
             return partition.by_own if way is self.own else partition.by_kafka
@@ -328,7 +330,8 @@ class Comparer:
     def replica(self, partition: CountedPartition) -> Measured | None:
         """Return the counts for the case that other brokers' copies replace this one: these have all records up to the
         high watermark, and the rest is lost. None if no other broker was in sync, or if there is no census. All counts
-        are unknown if the high watermark is.
+        are unknown if the high watermark is. Reads the log again if it ends above the high watermark; raises
+        `StorageError` if that fails.
         """
         facts, original = partition.facts, partition.census
         if original is None or not self.others(facts):

@@ -139,7 +139,7 @@ class _Carrier:
 
 def forecast(directory: SurveyedDirectory, workers: Workers, *, counts: bool = True) -> Forecasts:
     """Simulate a broker's start and the requested recovery on trees in memory; return both results. Nothing on disk is
-    changed.
+    changed. The recovery also writes `meta.properties` into its tree if the rules have its content (`rules.identity`).
 
     With `counts`, also count the records that both keep and lose; otherwise `counted` is None. In mode kafka there is
     no recovery, and its result is None. `workers` run partitions in parallel and report progress. Raises `StorageError`
@@ -180,11 +180,11 @@ class _PartitionForecast(Struct, frozen=True):
 
 def examine_apart(directory: SurveyedDirectory, workers: Workers, *, counts: bool) -> Forecasts | None:
     """Simulate the start and the recovery for each topic-partition by itself, and combine the results. None if the log
-    directory has to be simulated as a whole, because partitions depend on each other or on files of the log directory,
-    or because the mode is not compared with others.
+    directory has to be simulated as a whole: partitions depend on each other or on files of the log directory, or the
+    mode is a way of its own that is not compared with others.
 
     In the result, `counted` is None if `counts` is False, a start failed, or there are too many logs to count untouched
-    ones. Raises `StorageError` if a file cannot be read.
+    ones. `workers` run partitions in parallel and report progress. Raises `StorageError` if a file cannot be read.
     """
     rules, sizes, look = directory.rules, directory.sizes, directory.look
     if not (rules.mode.spec.is_compared or rules.mode.spec.way is None):

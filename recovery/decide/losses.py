@@ -16,8 +16,8 @@ _NAMED = 3
 
 
 def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
-    """Return the number of lost records as text for a table, formatted by `number`: "unknown", "7", "about 7", or "7 or
-    more" if some damaged places could not be counted.
+    """Return the number of lost records as text for a table, formatted by `number`: "7"; "about 7" if it is not exact;
+    "7 or more" if some damaged places could not be counted. "unknown" if the number is None, or 0 but not exact.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         return "unknown"
@@ -28,8 +28,9 @@ def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
 
 
 def records_text(found: Measured) -> str:
-    """Return the number of lost records as text: `7 records`, `about 7 records`, `at least 7 records`, `no record`, or
-    `an unknown number of records`. A number that is derived from offsets is never called a lower bound, because offsets
+    """Return the number of lost records as text: `7 records`, `no record`, `about 7 records` if it is not exact, or `an
+    unknown number of records` if it is None, or 0 but not exact. If some damaged places could not be counted: `at least
+    7 records`, or `about 7 records and an unknown number more` if the number is derived from offsets, because offsets
     also belong to transaction markers.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
@@ -43,8 +44,9 @@ def records_text(found: Measured) -> str:
 
 
 def sentence_of_lost(found: Measured) -> str:
-    """Return text to follow "it loses": "nothing", the number of lost records, or that it is unknown. The number of
-    records that a consumer skips is added, if it is not 0.
+    """Return text to follow "it loses": "nothing", the number of lost records (`records_text`), or "an unknown number
+    of records". The number of records that a consumer skips is added (" and skips 7"), if it is not 0 and the number of
+    lost records is not None.
     """
     if found.records_lost is None:
         return "an unknown number of records"

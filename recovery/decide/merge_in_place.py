@@ -104,7 +104,7 @@ def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rul
 
 def _merged(survey: Survey, directory: str, name: PartitionName, there: Sequence[str], rules: Rules) -> _Merged | None:
     """Merge the copies of one partition; `there` are the other copies' directories. None if this copy is undamaged and
-    lacks no records, or would drop some for others, or if no other copy contributes anything.
+    either lacks no records or would drop some of its own; None also if no other copy contributes anything.
 
     Adds the segments of the other copies to `survey.outside` if the result is not None. Raises `RecoveryRefused` if no
     other copy can be read, and `UsageError` if the copies do not belong together.
@@ -146,7 +146,8 @@ def _merged(survey: Survey, directory: str, name: PartitionName, there: Sequence
 def _with(tree: Tree, merged: Mapping[str, _Merged]) -> Tree:
     """Return a copy of the tree in which the merged logs replace all segments of their partitions, as input for a
     broker's start: with empty indexes, a new leader-epoch checkpoint, a recovery point of 0, and the log start offset
-    of the merged log.
+    of the merged log, if it has one. A missing `partition.metadata` is written if a copy has one. The tree itself is
+    not changed.
     """
     after = tree.copy()
     points = Checkpoints.read(after)

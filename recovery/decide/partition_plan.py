@@ -70,8 +70,9 @@ def partition_plans(
     gaps: Mapping[str, list[tuple[int, int]]],
 ) -> list[PartitionPlan]:
     """Return a summary for each partition directory, in the order of `results`: the directories as a start loads them
-    afterwards. `gaps` are lost offset ranges by directory, both ends inclusive. Reads removed parts of logs to find
-    their last offsets; raises `StorageError` if that fails.
+    afterwards. A directory that waits for deletion has no log end offset; only a live one has a high watermark. `gaps`
+    are lost offset ranges by directory, both ends inclusive. Reads removed parts of logs to find their last offsets;
+    raises `StorageError` if that fails.
     """
     watermarks = read_high_watermarks(survey.tree())
     plans = {}
@@ -120,7 +121,8 @@ def _is_log(name: str) -> bool:
 
 def _see_last_offset(survey: Survey, plan: PartitionPlan, path: str, start: int) -> None:
     """Raise `plan.last_offset_before` to the last offset in the removed bytes of the log `path`, from byte `start` on,
-    if that is higher. Incomplete batches count too, and checksums are not verified. It stays None if no batch is found.
+    if that is higher. Incomplete batches count too, and checksums are not verified. Nothing changes if no batch is
+    found. Raises `StorageError` if the log cannot be read.
     """
     scanner = Scanner(survey.source(path), position=start, check_crc=False)
     lasts = [batch.last_offset for batch in scanner]

@@ -200,9 +200,9 @@ class Plan:
 
     @property
     def is_hurt(self) -> bool:
-        """Whether there is a problem: a warning or an error among the findings, lost records, remaining damage, damaged
-        transaction markers, decreasing leader epochs, a refusal of the plan or of a partition, or hidden records
-        although the recommended way hides fewer.
+        """Whether there is a problem: a warning or an error among the findings, lost records (if their number is
+        known), remaining damage, damaged transaction markers, decreasing leader epochs, a refusal of the plan or of a
+        partition, or hidden records although the recommended way hides fewer.
         """
         own = self.choice.own
         has_findings = any(finding.severity is not Severity.INFO for finding in self.findings)
@@ -250,9 +250,9 @@ def plan_of(
     """Make a plan from forecasts and the compared ways of recovering; nothing on disk is changed. If `choice` is None,
     the plan has no ways, and no findings and consequences that depend on them.
 
-    With `mark_clean` a clean-shutdown marker is written as the last file; it is ignored in mode kafka, where it is a
-    reason to refuse. If nothing changes and nothing is wrong so far, the checks of `verify` are run and their findings
-    added. Raises `StorageError` if a file cannot be read.
+    With `mark_clean` a clean-shutdown marker is written as the last file; mode kafka writes none and gets a refusal.
+    With a choice and without `mark_clean`, if nothing changes and nothing is wrong so far, the checks of `verify` are
+    run and their findings added. Raises `StorageError` if a file cannot be read.
     """
     survey, rules, kafka, own = directory.survey, directory.rules, forecasts.kafka, forecasts.own
     actions = _actions(forecasts, survey)
@@ -424,7 +424,7 @@ def _unfinished_moves(survey: Survey, topics: TopicFacts) -> list[Finding]:
 def _outside(survey: Survey, ends: Mapping[str, int]) -> list[Finding]:
     """Return the findings about batches in files that belong to no partition, with paths relative to the root. `ends`
     are log end offsets by partition directory. Empty if there is no `lost+found` and no unusual file name, or if the
-    root is not a log directory.
+    root is not a log directory. Raises `StorageError` if the directory cannot be listed.
     """
     names = (os.path.basename(path) for path in survey.files if FileKind.LOG.value in path)
     if not lost_places(survey.root) and all(map(_is_segments_name, names)):
@@ -448,9 +448,9 @@ def _is_segments_name(name: str) -> bool:
 
 
 def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iterable[Finding]) -> list[Finding]:
-    """Return findings if recovery points do not fit the log ends `ends`, as in a copy that was made while a broker ran;
-    only live partitions with a log and no finding in `damaged` count. `ends` are log end offsets by partition
-    directory. Empty with a clean-shutdown marker.
+    """Return one MOMENTS_DIFFER finding if some log ends below its recovery point, as in a copy that was made while a
+    broker ran; else an empty list. `ends` are log end offsets by partition directory. Only live partitions with a log
+    count, and only if no finding in `damaged` is about them. Empty with a clean-shutdown marker.
     """
     if CLEAN_SHUTDOWN_FILE in survey.files:
         return []
@@ -470,7 +470,8 @@ def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iter
 def _of_own_files(survey: Survey, topics: TopicFacts) -> list[Finding]:
     """Return the findings about `meta.properties` and about checkpoints for recovery points and log start offsets that
     cannot be parsed, worded as in `verify`. A broker reads these files before the logs. A missing `meta.properties` is
-    a finding for a broker with KRaft; missing checkpoints and unreadable files are not.
+    a finding for a broker with KRaft; missing checkpoints and unreadable files are not. Raises `StorageError` if one of
+    the files that could be surveyed cannot be read.
     """
     tree = survey.tree()
     is_known = META_PROPERTIES not in survey.unreadable
@@ -507,7 +508,8 @@ def _lost_logs(survey: Survey) -> list[Finding]:
 
 def _missing_partitions(survey: Survey, topics: TopicFacts) -> list[Finding]:
     """Return the findings about partitions that checkpoints or metadata name and that have no directory, with relative
-    paths. Empty if only a part of the log directory was surveyed.
+    paths. Empty if only a part of the log directory was surveyed. Raises `StorageError` if a log directory cannot be
+    listed.
     """
     if survey.is_partial:
         return []
@@ -525,7 +527,9 @@ def _missing_partitions(survey: Survey, topics: TopicFacts) -> list[Finding]:
 
 
 def plan_json(plan: Plan) -> PlanJson:
-    """Return the JSON structure of the plan."""
+    """Return the JSON structure of the plan. `recommended` (name of the way) and `recommended_way` are None if no way
+    is recommended.
+    """
     best = plan.choice.recommended
     return PlanJson(
         path=plan.root,

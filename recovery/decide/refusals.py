@@ -238,8 +238,9 @@ def _changed_links(survey: Survey, actions: Sequence[RecoveryAction]) -> tuple[s
 
 
 def _linked_by_a_run(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
-    """Return why a file with several hard links cannot be changed: an unfinished execution of a recovery keeps it under
-    a second name. None if there is no such file or no unfinished execution.
+    """Return why the first file with several hard links that the actions would change cannot be changed: an unfinished
+    execution of a recovery keeps it under a second name, and has to be completed or undone first. None if there is no
+    such file or no unfinished execution.
     """
     changed = _changed_links(survey, actions)
     unfinished = () if changed is None else half_done(survey.root)
@@ -250,8 +251,10 @@ def _linked_by_a_run(survey: Survey, actions: Sequence[RecoveryAction]) -> str |
 
 
 def _not_its_own(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
-    """Return why acting could change bytes that do not belong to the directory alone (hard links), or why something is
-    not an ordinary file or directory and is not followed. None if there is no such reason.
+    """Return why recovery declines: the actions would truncate or write a file that has several hard links; or a
+    partition's file, or a file of the log directory that recovery or a broker reads, is special (a link, a device); or
+    a directory is a link. Other special files directly in the log directory are accepted. None if there is no such
+    reason.
     """
     changed = _changed_links(survey, actions)
     if changed is not None:

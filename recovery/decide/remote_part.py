@@ -64,7 +64,7 @@ def _to_go(tree: Tree, directory: str, name: PartitionName, tiering: Tiering) ->
 
 def _damaged(tree: Tree, directory: str, bases: list[int]) -> Iterator[int]:
     """Yield the numbers (from 0) of the damaged segments, in order. After each, the walk starts again with the segment
-    after it, so that earlier damage does not hide later damage.
+    after it, so that earlier damage does not hide later damage. Raises `StorageError` if a log cannot be read.
     """
     left = tree.part(directory)
     while True:

@@ -156,8 +156,9 @@ class Measured(Struct, kw_only=True):
     below_high_watermark: bool | None = None
 
     def held_elsewhere(self) -> Measured:
-        """Return a copy of the counts for the case that another tier still serves all records that are lost here: lost
-        records count as kept, and no lost range or lost marker is left. `records_kept` stays None if it is None.
+        """Return the counts for the case that another tier still serves all records that are lost here: lost records
+        count as kept, and no lost record, range or marker is left. `records_kept` stays None if it is None. This object
+        is not changed.
         """
         kept = None if self.records_kept is None else self.records_kept + (self.records_lost or 0)
         return Measured(
@@ -273,7 +274,8 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
     """Return the content of each live log file: directory by directory as given, within a directory by base offset.
-    `directories` are names from before `tree` renamed them; removed directories are skipped.
+    `directories` are names from before `tree` renamed them; removed directories are skipped. Raises `StorageError` if
+    an unfinished replacement (`.swap`) cannot be read.
     """
     now = dict(tree.renamed_directories)
     return [
@@ -387,6 +389,7 @@ class _Measurement:
     def _count_sound(self) -> None:
         """Add the sound batches that are removed and of which no copy is left to the counts: their records as lost and
         as sound, their transaction markers as lost. Their offsets become lost offsets, unless the result holds them.
+        Reads the removed parts of the original logs; raises `StorageError` if that fails.
         """
         facts, original, left, measured = self._facts, self._original, self._left, self.measured
         dropped: set[Identity] = set()
@@ -416,7 +419,7 @@ class _Measurement:
     def _missing_batches(self) -> Iterator[tuple[RecordBatch, int, int, int]]:
         """Yield each sound batch that is not kept: the batch, its first and last offset, and the first offset of the
         next kept batch of its span of sound bytes, or `NO_END` if there is none. Batches below the log start offset are
-        omitted.
+        omitted. Raises `StorageError` if a log cannot be read.
         """
         before, original = self._before, self._original
         for span in original.spans:
@@ -473,7 +476,7 @@ class _Measurement:
 
     def _count_misplaced(self, damage: Damage, checksum: int) -> None:
         """Add the records of a displaced batch, which can be read, to the lost ones, if it is removed and no batch with
-        its checksum and size is left.
+        its checksum and size is left. Raises `StorageError` if a log cannot be read.
         """
         if damage.first_offset is None or damage.last_offset is None or self._stays(damage):
             return
@@ -490,11 +493,12 @@ class _Measurement:
         return self._left.offsets.covers(first, first + max(damage.records or 0, 1) - 1 if last is None else last)
 
     def _never_there(self) -> Iterator[tuple[int, int]]:
-        """Yield first and last offset of each range that must have been written but is in no batch of the result.
+        """Yield first and last offset of each range that must have been written but is in no batch of the result. These
+        ranges are where a segment is missing, and after the log.
 
-        These ranges are where a segment is missing, and from the log's end up to the highest of: the high watermark,
-        the end shown by files beside the log, and, if the log ends in damage, the end that its indexes name. Offsets
-        below the log start are omitted.
+        The range after the log begins at the end of the result or of the ranges already counted as lost. It reaches up
+        to the highest of: the high watermark, the end shown by files beside the log, and, if the log ends in damage,
+        the end that its indexes name. Offsets below the log start offset are omitted.
         """
         facts, original, left = self._facts, self._original, self._left
         for first, last in (*original.missing, *facts.written.lost_start):

@@ -41,7 +41,8 @@ def written(
 ) -> Written:
     """Return the offsets that a topic-partition's log must have had, according to the files in its directories, the
     checkpoints and the tiering: its end, its first segment, and lost offsets before that. `key` is topic and partition
-    number. Directories without a log are ignored; if all are, the end is 0.
+    number. With several directories, the highest end and the highest first segment count, the lost offsets of all, and
+    the local start of the last. Directories without a log are ignored; if all are, the end is 0.
 
     After a clean stop the recovery point is the log's end, and later leader epochs are ignored. Unreadable epoch
     checkpoints count as empty.

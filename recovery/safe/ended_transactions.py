@@ -40,11 +40,13 @@ def states_behind(
     original: Tree, rebuilt: Tree, directory: str, lost: Sequence[Span] = ()
 ) -> Iterator[KnownState]:
     """Yield copies of `rebuilt` from which the log can be recovered without leaving transactions open: with an original
-    producer snapshot after lost batches, and the original transaction indexes up to there; better ones first. Nothing
-    is yielded if these files show nothing more than the batches, or do not prove how the transactions ended.
+    producer snapshot after lost batches, and the original transaction indexes up to there. At most four are yielded;
+    those that prove more come first. Nothing is yielded if these files show nothing more than the batches, or do not
+    prove how the transactions ended.
 
     `rebuilt` has the logs that are kept of `original`, with all other files rebuilt. `lost` has the first and last
-    offsets of what this recovery leaves out; if it is empty, all offsets that are missing between others count.
+    offsets of what this recovery leaves out; if it is empty, all offsets that are missing between others count. Neither
+    tree is changed.
     """
     spans = list(pairwise(base for base, _path in rebuilt.logs(directory)))
     offsets = _that_tell_more(original, rebuilt, directory, spans)
@@ -108,7 +110,8 @@ def _with_indexes(
     segments, or if an index cannot be read.
 
     None also if the last batches of one of the segments are among `lost`: it is unknown then whether another segment
-    followed, with an index of its own.
+    followed, with an index of its own. Reads the batches before the end of the last segment in `concerned`; raises
+    `StorageError` if that fails.
     """
     tree, end = rebuilt.copy(), concerned[-1][1]
     claims: list[Claim] = []
@@ -141,7 +144,9 @@ def _batches(tree: Tree, directory: str, end: int) -> Iterator[tuple[int, Record
 
 
 def _first_gap(tree: Tree, directory: str) -> int | None:
-    """Return the first offset that is missing between batches of the log; None if there is none."""
+    """Return the first offset that is missing between batches of the log; None if there is none. Reads the log up to
+    that gap; raises `StorageError` if that fails.
+    """
     expected: int | None = None
     for _base, batch in _batches(tree, directory, NO_END):
         if expected is not None and batch.header.first_offset > expected:
@@ -152,7 +157,7 @@ def _first_gap(tree: Tree, directory: str) -> int | None:
 
 def _entries(tree: Tree, directory: str, offset: int) -> list[ProducerEntry] | None:
     """Return the entries of the producer snapshot at an offset; None if it is missing, cannot be parsed or is too
-    large.
+    large. Raises `StorageError` if it cannot be read.
     """
     path = f"{directory}/{segment_file(offset, FileKind.PRODUCER_SNAPSHOT)}"
     try:

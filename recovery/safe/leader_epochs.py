@@ -29,7 +29,7 @@ def true_epochs(tree: Tree, directory: str, log_start: int) -> list[LeaderEpoch]
     """Return the leader epochs that the batches of a log have, from the log start offset on, if at least two batches
     contradict the epoch checkpoint. Return None if fewer do, or if the checkpoint is missing or unreadable. None also
     if the batches prove nothing, because a log is damaged or their epochs decrease. Only segments in which an epoch
-    begins, and the last one, are compared.
+    begins, and the last one, are compared. Raises `StorageError` if a log cannot be read.
     """
     path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
     try:
@@ -56,7 +56,8 @@ def true_epochs(tree: Tree, directory: str, log_start: int) -> list[LeaderEpoch]
 
 def _contradict(tree: Tree, paths: list[str], listed: ListedEpochs) -> bool:
     """Whether at least two batches in the logs at `paths` have another leader epoch than the one listed for their
-    offset. Batches without an epoch, or below the first listed one, do not count.
+    offset. Batches without an epoch, or below the first listed one, do not count. Raises `StorageError` if a log cannot
+    be read.
     """
     count = 0
     for path in paths:
@@ -76,7 +77,8 @@ def _contradict(tree: Tree, paths: list[str], listed: ListedEpochs) -> bool:
 
 def _begun(tree: Tree, logs: list[tuple[int, str]]) -> list[LeaderEpoch] | None:
     """Return epoch and first offset of the first batch, and of each batch with another epoch than the one before;
-    batches without an epoch are skipped. None if a log is damaged; empty if no batch has an epoch.
+    batches without an epoch are skipped. None if a log is damaged; empty if no batch has an epoch. Raises
+    `StorageError` if a log cannot be read.
     """
     begun: list[LeaderEpoch] = []
     for _base, path in logs:

@@ -54,7 +54,7 @@ def sound_logs(before: Tree, sound: SoundLog) -> Content:
 def hiding(tree: Tree, directory: str) -> Iterator[Cut]:
     """Yield, as places to cut, the batches that end below an earlier batch of their segment although the offset index
     has an entry for them: a reader that seeks by the index skips the earlier batches. Checksums are not verified. Logs
-    with an empty or missing index are not read.
+    with an empty or missing index are not read. Raises `StorageError` if a file cannot be read.
     """
     for base, path in tree.logs(directory):
         index = f"{directory}/{segment_file(base, FileKind.OFFSET_INDEX)}"
@@ -79,7 +79,8 @@ def entries_of(tree: Tree, path: str, layout: FixedLayout) -> Iterator[tuple[int
 def has_unknown_versions(tree: Tree, directory: str) -> bool:
     """Whether a transaction index of the directory has an entry whose version is unknown.
 
-    Kafka up to 4.3 considers only the first byte of the version, and starts on some of them; 4.4 starts on none.
+    Kafka up to 4.3 considers only the first byte of the version, and starts on some of them; 4.4 starts on none. Raises
+    `StorageError` if an index cannot be read.
     """
     listed = (name for name in tree.names(directory) if name.endswith(FileKind.TRANSACTION_INDEX.value))
     return any(
@@ -92,7 +93,8 @@ def has_unknown_versions(tree: Tree, directory: str) -> bool:
 
 def can_go_on(tree: Tree, directory: str, end_offset: int) -> bool:
     """Whether all entries of the active segment's offset and time index are below `end_offset`, the log's end. If not,
-    every append that adds an index entry fails. True for missing indexes. The partition must have a log.
+    every append that adds an index entry fails. True for missing indexes. The partition must have a log. Raises
+    `StorageError` if an index cannot be read.
     """
     base, _path = tree.logs(directory)[-1]
     for kind, layout in ((FileKind.OFFSET_INDEX, OFFSET_ENTRY), (FileKind.TIME_INDEX, TIME_ENTRY)):

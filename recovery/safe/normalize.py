@@ -70,9 +70,10 @@ class Change(Struct, frozen=True):
 
 
 def normalize_root(tree: Tree) -> list[Change]:
-    """Remove from the tree the directories and checkpoints of the log directory that stop a broker, leftover temporary
-    checkpoints, and the clean-shutdown marker, which is not trusted. Return the changes with their reasons, without
-    that of the marker.
+    """Remove from the tree what stops a broker or takes the log directory offline: directories that are not partitions,
+    second directories of a live or `-future` partition, directories in place of checkpoints, and unreadable checkpoints
+    of high watermarks or of the cleaner. Leftover temporary checkpoints and the clean-shutdown marker, which is not
+    trusted, are removed too. Return the changes with their reasons, without a change for the marker.
     """
     changes: list[Change] = []
     seen: dict[tuple[str, int, DirectoryState], str] = {}
@@ -139,8 +140,8 @@ class Checkpoints(Struct):
         return all(name not in tree.files or _readable(tree, name) is not None for name in names)
 
     def write(self, tree: Tree) -> None:
-        """Write both checkpoints into the tree, each only if its offsets differ from those in the file. A missing file
-        is created only if there are offsets.
+        """Write both checkpoints into the tree, each only if the file is unreadable or its offsets differ. A missing
+        file is created only if there are offsets.
         """
         for name, offsets in (
             (RECOVERY_POINT_CHECKPOINT, self.recovery_points),

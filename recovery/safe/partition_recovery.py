@@ -75,7 +75,13 @@ class CannotSettleError(Exception):
 
 
 class PartitionRecovery:
-    """Recovery of one partition directory to a state that a broker's start leaves unchanged."""
+    """Recovery of one partition directory to a state that a broker's start leaves unchanged. Works on trees in memory;
+    methods raise `StorageError` if an original file cannot be read.
+
+    Segments are examined from the one with base offset `start` on; 0 means all. The result is described by `log_start`
+    (log start offset), `cut` (place from which the logs are truncated), `repeat` (first batch that is kept although its
+    offsets are repeated), `lost` (offset ranges that are left out) and `repairs` (findings about corrected bits).
+    """
 
     def __init__(self, tree: Tree, directory: str, name: PartitionName, points: Checkpoints, rules: Rules) -> None:
         self.original = tree
@@ -159,13 +165,14 @@ class PartitionRecovery:
         return again is not None and holds_the_same(again.tree, result.tree, directory)
 
     def at_rest(self, result: BrokerResult) -> BrokerResult | None:
-        """Start the model of the broker repeatedly, at most four times; return a result that the next start leaves
-        unchanged. None if `result` leads to none.
+        """Start the model of the broker repeatedly, at most four rounds; return a result that the next start leaves
+        unchanged. None if a full start fails, or no round leads to one.
 
-        Preferred is a result that no start changes, whatever its recovery point. Otherwise it is unchanged by a start
-        from the recovery point that is written with it, which scans the last segment only: such a start may find an
-        epoch that the full scan had dropped, and forgets producers that have expired. That is also preferred to a scan
-        that leaves transactions open because their end markers are lost.
+        Preferred is a result that is changed neither by a full start, which scans all segments, nor by a start from the
+        recovery point that is written with it, which scans the last segment only. Otherwise a result is returned that
+        only the second kind of start leaves unchanged: the two kinds differ if the second finds an epoch that the full
+        scan had dropped, or forgets producers that have expired. Such a result is also returned if further full scans
+        would leave transactions open because their end markers are lost.
         """
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):
@@ -285,13 +292,13 @@ class PartitionRecovery:
         return kept is not sound and bool(kept.sizes)
 
     def above_log_start(self, sound: SoundLog) -> SoundLog:
-        """Return what to keep of a log whose sound part ends in damage below the log start offset, where records do not
-        count. For any other log return `sound`, also in mode salvage and if nothing shows that the log reached the log
-        start offset.
+        """Return the part to keep of a log whose sound part ends in damage below the log start offset, where records do
+        not count. Any other log gives `sound` back; so does every log in mode salvage, and one that nothing shows to
+        have reached the log start offset.
 
-        If all damage lies below the log start, the log continues after it; sets `repairs`. If damage reaches above it,
-        nothing is kept: a broker begins a new log at the log start offset (`LogLoader.load`), so that no offset that
-        was read is given to another record.
+        If the log continues after each damaged place at or below the log start offset, the salvaged log is returned,
+        and `repairs` is set. Otherwise nothing is kept: a broker begins a new log at the log start offset
+        (`LogLoader.load`), so that no offset that was read is given to another record.
         """
         ends_below = max(sound.end_offset or 0, sound.log_end_offset) < self.log_start
         if sound.cut is None or self.rules.resumes or not ends_below:
@@ -330,10 +337,10 @@ class PartitionRecovery:
         raise CannotSettleError(f"indexes are rebuilt for a log that stays as it is ({where}): recover the log first")
 
     def keepable(self, sound: SoundLog) -> SoundLog:
-        """Return `sound`, or a larger part of the logs if the rules allow bit repair or mode salvage: then the
-        corrected batches, or those after damage, are kept too. With `looks_inside`, batches with unreadable records are
-        left out. Sets `lost` and `repairs` unless `sound` is returned. Raises `CannotSettleError` if a metadata log
-        would get a gap.
+        """Return `sound`, or the part that bit repair or mode salvage keep, if the rules allow these: then corrected
+        batches, or batches after damage, are kept too. If the rules say `looks_inside`, mode salvage leaves out batches
+        with unreadable records. Without mode salvage, a smaller part than `sound` is never returned. Sets `lost` and
+        `repairs` unless `sound` is returned. Raises `CannotSettleError` if a metadata log would get a gap.
         """
         rules = self.rules
         looks = rules.resumes and bool(rules.looks_inside)
@@ -387,11 +394,13 @@ class PartitionRecovery:
         return self.loaded_of(result).stray or self.directory
 
     def keeps(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> bool:
-        """Whether the broker's own result is good enough: its logs are sound throughout, hold all of `sound` (after a
-        split perhaps in another order), and end after all of it. `before` is the tree before the broker's start.
+        """Whether the broker's own result is good enough: its logs are sound throughout, hold all bytes of `sound` (in
+        another order if a segment was split), and its log end offset is after all of them (checked only if offsets
+        repeat). `before` is the tree before the broker's start.
 
-        Batches above a broker's log end are out of reach. That is accepted only if ending the log sooner would take
-        more bytes. False if the directory would become stray although its topic id is known.
+        Sound batches above the broker's log end offset, which no consumer reads, are accepted only if ending the log
+        sooner would take more bytes and the indexes of the last segment accept appends. False if the directory would
+        become stray although its topic id is known.
         """
         directory = self.directory_of(theirs)
         if directory != self.directory and topic_id_or_none(self.original, self.directory) is not None:
@@ -416,11 +425,13 @@ class PartitionRecovery:
         return logs(theirs.tree, directory) if ends and self.is_stable(theirs) else Content()
 
     def settle(self, sound: SoundLog) -> BrokerResult:
-        """Truncate the logs to `sound`, rebuild all other files, and start the model of the broker until it changes
-        nothing; return the last result. The logs may be truncated further at a batch that stops the broker. Sets `cut`
-        and `repeat`, and may lower `log_start` and `start`.
+        """Truncate a copy of the logs to `sound`, rebuild all other files, and start the model of the broker until it
+        changes nothing; return the last result. The logs are truncated further if a batch keeps the broker from
+        starting or from serving all of them. Sets `cut`, `repeat` and `shortened`, and may lower `log_start` and
+        `start`.
 
-        Raises `CannotSettleError` if no stable state is reached, or if the topic id cannot be read.
+        Raises `CannotSettleError` if no stable state is reached, the broker fails for another reason, or the topic id
+        cannot be read.
         """
         self.check_topic_id()
         tree = self.kept(sound)
@@ -476,9 +487,10 @@ class PartitionRecovery:
         return result if result.is_loaded and holds_the_same(result.tree, tree, directory) else rest
 
     def in_the_way(self, result: BrokerResult, sound: SoundLog) -> Cut | None:
-        """Return the batch, mostly one with a repeated offset, that keeps the broker from loading or serving the whole
-        of `sound`, as the place to cut next. `result` is the broker's result on it. None if the broker serves all of
-        it.
+        """Return the place to cut next if a broker does not load or serve the whole of `sound`; None if it does.
+        `result` is the broker's result on it. The place is the batch at which the start fails, or that makes the broker
+        empty its segment, or because of which the index hides earlier batches (only if `floor` is kept). If there is no
+        such batch but the log end offset is wrong or the start fails, it is the last batch with a repeated offset.
         """
         if result.is_loaded:
             partition = self.loaded_of(result)
@@ -499,9 +511,9 @@ class PartitionRecovery:
         return Cut(error.segment_path, error.position, FindingCode.BROKER_REFUSES, detail)
 
     def shorter(self, sound: SoundLog, until: Cut) -> SoundLog:
-        """Return a sound part of the logs that is smaller than `sound`: it ends at `until`, or before a batch with a
-        repeated offset. Counts the calls in `shortened`; after several, the log is cut at the first repeated offset, to
-        reach an end sooner.
+        """Return a smaller sound part of the logs than `sound`: it ends before the batch `until`, or else before the
+        last batch with a repeated offset, or else before the first one. Counts the calls in `shortened`; from the
+        twelfth on, the log is cut before the first batch with a repeated offset at once, to reach an end sooner.
         """
         self.shortened += 1
         last = sound.last_repeat if self.shortened < _SHORTENED else sound.repeat
@@ -551,8 +563,9 @@ class PartitionRecovery:
         return tree
 
     def keep(self, tree: Tree, sound: SoundLog) -> None:
-        """Reduce the logs in `tree` to `sound`, in place: segments that are not in it are removed, and the others
-        truncated or given their new content. The indexes of segments from offset `start` on are emptied, to be rebuilt.
+        """Reduce the logs in `tree` to `sound`, in place: segments that are not in it are removed; the others are
+        truncated, or get the content that `sound` has for them. The indexes of segments with a base offset of at least
+        `start` are emptied, to be rebuilt.
         """
         gone: set[int] = set()
         for base, path in tree.logs(self.directory):
@@ -570,9 +583,10 @@ class PartitionRecovery:
         reset_indexes(tree, self.directory, {base for base in bases if base >= self.start})
 
     def cut_at_failure(self, tree: Tree, result: BrokerResult) -> Tree:
-        """Return the tree truncated at the batch at which the broker's start fails, without the later segments; sets
-        `cut`, and changes `tree`. If the start fails elsewhere, all segments are examined from now on, and a new tree
-        is returned. Raises `CannotSettleError` if they already were, or if `segment.index.bytes` is too small.
+        """Return the tree truncated at the batch at which the broker's start fails, without the later segments and with
+        the segment's indexes emptied; sets `cut`, and changes `tree`. If the start fails elsewhere, sets `start` to 0,
+        so that all segments are examined from now on, and returns a new tree. Raises `CannotSettleError` if `start` was
+        0 already, or if `segment.index.bytes` is too small.
         """
         message, error = result.message or "", result.error
         if isinstance(error, FullIndexError):

@@ -53,9 +53,10 @@ class _ForecastResults:
         self._points, self._starts = checkpoints or ({}, {})
 
     def of(self, start: BrokerResult | None, recovery: PartitionRecovery, before: Tree) -> BrokerResult | None:
-        """Return the broker's result for the only directory in `before`, taken from a start over more directories; None
-        if the directory has to be loaded by itself. That is so if there is no such start or it failed, if anything in
-        the log directory was set aside, or if the partition is not live, became stray, or is the metadata log.
+        """Return the broker's result for the only directory in `before`, taken from a start over more directories. None
+        if the directory has to be loaded by itself: there is no such start or it failed, something in the log directory
+        was set aside, the partition is not live, became stray or is the metadata log, or its checkpointed offsets are
+        not those of `recovery`.
         """
         loaded = None if start is None else start.partitions.get(recovery.directory)
         if start is None or loaded is None or loaded.stray is not None or not (self._is_valid and start.is_loaded):
@@ -127,8 +128,9 @@ class SafeRecovery:
         return result
 
     def whole(self, recovered: Iterable[Sequence[RecoveredPartition]]) -> SafeResult:
-        """Combine the results of all topic-partitions into one, put them into its tree, and write the two offset
-        checkpoints there. `recovered` must have every partition directory, else `KeyError` is raised.
+        """Combine the results of all topic-partitions into one, put them into its tree, and write the checkpoints of
+        recovery points and log start offsets there. Returns this object's own `SafeResult`, which is changed in place.
+        `recovered` must have every partition directory, else `KeyError` is raised.
         """
         by_directory = {partition.directory: partition for group in recovered for partition in group}
         after = Checkpoints(dict(self._points.recovery_points), dict(self._points.log_starts))
