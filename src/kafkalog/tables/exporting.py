@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from kafkalog.codec.common.advice import Sentence
 from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.common.extras import needed
+from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.native.thresholds import together
 from kafkalog.log import open_all
@@ -39,6 +40,8 @@ with needed("an export", "fast"):
 __all__ = ["ExportResult", "ExportedPartition", "export"]
 
 _LEGAL = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}\Z")
+_TAILS = codes_with(Trait.TAIL)
+"""codes of an unfinished end of a log: the next export goes on there"""
 _ROWS_OF_A_ROUND = 4_000_000
 """most rows of a partition in one commit, and so the most that is read again after an interruption"""
 
@@ -319,6 +322,7 @@ class _TopicExport(Struct, kw_only=True):
         except BaseException:
             files.give_up()
             raise
+        findings = [finding for finding in findings if finding.code not in _TAILS]
         digest = digest_of(span.partition, end - 1, masked=bool(self.wanted.masks)) if count else None
         told = (-1, 0) if digest is None else (end - 1, digest)
         if is_whole and all(finding.code is FindingCode.VALUE_UNDECODABLE for finding in findings):

@@ -2,7 +2,8 @@
 
 Decided once for a pair of schemas, and as there lazily: two types that do not fit are an error of the values that have
 them, not of the others.  In two points values differ from Java's, see docs/values.md: a field that the writer did not
-have and that has no default is null, and numbers whose logical types count in different units are not mixed.
+have and that has no default is null in a record of the same name, and numbers whose logical types count in different
+units are not mixed.
 """
 
 from __future__ import annotations
@@ -124,6 +125,7 @@ class _Pair:
         theirs = self._fields_of(writer)
         if len(theirs) < len(writer.schema["fields"]):
             return _REFUSAL  # several of them have one name in the reader's schema
+        is_another = _short(self.aliases.name(writer)) != _short(reader.name)
         changes: list[tuple[str, str, Resolve]] = []
         defaults: dict[str, Any] = {}
         for each in reader.schema["fields"]:
@@ -136,6 +138,8 @@ class _Pair:
                 changes.append((name, written["name"], _after(change, hidden) if is_hidden else change))
                 continue
             value = default_of(each, type, self.readers)
+            if value is NO_DEFAULT and is_another:
+                return _REFUSAL
             defaults[name] = None if value is NO_DEFAULT else self._read_alone(type)(value)
 
         def resolve(value: Any) -> Any:

@@ -98,15 +98,16 @@ def test_a_time_index_is_followed_only_where_the_log_confirms_it(
 
 
 def test_the_time_index_spares_reading(partition: kafkalog.Partition, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kafkalog.log.walk.time_lookup import position_for_timestamp
+    from kafkalog.log.walk.time_lookup import OlderBatches, older_batches
 
     seen: list[int] = []
 
-    def looked_up(*arguments: Any, **named: Any) -> int:
-        seen.append(position_for_timestamp(*arguments, **named))
-        return seen[-1]
+    def looked_up(*arguments: Any, **named: Any) -> OlderBatches:
+        older = older_batches(*arguments, **named)
+        seen.append(older.end)
+        return older
 
-    monkeypatch.setattr("kafkalog.log.walk.batches.position_for_timestamp", looked_up)
+    monkeypatch.setattr("kafkalog.log.walk.batches.older_batches", looked_up)
     assert partition.offset_for_timestamp(T0 + 28) is not None
     assert sum(position > 0 for position in seen) == len(partition.segments)
 

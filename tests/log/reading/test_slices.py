@@ -8,6 +8,7 @@ import pytest
 
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import record_schema
+from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.names import FileKind
 from kafkalog.log import open_all, open_partition
 from kafkalog.log.directories.partition import Partition
@@ -149,8 +150,9 @@ def test_a_shorter_file_is_missing_data_and_a_torn_tail_only_the_end(tmp_path: P
     _, (corrupt,) = read(partition)
     assert not corrupt.is_missing
     path.write_bytes(content[: starts[4]] + bytes(len(content) - starts[4]))
-    offsets, nothing = read(partition)
-    assert nothing == []
+    offsets, (tail,) = read(partition)
+    assert tail.goes_on
+    assert (tail.finding.code, tail.finding.severity) == (FindingCode.ZERO_TAIL, Severity.WARNING)
     assert offsets
 
 

@@ -141,18 +141,23 @@ def _last_at_most(
 ) -> tuple[int, tuple[int, ...]] | None:
     """Return slot number and fields of the last index entry whose first field is at most `wanted`, found by a broker's
     binary search; None if there is none. A slot other than the first whose field number `column` is not positive was
-    never written and counts as greater.
+    never written and counts as greater; one that is no longer in the file, too.
     """
+
+    def slot(number: int) -> tuple[int, ...]:
+        data = index.read(number * layout.size, layout.size)
+        return layout.struct.unpack(bytes(data).ljust(layout.size, b"\0"))
+
     low, high = -1, index.size // layout.size
     while high - low > 1:
         middle = (low + high) // 2
-        fields = layout.struct.unpack(index.read(middle * layout.size, layout.size))
+        fields = slot(middle)
         unwritten = middle > 0 and fields[column] <= 0
         if not unwritten and fields[0] <= wanted:
             low = middle
         else:
             high = middle
-    return None if low < 0 else (low, layout.struct.unpack(index.read(low * layout.size, layout.size)))
+    return None if low < 0 else (low, slot(low))
 
 
 def _opened(segment: Segment, kind: FileKind) -> Iterator[tuple[FileSource, FileSource, str]]:

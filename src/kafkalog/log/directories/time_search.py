@@ -44,8 +44,9 @@ def looking_for_timestamp(
     look: Look | None = None,
 ) -> Sliced[OffsetAndTimestamp | None]:
     """Generator that pauses after each batch; its return value is the result of `Partition.offset_for_timestamp`: the
-    first record from the log start offset on with `timestamp` (ms) or a later one, or None. `look` searches a batch
-    that may hold the record (default: `first_since`).
+    first record from the log start offset on with `timestamp` (ms) or a later one, or None. Records whose offsets are
+    repeated are not looked at, as readers skip them; those of a batch with a wrong base offset are where the batch
+    belongs. `look` searches a batch that may hold the record (default: `first_since`).
 
     Damage before the record raises `FormatError`. If `findings` is a list, the damage is appended to it and ends the
     search instead; with `through_damage` the search continues after it. Raises `StorageError` if a file cannot be read.
@@ -65,11 +66,13 @@ def looking_for_timestamp(
         yield
         # a v0 or v1 wrapper's own timestamp is the largest of its messages, as max_timestamp is in v2
         if batch.header.max_timestamp >= timestamp and not batch.header.is_control:
-            answer = look(batch, timestamp, start, limits)
+            expected = start if walk.expected is None else walk.expected
+            moved = expected - batch.header.first_offset if walk.is_displaced else 0
+            answer = look(batch, timestamp, max(start, expected) - moved, limits)
             if isinstance(answer, Finding):
                 inside.append(answer if walk.segment is None else answer.in_file(walk.segment.path))
-            else:
-                offset_and_timestamp = answer
+            elif answer is not None:
+                offset_and_timestamp = answer._replace(offset=answer.offset + moved)
         if offset_and_timestamp is not None or (inside and not through_damage):
             break
     if findings is not None:

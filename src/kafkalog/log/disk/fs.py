@@ -163,7 +163,7 @@ def make_directory(path: str, *, follow: bool = True) -> bool:
             if not follow and not stat.S_ISDIR(os.lstat(path).st_mode):
                 raise OSError(errno.ENOTDIR, "a link or a file is there, which is not used in its place") from None
             return False
-    sync_directory(os.path.dirname(path))
+    sync_directory(os.path.dirname(path) or os.curdir)
     return True
 
 

@@ -189,7 +189,7 @@ class _Store:
                 raise
             text = " ".join(str(error).split())
             for name, value in self._values.items():
-                if name not in ("endpoint", "region", "account", "user", "anonymous"):
+                if value and name not in ("endpoint", "region", "account", "user", "anonymous"):
                     text = text.replace(value, "[hidden]")
             shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
             raise StorageError(getattr(error, "errno", None), f"{doing}: {shown}", path) from None

@@ -75,7 +75,7 @@ class Damage(Struct, frozen=True, kw_only=True):
     is_missing: bool = False
     """whether the file is shorter than when it was listed"""
     goes_on: bool = False
-    """whether reading continues after it and all records were read"""
+    """whether all records were read nevertheless: reading continues after it, or it is an unfinished end of the log"""
     is_told_before: bool = False
     """whether another part of this read also reports it"""
 
@@ -163,6 +163,7 @@ class SliceReader:
                 end = min(wanted.end, source.size)
                 ended = cursor.ended(scanner, through_damage=self._tolerant, end=end)
                 if ended.is_tail:
+                    yield from (self._tail(finding, ended.position, end) for finding in ended.findings)
                     break
                 position = end if ended.resumed is None else ended.resumed
                 for finding in ended.findings:
@@ -241,6 +242,11 @@ class SliceReader:
         low = self._slice.start_offset
         is_told_before = self._slice.is_shared and start == self._slice.start and first_offset < low
         return Damage(finding=error, start=start, end=end, next_offset=self.next_offset, is_told_before=is_told_before)
+
+    def _tail(self, finding: Finding, start: int, end: int) -> Damage:
+        """Return the finding about an unfinished end of the log, after which there are no records."""
+        finding = finding.in_file(self._slice.path)
+        return Damage(finding=finding, start=start, end=end, next_offset=self.next_offset, goes_on=True)
 
     def _batch(self, batch: RecordBatch) -> Iterable[pa.RecordBatch | Damage]:
         """Return the Arrow batches that this batch completes, usually none, and damage in it. A batch that no consumer

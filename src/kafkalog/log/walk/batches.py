@@ -17,6 +17,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.codec.model import BATCH, RecordBatch
 from kafkalog.codec.native.thresholds import headers_are_worth_it, kernel_is_worth_it
 from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.batches import Verdict
 from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.disk.held_files import HeldFiles
@@ -25,7 +26,7 @@ from kafkalog.log.walk.cursor import ENDING, Cursor
 from kafkalog.log.walk.ending import EndOfWalk
 from kafkalog.log.walk.on_damage import raised
 from kafkalog.log.walk.segment import Segment, index_of
-from kafkalog.log.walk.time_lookup import position_for_timestamp
+from kafkalog.log.walk.time_lookup import older_batches
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.run_scanner import RunScanner
@@ -86,6 +87,10 @@ class BatchReader:
         self.segment: Segment | None = None
         self.findings: list[Finding] = []
         self.stop: StopReason | None = None
+        self.expected: int | None = None
+        """offset that should come where the latest batch is; None if any is accepted. Unknown for a run"""
+        self.is_displaced = False
+        """whether the latest batch belongs at `expected`, because its base offset is wrong"""
         self.passed: list[Passed] = []
         """damage so far, in order; not that at the end of a log"""
         self.damaged_at: tuple[Segment, int] | None = None
@@ -133,17 +138,21 @@ class BatchReader:
         next_base = self._segments[number + 1].base_offset if number + 1 < len(self._segments) else None
         low = _LOWEST if start_offset is None else start_offset
         with self._files.open(segment.path) as source:
-            position = 0
+            position, reached = 0, None
             if start_offset is not None:
                 position = segment.position_of(start_offset, source, limits=self._limits)
             if self._start_timestamp is not None:
-                newer = position_for_timestamp(segment, source, self._start_timestamp, limits=self._limits)
-                position = max(position, newer)
-            cursor = Cursor(source, segment.base_offset, next_base, position=position, limits=self._limits)
+                older = older_batches(segment, source, self._start_timestamp, limits=self._limits)
+                if older.end > position:
+                    position, reached = older.end, older.next_offset
+            cursor = Cursor(
+                source, segment.base_offset, next_base, position=position, expected=reached, limits=self._limits
+            )
             while True:
                 scanner = self._scanner(source, cursor.position, runs)
                 for scanned in scanner:
                     for part in cursor.parts(scanned, gaps=True):
+                        self.expected = cursor.expected
                         if not isinstance(part, RecordBatch):
                             yield from self._wanted(part, low)
                         elif self._stops(part, cursor, segment, source):
@@ -192,6 +201,7 @@ class BatchReader:
         """
         expected = cursor.next_offset
         verdict = cursor.judge(batch)
+        self.is_displaced = verdict is Verdict.DISPLACED
         if not cursor.found:
             return False
         findings = [finding for finding in cursor.found if finding.code is not FindingCode.OFFSET_GAP]

@@ -1,7 +1,9 @@
 """Find the position of an offset through the offset index, which is verified against the log. As in
 `OffsetIndex.lookup`, the greatest entry at or below the target is used. An index has no checksum, may end in zeros or
 belong to another log, so the batch at the position must be valid and begin at or below both the target and the entry's
-offset. Otherwise earlier entries are tried, and finally position 0 is used.
+offset. No checksum covers a batch's base offset, so the batch must also be confirmed, see `_is_confirmed`: a scan that
+begins at a batch with a wrong base offset would pass it over. Otherwise earlier entries are tried, and finally position
+0 is used.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from msgspec.structs import replace
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB, Limits
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.files.index_files import OFFSET_ENTRY, OffsetEntry
-from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.plain.scanner import Scanner, offset_behind
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.walk.narrowing import is_worth_it, narrowed
 
@@ -57,36 +60,49 @@ def indexed_position(index: Source, *, base_offset: int, target: int) -> int:
     return _entry(index, slot).position if slot >= 0 else 0
 
 
-def _fits(log: Source, entry: OffsetEntry, base_offset: int, target: int, limits: Limits) -> bool:
-    """Whether a valid batch (checksum included) begins at the entry's position, and its first offset is at least
-    `base_offset` and at most the entry's offset and `target` (absolute offsets). False for a position of 0 or less, or
-    outside the log.
+def _fitting_batch(
+    log: Source, entry: OffsetEntry, base_offset: int, target: int, limits: Limits
+) -> RecordBatch | None:
+    """Return the valid batch (checksum included) at the entry's position. None if there is none, or unless its first
+    offset is at least `base_offset` and at most the entry's offset and `target` (absolute offsets).
     """
     if not 0 < entry.position < log.size:
-        return False
-    probe = Scanner(log, position=entry.position, limits=limits)
-    batch = next(iter(probe), None)
+        return None
+    batch = next(iter(Scanner(log, position=entry.position, limits=limits)), None)
     if batch is None or batch.magic not in (0, 1, 2):
-        return False
-    header = batch.header
-    first = header.first_offset
-    return base_offset <= first <= min(target, base_offset + entry.relative_offset)
+        return None
+    fits = base_offset <= batch.header.first_offset <= min(target, base_offset + entry.relative_offset)
+    return batch if fits else None
+
+
+def _is_confirmed(log: Source, batch: RecordBatch, last_offset: int) -> bool:
+    """Whether a second source gives the batch the offsets that it claims: the index entry, whose offset `last_offset`
+    is that of the last batch of one append (`LogSegment.append`), or the base offset of the next batch.
+    """
+    if batch.last_offset == last_offset:
+        return True
+    return offset_behind(log, batch.position + batch.size) == batch.last_offset + 1
 
 
 def start_position(
     log: Source, index: Source | None, *, base_offset: int, target: int, limits: Limits = DEFAULT_LIMITS
 ) -> int:
     """Return a byte position from which a scan of `log` finds every batch with offsets at or above `target`. If the
-    log's offsets increase, all batches before that position end below `target`. The position comes from an entry of
-    `index` that a valid batch confirms; it is 0 without an index, if `target` is at or below `base_offset`, or if none
-    of the last four entries at or below `target` is confirmed.
+    log's offsets increase, all batches before that position end below `target`. The position comes from one of the last
+    four entries of `index` at or below `target`: the last one at which a confirmed batch begins, or else, if there are
+    more than four, the first one at which a valid batch begins that fits. It is 0 if there is none, without an index,
+    and if `target` is at or below `base_offset`.
     """
     if index is None or target <= base_offset:
         return 0
     last = _slot_before(index, target - base_offset)
     probing = replace(limits, read_window_bytes=min(limits.read_window_bytes, _PROBE_BYTES))
+    position = 0
     for slot in range(last, max(last - _TRIES, -1), -1):
         entry = _entry(index, slot)
-        if _fits(log, entry, base_offset, target, probing):
-            return entry.position
-    return 0
+        batch = _fitting_batch(log, entry, base_offset, target, probing)
+        if batch is not None:
+            position = entry.position
+            if _is_confirmed(log, batch, base_offset + entry.relative_offset):
+                return position
+    return position if last >= _TRIES else 0

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog.codec.common.findings import StopReason
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
@@ -29,7 +29,7 @@ from kafkalog.log.walk.sliced import Sliced, run_slices
 if TYPE_CHECKING:
     from kafkalog.log.walk.segment import Segment
 
-__all__ = ["NewestTimestamps", "position_for_timestamp"]
+__all__ = ["NewestTimestamps", "OlderBatches", "older_batches"]
 
 _TRIES = 2
 _NEVER = 1 << 64
@@ -65,24 +65,28 @@ def _time_of(entry: bytes) -> int:
     return TimeEntry(*TIME_ENTRY.struct.unpack(entry)).timestamp
 
 
-def position_for_timestamp(
+class OlderBatches(NamedTuple):
+    """The batches at the start of a segment that are certainly older than a timestamp."""
+
+    end: int
+    """byte position after them"""
+    next_offset: int
+    """offset after their last one"""
+    newest: int
+    """largest timestamp among them, ms; -1 if there are none"""
+
+
+def older_batches(
     segment: Segment, source: FileSource, timestamp: int, *, limits: Limits = DEFAULT_LIMITS
-) -> int:
-    """Return the position in `source`, the opened log, from which to search for a record of `timestamp` (ms) or later;
-    0 if the index does not help.
-    """
-    return _older(segment, source, timestamp, limits)[0]
-
-
-def _older(segment: Segment, source: FileSource, timestamp: int, limits: Limits) -> tuple[int, int]:
-    """Return a byte position before which every batch of the log is older than `timestamp` (ms), and the largest
-    timestamp before that position (ms). (0, -1) if the time index does not help.
+) -> OlderBatches:
+    """Return the batches of `source`, the opened log, before which a search for a record of `timestamp` (ms) or later
+    need not begin: none if the time index does not help.
     """
     for entry in reversed(_entries_before(segment, timestamp)):
         position = _behind(segment, source, entry, limits)
         if position is not None:
-            return position, entry.timestamp
-    return 0, NO_TIMESTAMP
+            return OlderBatches(position, segment.base_offset + entry.relative_offset + 1, entry.timestamp)
+    return OlderBatches(0, segment.base_offset, NO_TIMESTAMP)
 
 
 def _behind(segment: Segment, source: FileSource, entry: TimeEntry, limits: Limits) -> int | None:
@@ -173,8 +177,9 @@ def _newest_of(segment: Segment) -> Sliced[int | None]:
     each batch; the timestamp is its return value. Raises `StorageError`.
     """
     with segment.open() as source:
-        position, newest = _older(segment, source, _NEVER, DEFAULT_LIMITS)
-        scanner = Scanner(source, position=position)
+        older = older_batches(segment, source, _NEVER)
+        newest = older.newest
+        scanner = Scanner(source, position=older.end)
         for batch in scanner:
             if ends_reading(batch.header, segment.base_offset):
                 return None
