@@ -55,9 +55,10 @@ def meta_properties_of(root: str) -> MetaProperties | None:
 
 
 def identity_findings(log_dirs: Sequence[LogDir]) -> list[Finding]:
-    """Return the findings about ids because of which a broker with all these directories as its `log.dirs` would not
-    start, and about topics whose partitions have different topic ids. Each finding names a `meta.properties` or a
-    partition directory. A directory without a readable `meta.properties` is only checked for topic ids.
+    """Check the ids of log directories that one broker would have as its `log.dirs`, and return the findings: first
+    about ids because of which that broker would not start, then about partitions of one topic with different topic ids.
+    Each finding names a `meta.properties` or a partition directory. A directory without a readable `meta.properties` is
+    only checked for topic ids.
     """
     known = [(log_dir, log_dir.meta_properties) for log_dir in log_dirs if log_dir.meta_properties is not None]
     findings = [finding for each in known for finding in _syntax(*each)]
@@ -87,9 +88,10 @@ def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
 
 
 def are_copies_of_one(log_dirs: Sequence[LogDir]) -> bool:
-    """Whether these are copies of one log directory, such as before and after a change: all have the same directory id.
-    If none has a directory id: every live partition of the smallest is live in all others, and it has at least two.
-    False for fewer than two directories.
+    """Whether these are copies of one log directory, such as before and after a change: all have the same directory id,
+    or none has one and every live partition of the smallest directory is live in all others. In the second case the
+    smallest must have at least two live partitions. False for fewer than two directories, or if only some have a
+    directory id.
     """
     ids = {None if log_dir.meta_properties is None else log_dir.meta_properties.directory_id for log_dir in log_dirs}
     if len(log_dirs) < 2 or len(ids) > 1:
