@@ -283,9 +283,9 @@ class TransactionTracker:
 
     def feed(self, batch: RecordBatch, segment: Segment | None = None) -> None:
         """Update the state from one batch: a transactional data batch opens its producer's transaction, a COMMIT or
-        ABORT marker ends it, and ABORT adds it to `aborted`. Batches without a producer id change nothing. A marker
-        that cannot be read adds a finding, which names the file of `segment`, and ends the transaction as undecided, or
-        as aborted if the transaction index lists it.
+        ABORT marker ends it, and ABORT adds it to `aborted`. Batches without a producer id or of magic 0 or 1 change
+        nothing. A marker that cannot be read adds a finding to `findings`, which names the file of `segment`. It ends
+        the producer's open transaction, if there is one, as undecided, or as aborted if the transaction index lists it.
         """
         header = batch.header
         if not isinstance(header, BatchHeader) or not header.has_producer_id:
@@ -383,8 +383,10 @@ class AbortedFilter:
         return any(undecided.first_offset <= last and undecided.last_offset >= first for undecided in self._undecided)
 
     def rejects(self, batch: RecordBatch) -> bool:
-        """Whether a batch is a data batch of an aborted transaction, which a consumer with `read_committed` skips.
-        Control batches and batches without a producer id are never rejected. Advances the filter to this batch.
+        """Whether a batch is a transactional data batch of an aborted transaction, which a consumer with
+        `read_committed` skips. Control batches and batches without a producer id are never rejected. Advances the
+        filter to this batch: a transaction ends with the first batch of its producer after the transaction's last
+        offset.
         """
         header = batch.header
         if not header.has_producer_id:
