@@ -112,11 +112,12 @@ class RefusedId(Struct, frozen=True):
 
 
 def refused_id(meta: MetaProperties, directory: str, *, has_topic_ids: bool) -> RefusedId | None:
-    """Return the first id in a `meta.properties` that makes Kafka 4.1 refuse to start; None if it starts. The order is
-    Kafka's: an invalid directory id (`MetaProperties.Builder`), a reserved one (`MetaPropertiesEnsemble.verify`), then
-    a missing node id and a missing cluster id (`KafkaRaftServer.initializeLogDirs`). A missing directory id is
-    accepted. `directory` is the log directory named in the message. Brokers before 0.10.1 knew no cluster id, so a
-    missing one counts only if `has_topic_ids`: partitions have topic ids, which exist since 2.8.
+    """Return the first id in a `meta.properties` that makes Kafka 4.1 refuse to start, with Kafka's error message and
+    an explanation; None if it starts. The order is Kafka's: an invalid directory id (`MetaProperties.Builder`), a
+    reserved one (`MetaPropertiesEnsemble.verify`), then a missing node id and a missing cluster id
+    (`KafkaRaftServer.initializeLogDirs`). A missing directory id is accepted. `directory` is the log directory named in
+    the message. A missing cluster id counts only if `has_topic_ids`, that is if partitions have topic ids, which exist
+    since 2.8: brokers before 0.10.1 knew no cluster id.
     """
     if meta.directory_id is not None and (wrong := _wrong_uuid(meta.directory_id)) is not None:
         detail = f"directory.id is {meta.directory_id[:40]!r}, {wrong}: a broker does not start with it"

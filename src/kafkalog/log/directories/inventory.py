@@ -68,7 +68,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All findings from the listing: about paths that cannot be read, then about log directories, then about
+        """Return all findings from the listing: about paths that cannot be read, then about log directories, then about
         partitions.
         """
         return (
@@ -211,7 +211,7 @@ class _Opened:
 
     def take(self, paths: Sequence[str], *, missing_too: bool) -> None:
         """Open all paths and collect their content. A path without Kafka data raises `UsageError`. With `missing_too`,
-        one that does not exist or is empty makes a finding in `unreadable` instead, if any path has a log directory.
+        a path that does not exist or is empty makes a finding in `unreadable` instead, if any path has a log directory.
         Raises `StorageError` as `add` does.
         """
         for path in paths:

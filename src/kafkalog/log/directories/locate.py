@@ -143,8 +143,8 @@ def _last_at_most(
     index: FileSource, layout: FixedLayout, wanted: int, column: int
 ) -> tuple[int, tuple[int, ...]] | None:
     """Return slot number and fields of the last index entry whose first field is at most `wanted`, found by a broker's
-    binary search; None if there is none. A slot other than the first whose field number `column` is not positive was
-    never written and counts as greater.
+    binary search; None if there is none. An entry whose field number `column` is not positive was never written and
+    counts as greater, except in slot 0. Raises `StorageError`.
     """
     low, high = -1, index.size // layout.size
     while high - low > 1:
@@ -173,10 +173,10 @@ def _opened(segment: Segment, kind: FileKind) -> Iterator[tuple[FileSource, File
 
 
 def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]:
-    """Return findings about the offset index of the segment that holds `offset`: entries that are out of order, and the
-    entry that a broker would use for `offset`, if no batch begins at its position or the batch there begins after its
-    offset. Empty if the index is sound or missing, or the log has no segments. Raises `StorageError` if a file cannot
-    be read.
+    """Return findings about the offset index of the segment that holds `offset`: about entries that are out of order,
+    and about the entry that a broker would use for `offset`, if no batch begins at its position or the batch there
+    begins after the entry's offset. Empty if the index is sound or missing, or the log has no segments. Raises
+    `StorageError` if a file cannot be read.
     """
     if not partition.segments:
         return []

@@ -248,7 +248,10 @@ class Partition:
         or decompressed instead of copying them. Those bytes stay in memory until every row of the Arrow batch is gone.
 
         `decoding` decodes keys and values; `kafkalog.DecodedValues` does so by their schemas. It cannot be combined
-        with `layout="view"` (`UsageError`).
+        with `layout="view"`.
+
+        Raises `UsageError` for an invalid argument or if pyarrow is not installed, `StorageError` if a file cannot be
+        read.
         """
         with needed("to_arrow", "fast"):
             from kafkalog.log.reading.to_arrow import partition_to_arrow
@@ -305,10 +308,11 @@ class Partition:
     def _track_transactions(
         self, limits: Limits, through_damage: bool, known: KnownTransactions | None
     ) -> tuple[TransactionTracker, int]:
-        """Read the log and return the state of its transactions, and the offset after the last batch read. Reading ends
-        at damage, unless `through_damage`. Batches below the log start offset do not count; transactions opened there
-        are those of the producer snapshot. `known` replaces the state up to its offset, see `TransactionTracker.begin`.
-        Raises `StorageError`.
+        """Read the log and return the state of its transactions, and the offset after the last batch read. Without
+        batches that is the base offset of the first segment, or 0 without segments; at the end of the log it is at
+        least the base offset of the last segment. Reading ends at damage, unless `through_damage`. Batches below the
+        log start offset do not count; transactions opened there are those of the producer snapshot. `known` replaces
+        the state up to its offset, see `TransactionTracker.begin`. Raises `StorageError`.
         """
         from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
         from kafkalog.log.reading.transactions import TransactionTracker

@@ -61,7 +61,7 @@ class Selection(Struct, frozen=True):
 
     def takes(self, topic: str | None, partition: int | None) -> bool:
         """Whether a partition is selected: its topic and number match, and neither its topic nor `topic-number` is
-        excluded. One whose topic or number is unknown (None) is selected only by `ALL`.
+        excluded. A partition whose topic or number is unknown (None) is selected only by `ALL`.
         """
         if topic is None or partition is None:
             return self == ALL

@@ -150,7 +150,8 @@ class Workers:
 
     def read(self, path: str, end: int) -> None:
         """Record that the log file `path`, relative to the log directory, was read up to byte `end`, and call
-        `on_progress`. Bytes that were already read do not count again; other files are ignored.
+        `on_progress`. Bytes that were already read do not count again; other files are ignored. Without `on_progress`,
+        or if nothing new was read, nothing happens.
         """
         if self._on_progress is None:
             return

@@ -78,9 +78,9 @@ def is_held_here(path: str) -> bool:
 
 
 def refuse_half_done(path: str) -> None:
-    """Raise `RecoveryRefused` if a recovery of the log directory `path`, or its undo, has begun and not ended, also one
-    by another version of kafkalog; likewise if the pointer file with their names cannot be read. A writer must call
-    this after it has locked the directory: before that, another process could begin a recovery and be killed.
+    """Raise `RecoveryRefused` if a recovery of the log directory `path`, or the undo of one, has begun and not ended,
+    even if another version of kafkalog began it, or if the pointer file that names them cannot be read. A writer must
+    call this after it has locked the directory: before that, another process could begin a recovery and be killed.
     """
     pointer = read_pointer(path)
     for run_id in () if pointer is None else pointer.at_work:

@@ -257,8 +257,8 @@ class _Store:
 
     def entry(self, path: str) -> RemoteEntry | None:
         """Return the file or directory with this URI; None if it does not exist. A directory of an object store exists
-        if something is below it. Within `looking_once` it is answered from cached listings if possible; a listing of
-        the path itself may be added. For a directory from the cache, size and modification time are 0. Raises
+        if something is below it. Within `looking_once` the answer comes from cached listings if possible, and a listing
+        of the path itself may be added to them; a directory from the cache has size and modification time 0. Raises
         `StorageError` if a request fails.
         """
         import pyarrow.fs

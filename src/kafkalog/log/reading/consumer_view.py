@@ -160,7 +160,8 @@ def wanted_offsets(
 ) -> tuple[int | None, int | None]:
     """Return the first offset that a filter's offset and timestamp bounds accept, and the offset after the last one
     (exclusive); each is None if the filter does not bound it. If no record has the start timestamp or a later one, the
-    first offset is `NO_END`.
+    first offset is `NO_END`. If no record has the end timestamp or a later one, the second is the filter's end offset,
+    or `NO_END` without one.
 
     The search by timestamp reads the log, and continues after damage. Damage that may hide an earlier accepted record
     is appended to `passed`. Raises `StorageError` if files cannot be read.

@@ -38,8 +38,8 @@ def known_transactions(
     """Return the transactions at the offset of the producer snapshot, according to that snapshot and the transaction
     indexes, if these files know of an end that the batches do not show. `aborted` and `opened` (first offsets by
     producer id) are the transactions that the batches alone give. None if the files know no more, or are missing,
-    damaged or contradicted by a batch. Reads the whole log if the files know more; raises `StorageError` if it cannot
-    be read.
+    damaged or contradicted by a batch. If they know more, the log is read up to the snapshot's offset. Raises
+    `StorageError` if it cannot be read.
     """
     snapshot = snapshot_of_start(partition, limits)
     if snapshot is None or not snapshot.entries:

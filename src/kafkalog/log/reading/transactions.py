@@ -254,10 +254,10 @@ class TransactionTracker:
         self, producer_id: int, last: int, finding: Finding, segment: Segment | None, claimed: tuple[int, int] | None
     ) -> None:
         """End the open transaction of a producer, if there is one, because its marker may be in damage. `claimed` are
-        producer id and base offset in the header of the damaged batch, None if there is no whole header. If they are
-        this producer's, and the `.txnindex` lists a marker there for the first offset that the log has, the transaction
-        is added to `aborted`. Otherwise it is added to `undecided` with its records up to offset `last` (inclusive): a
-        missing entry proves nothing, because the index may be missing or older.
+        producer id and base offset in the header of the damaged batch, None if there is no whole header. If `claimed`
+        has this producer, and the `.txnindex` lists the transaction with its first offset and a marker at the claimed
+        offset, the transaction is added to `aborted`. Otherwise it is added to `undecided` with its records up to
+        offset `last` (inclusive): a missing entry proves nothing, because the index may be missing or older.
         """
         first = self._open.pop(producer_id, None)
         if first is None:
