@@ -63,8 +63,8 @@ def trusted_lineage(
     epochs of later batches (`runs`). `known` are the epochs in the lists of all copies, `end_offset` is the copy's log
     end offset.
 
-    Without a list of its own, all epochs of batches count. With one, a later epoch counts only if another copy's list
-    has it, or at least two consecutive batches do: one alone may be damaged, as no checksum covers the epoch.
+    If the copy has no list, all epochs of its batches count. If it has one, a later epoch counts only if another copy's
+    list has it, or at least two consecutive batches do: a single batch may be damaged, as no checksum covers the epoch.
     """
     latest = listed[-1].epoch if listed else -1
     later = (run for run in runs if run.epoch > latest)

@@ -102,7 +102,8 @@ class _ZooKeeper(ClusterMemory):
 def read_cluster_memory(metadata: Iterable[Partition], zookeeper: Sequence[str]) -> ClusterMemory:
     """Return the cluster's metadata about replicas. It is read from copies of `__cluster_metadata`, of which the one
     that reaches furthest is used; if none has data, from the first of ZooKeeper's data directories that can be read. If
-    neither can be read, the result knows nothing: `source` is None. Bad data is never raised; `problem` describes it.
+    neither can be read, the result knows nothing: `source` is None. Unreadable or damaged data raises no error;
+    `problem` of the result describes it.
     """
     best: _KRaft | None = None
     furthest = -1

@@ -74,7 +74,7 @@ def common_past(follower: Lineage, leader: Lineage) -> CommonPast | None:
     """Return the offset from which a follower would truncate its log to follow the leader, and the highest leader epoch
     that both know (None if there is none). The offset is the follower's log end if nothing would be truncated. As a
     follower does, the leader is asked for the end of the follower's last epoch, then of older ones, until both know the
-    epoch. None if the follower knows no epoch, so that its high watermark decides.
+    epoch. None if the follower knows no epoch, or none is left to ask for, so that its high watermark decides.
     """
     while (asked := follower.last_epoch) is not None:
         epoch, leader_end = leader.answer_to(asked)

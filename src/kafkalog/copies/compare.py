@@ -45,8 +45,9 @@ def compare(
     they are first read. Raises `UsageError` for a path without Kafka data, for fewer than two different directories, or
     if nothing is selected; anything unreadable is part of the result.
 
-    * `paths`: log directories, or partition directories, two or more * `select`: the topic-partitions to compare; all
-    of them without it * `limits`: what a batch or file may hold at most (`Limits`)
+    * `paths`: log directories, or partition directories, two or more
+    * `select`: the topic-partitions to compare; all of them without it
+    * `limits`: what a batch or file may hold at most (`Limits`)
     """
     shelf = gather(paths, chosen=select, limits=limits)
     memory = read_cluster_memory(shelf.metadata, shelf.zookeeper)
@@ -275,9 +276,9 @@ class _Partition:
         )
 
     def _why(self, ranked: Sequence[_Facts]) -> str:
-        """Return why the best copy is the best, as the end of a sentence that begins "it is the best because". `ranked`
-        are the readable copies, best first: the first rank in which the first two differ is the reason. With no or one
-        readable copy it says that.
+        """Return why the best copy is the best, as a clause that can follow "because". `ranked` are the readable
+        copies, best first: the first rank in which the first two differ is the reason. If they differ in none, the
+        clause says that no copy is better; with no or one readable copy it says that instead.
         """
         if not ranked:
             return "no copy can be read"

@@ -129,7 +129,7 @@ class CopyWalk:
     ) -> Generator[Stretch, None, _Stop | None]:
         """Yield the sound batches of a file from byte `position` on, as stretches. The generator's return value is the
         damage that ends them, or None at the file's end. A batch that only repeats earlier offsets is skipped and is no
-        damage. Updates the walk's end offset and jumps.
+        damage. Advances `cursor`, updates the walk's end offset and jumps, and calls `on_bytes`. Raises `StorageError`.
         """
         scanner = self._scanner(source, position)
         parts = (part for found in scanner for piece in self._apart(found, segment.path)
@@ -171,7 +171,8 @@ class CopyWalk:
     def _wrong(self, batch: RecordBatch, cursor: Cursor, segment: Segment) -> Finding | None:
         """Return the finding because of which a batch with a valid checksum counts as damage; None if it is sound.
         Reasons: another copy disproves its offset, its offset or format does not fit the segment, a consumer cannot
-        read past it, or it repeats offsets. Advances the cursor.
+        read past it, or it begins at or below the highest offset so far without repeating earlier batches. Advances the
+        cursor, unless one of the first two reasons applies.
         """
         header, position = batch.header, batch.position
         first, last, before = header.first_offset, header.last_offset, self._highest

@@ -126,9 +126,10 @@ Read = TypeVar("Read", bound=_Read)
 def without_disproved(
     read: Read, others: Callable[[], Mapping[str, Iterable[Stretch]]], again: Callable[[Copy, Displaced], Read]
 ) -> Read:
-    """Read the copy again, with batches whose offsets other copies disprove as damage, until no more are found, at most
-    eight times; return the last result. It is also returned, without error, if another copy cannot be read. `others`
-    returns walks over the other copies, by path. `again` gets the copy and all batches disproved so far.
+    """Read the copy of `read` again, with the batches whose offsets other copies disprove counted as damage, until no
+    more are found, at most eight times. Return the last result: `read` itself if no batch is disproved. If another copy
+    cannot be read, the result so far is returned without error. `others` returns walks over the other copies, by path.
+    `again` is called with the copy and all batches disproved so far, and returns the new result.
     """
     for _ in range(_MOST_ROUNDS):
         try:
@@ -142,9 +143,9 @@ def without_disproved(
 
 
 def _seen(walk: Iterable[Stretch], wanted: Mapping[_Key, Sequence[Jump]]) -> dict[_Key, list[int]]:
-    """Return the first offsets at which a copy has the wanted batches, by batch: all that equal the offset of a jump,
-    and others until there are two for the batch. A batch is identified by checksum, size and number of offsets minus
-    one. Batches that the copy does not have are omitted.
+    """Return a dict from each wanted batch that a copy has to the first offsets at which it has it, in the order of the
+    walk, which is read to its end. A batch is identified by checksum, size and number of offsets minus one. Offsets of
+    jumps are all included, others only until there are two for the batch.
     """
     checksums = frozenset(crc for crc, _, _ in wanted)
     jumped = {(key, jump.row.first) for key, jumps in wanted.items() for jump in jumps}

@@ -188,8 +188,9 @@ class MergeCopies:
         return read
 
     def _all_lineages(self) -> Lineages:
-        """Return the leader epochs of the merged log: those of the copy that reaches furthest (`leader`), completed by
-        other copies before its start and where damage made holes. Sets the `lineage` of each copy.
+        """Return the number of the copy that reaches furthest (`leader`), the trusted epochs of all copies, and the
+        leader epochs of the merged log: those of that copy, completed by other copies before its start and where damage
+        made holes. Sets the `lineage` of each copy.
         """
         known = frozenset(entry.epoch for read in self._reads for entry in read.partition.leader_epochs)
         for read in self._reads:
@@ -262,8 +263,8 @@ class MergeCopies:
 
     def preview(self) -> tuple[MergeResult, MergedLog]:
         """Return the counts of the merge and the layout of the merged log; nothing is written. The copies are read once
-        more. If nothing is kept, the log has one empty segment at the highest log end offset of the copies. Raises
-        `StorageError` if a copy can no longer be read.
+        more, and the share of each one in the merge is filled in. If nothing is kept, the log has one empty segment at
+        the highest log end offset of the copies. Raises `StorageError` if a copy can no longer be read.
         """
         choice = self._choice()
         result = MergeResult(topic=self.name.topic, partition=self.name.partition, target=None, copies=self._shares)
@@ -311,8 +312,9 @@ class MergeCopies:
 
     def _epochs(self, found: Sequence[LeaderEpoch], end: int) -> tuple[LeaderEpoch, ...]:
         """Return the leader epochs of the merged log, which ends at offset `end`; `found` are those of its batches. If
-        the furthest epoch list of a copy agrees with them, it is used, with later epochs of batches after it, because a
-        list also has epochs of which compaction removed all batches. Otherwise only the epochs of the batches.
+        the epoch list of the copy whose list reaches furthest agrees with `found`, that list is returned, with later
+        epochs from `found` after it, because a list also has epochs of which compaction removed all batches. Otherwise
+        only `found` is returned. Epochs that begin at `end` or above are dropped.
         """
         lineages = [Lineage.of(read.partition.leader_epochs, end) for read in self._reads]
         best = max(lineages, key=lambda lineage: (lineage.last_epoch or -1, len(lineage.entries)))

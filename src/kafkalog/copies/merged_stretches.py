@@ -155,9 +155,9 @@ class MergedStretches:
                 yield self._take(lead, lead.row(), [cursor for cursor in cursors if cursor is not lead])
 
     def _readable(self, lead: _Cursor, cursors: Sequence[_Cursor]) -> _Cursor:
-        """Return the copy whose next batch is included: `lead`, unless other copies have different bytes at this offset
-        in the same leader epoch. Then it is the one whose records can be decoded, because a valid checksum does not
-        guarantee that; `lead` comes first among equals. Decompresses batches only in that case.
+        """Return the cursor of the copy whose next batch is included: `lead`, unless other copies have different bytes
+        at this offset in the same leader epoch. Then it is a copy whose records can be decoded, because a valid
+        checksum does not guarantee that; `lead` comes first among equals. Batches are decompressed only in that case.
         """
         row = lead.row()
         epoch = self._lineages.epoch_of(row)

@@ -160,12 +160,12 @@ def gather(
 ) -> Shelf:
     """Open log directories, their parents, partition directories and ZooKeeper's data directories, and return their
     content by topic-partition. A path given twice is opened once; directories that cannot be read are listed in
-    `unreadable`. Copies that do not belong together make findings.
+    `unreadable`. Copies that do not belong together add findings to the result.
 
     `chosen` selects the topic-partitions. With `notes_empty` a directory without Kafka's data, as an unmounted disk
-    leaves it, is added to `unreadable`. Otherwise it raises `UsageError`, as does a path that is missing or not a
-    directory, a selection that matches nothing (`UnknownName`), or fewer than `at_least` different directories if all
-    can be read.
+    leaves it, is added to `unreadable`; otherwise it raises `UsageError`. Also raises `UsageError` if a path is missing
+    or not a directory, if a selection matches nothing (`UnknownName`), or if all directories can be read and fewer than
+    `at_least` of them are different.
     """
     given = [os.fspath(path) for path in paths]
     distinct = list({real(path): path for path in reversed(given)}.values())[::-1]

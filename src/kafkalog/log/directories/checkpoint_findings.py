@@ -13,12 +13,13 @@ __all__ = ["checkpoint_findings"]
 def checkpoint_findings(
     partition: Partition, log_end_offset: int, log_start: int, high_watermark: int | None, *, end_behind: int
 ) -> Iterator[Finding]:
-    """Yield findings if a live partition's log ends below its log start offset (LOG_END_BELOW_LOG_START: a broker then
-    deletes the log, `LogLoader`) or below its high watermark. Nothing if neither is so.
+    """Yield LOG_END_BELOW_LOG_START (ERROR) if a live partition has segments and its log ends below `log_start`: a
+    broker then deletes the log (`LogLoader`). Then yield LOG_END_BELOW_HIGH_WATERMARK if the log ends below
+    `high_watermark`.
 
-    `log_end_offset` is the offset after the last sound batch before any damage; `end_behind` is after the last sound
-    batch after damage, 0 if there is none: offsets lost between sound batches have their own finding. `log_start` is
-    the entry of log-start-offset-checkpoint, 0 without one; `high_watermark` that of replication-offset-checkpoint,
+    `log_end_offset` is the offset after the last sound batch before any damage. `end_behind` is the offset after the
+    last sound batch that follows damage, or 0; it counts only for the high watermark. `log_start` is the partition's
+    entry in log-start-offset-checkpoint, 0 without one; `high_watermark` its entry in replication-offset-checkpoint,
     None without one.
     """
     if partition.segments and max(log_end_offset, partition.segments[-1].base_offset) < log_start:

@@ -49,8 +49,9 @@ def below_log_start(partition: Partition) -> Partition | None:
 
 def deleted_partitions(inventory: Inventory) -> tuple[Partition, ...]:
     """Return the deleted data of an inventory as partitions, in its order. A `-delete` or `-stray` directory is
-    returned as it is. A directory with `.deleted` segments gives a partition of only those; a live one with records
-    below its log start offset gives the view of `below_log_start`. Empty if there is none.
+    returned as it is. A directory with `.deleted` segments gives a partition of only those segments. A live directory
+    with segments below its log start offset gives the view of `below_log_start`. One directory may give several
+    partitions. Empty if there is no deleted data. Raises `OSError` if a `.deleted` file cannot be examined.
     """
     deleted = []
     for partition in inventory.partitions:

@@ -190,9 +190,10 @@ def existing_log_directory(path: PathLike) -> str:
 
 
 def is_log_dir(path: PathLike) -> bool:
-    """Whether a directory is an entry of `log.dirs`: it has one of the files that a broker keeps there, such as
-    `meta.properties` or a checkpoint, or a partition directory with files of one. A partition directory that cannot be
-    listed does not count. Raises `StorageError` if the directory itself cannot be listed.
+    """Whether a directory is an entry of `log.dirs`: it contains a file that a broker keeps there, such as
+    `meta.properties` or a checkpoint, or a partition directory that has a partition's files in it. A partition
+    directory that is a link or cannot be listed does not count. Raises `StorageError` if the directory itself cannot be
+    listed.
     """
     entries = scan_directory(path)
     if any(entry.name in READ_BY_A_BROKER and not entry.is_dir(follow_symlinks=False) for entry in entries):
@@ -255,9 +256,10 @@ class _Reader:
         return self.small(name, FindingCode.CHECKPOINT_INVALID, decode) or {}
 
     def beside(self) -> _Beside:
-        """Decode the checkpoints, `meta.properties` and the clean shutdown file of the log directory. A checkpoint that
-        is missing or invalid is an empty dict, other files None. Invalid files make findings. Raises `StorageError` if
-        a file cannot be read, unless the reader is tolerant.
+        """Read the four offset checkpoints, `meta.properties` and the clean shutdown file of the log directory, and
+        return their contents. A checkpoint that is missing or invalid is an empty dict; either other file is then None.
+        Invalid files add findings to the reader. Raises `StorageError` if a file cannot be read; a tolerant reader adds
+        a finding instead.
         """
         recovery, starts, replication, cleaner = [self.checkpoint(name) for name in OFFSET_CHECKPOINTS]
         meta = self.small(
@@ -286,9 +288,9 @@ class _Reader:
         return partitions
 
     def directories(self) -> Iterator[tuple[str, PartitionName]]:
-        """Yield path and name of each partition directory, in order of names and in every state. Other directories,
-        files that Kafka does not write, links and special files are not yielded and make findings. Raises
-        `StorageError` if the log directory cannot be listed.
+        """Yield path and name of each partition directory, live or not, in order of names. Nothing else is yielded.
+        Directories and files that neither Kafka nor kafkalog makes, links and special files add findings to the reader;
+        entries that no longer exist are skipped. Raises `StorageError` if the log directory cannot be listed.
         """
         for entry in scan_directory(self.path):
             try:
@@ -356,12 +358,13 @@ def log_dir_findings(path: str) -> list[Finding]:
 def open_log_dir(
     path: PathLike, *, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS, wants: Wants = every
 ) -> LogDir:
-    """Return the log directory at `path`, with all its partitions listed. Malformed checkpoints and foreign files make
-    findings. With `tolerant` a partition or checkpoint that cannot be read is left out, with a finding; otherwise it
-    raises `StorageError`. Raises `UsageError` if `path` does not exist or is not a log directory.
+    """Return the log directory at `path`, with all its partitions listed and sorted by name. Malformed checkpoints and
+    foreign files make findings. With `tolerant` a partition or checkpoint that cannot be read is left out, with a
+    finding; otherwise it raises `StorageError`. Raises `UsageError` if `path` does not exist or is not a log directory,
+    for example if it is a partition directory or holds several log directories.
 
-    * `limits`: what a batch or file may hold at most (`Limits`) * `wants`: partitions for whose names it returns False
-    are left out and not read
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `wants`: function called with each partition's name; if it returns False, the partition is left out and not read
     """
     text = os.fspath(path)
     if not exists(text):
@@ -439,8 +442,8 @@ def log_directory_around(place: str) -> str | None:
 
 def new_directory(target: PathLike, *, beside: str) -> str:
     """Return the real path of a directory to write to, which must not exist or must be empty; nothing is created.
-    `beside` is the real path of the directory that is read for it. Raises `UsageError` if the target is a file or a
-    directory that is not empty, or is inside `beside` or in or inside a log directory.
+    `beside` is the real path of the directory from which the new content is read. Raises `UsageError` if the target is
+    a file or a directory that is not empty, or is inside `beside` or inside a log directory.
     """
     destination = os.path.realpath(target)
     if os.path.lexists(destination) and (not os.path.isdir(destination) or os.listdir(destination)):

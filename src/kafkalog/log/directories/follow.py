@@ -39,9 +39,9 @@ _BEYOND = 1 << 62
 
 
 def settled(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> Inventory:
-    """Return the result of `open_all` once two listings agree and no segment is being replaced. A listing during a roll
-    may miss a segment and have the one after it; the next one has both. After ten listings the last one is returned as
-    it is: a `.swap` file then counts as left over. This thread sleeps 20 ms after each listing with one.
+    """Return the result of `open_all` as soon as two consecutive listings agree and no segment is being replaced: a
+    listing during a roll may miss a segment and have the one after it. After ten listings the last one is returned as
+    it is; a `.swap` file then counts as left over. This thread sleeps 20 ms after each listing with a `.swap` file.
 
     With `tolerant`, anything that cannot be read is left out, with a finding; otherwise `StorageError` is raised. A
     file that disappears during a listing is an error only in the last one. Raises `UsageError` without a path, or for a
@@ -142,11 +142,14 @@ class Follower:
         self._damaged_from: int | None = None
 
     def look(self, partition: Partition) -> Followed:
-        """Read what was added to a partition since the last look, and return its state. `partition` must have been
-        listed just now. Nothing is read if the last segment's file is unchanged. If the last batch of the previous look
-        is no longer there, because the log was truncated or rewritten, everything is read again. Raises `StorageError`
-        if a file cannot be read, `MissingFileError` if it was removed since it was listed; the next look then reads
-        everything.
+        """Read what was added to a partition since the last look, and return its state: end offset, open and aborted
+        transactions, damaged end. `partition` must have been listed just now. Nothing is read if the last segment's
+        file is unchanged and was already a second old at the last look. Everything is read again if the last batch of
+        the previous look is gone, because the log was truncated or rewritten. Without segments the end is the
+        checkpointed log start offset, or 0.
+
+        Raises `StorageError` if a file cannot be read, `MissingFileError` if it was removed since it was listed; the
+        next look then reads everything.
         """
         segments = partition.segments
         if not segments:

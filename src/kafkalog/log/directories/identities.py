@@ -55,9 +55,10 @@ def meta_properties_of(root: str) -> MetaProperties | None:
 
 
 def identity_findings(log_dirs: Sequence[LogDir]) -> list[Finding]:
-    """Return the findings about ids because of which a broker with all these directories as its `log.dirs` would not
-    start, and about topics whose partitions have different topic ids. Each finding names a `meta.properties` or a
-    partition directory. A directory without a readable `meta.properties` is only checked for topic ids.
+    """Check the ids of log directories that one broker would have as its `log.dirs`, and return the findings: first
+    about ids because of which that broker would not start, then about partitions of one topic with different topic ids.
+    Each finding names a `meta.properties` or a partition directory. A directory without a readable `meta.properties` is
+    only checked for topic ids.
     """
     known = [(log_dir, log_dir.meta_properties) for log_dir in log_dirs if log_dir.meta_properties is not None]
     findings = [finding for each in known for finding in _syntax(*each)]
@@ -87,9 +88,10 @@ def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
 
 
 def are_copies_of_one(log_dirs: Sequence[LogDir]) -> bool:
-    """Whether these are copies of one log directory, such as before and after a change: all have the same directory id.
-    If none has a directory id: every live partition of the smallest is live in all others, and it has at least two.
-    False for fewer than two directories.
+    """Whether these are copies of one log directory, such as before and after a change: all have the same directory id,
+    or none has one and every live partition of the smallest directory is live in all others. In the second case the
+    smallest must have at least two live partitions. False for fewer than two directories, or if only some have a
+    directory id.
     """
     ids = {None if log_dir.meta_properties is None else log_dir.meta_properties.directory_id for log_dir in log_dirs}
     if len(log_dirs) < 2 or len(ids) > 1:
@@ -110,11 +112,12 @@ class RefusedId(Struct, frozen=True):
 
 
 def refused_id(meta: MetaProperties, directory: str, *, has_topic_ids: bool) -> RefusedId | None:
-    """Return the first id in a `meta.properties` that makes Kafka 4.1 refuse to start; None if it starts. The order is
-    Kafka's: an invalid directory id (`MetaProperties.Builder`), a reserved one (`MetaPropertiesEnsemble.verify`), then
-    a missing node id and a missing cluster id (`KafkaRaftServer.initializeLogDirs`). A missing directory id is
-    accepted. `directory` is the log directory named in the message. Brokers before 0.10.1 knew no cluster id, so a
-    missing one counts only if `has_topic_ids`: partitions have topic ids, which exist since 2.8.
+    """Return the first id in a `meta.properties` that makes Kafka 4.1 refuse to start, with Kafka's error message and
+    an explanation; None if it starts. The order is Kafka's: an invalid directory id (`MetaProperties.Builder`), a
+    reserved one (`MetaPropertiesEnsemble.verify`), then a missing node id and a missing cluster id
+    (`KafkaRaftServer.initializeLogDirs`). A missing directory id is accepted. `directory` is the log directory named in
+    the message. A missing cluster id counts only if `has_topic_ids`, that is if partitions have topic ids, which exist
+    since 2.8: brokers before 0.10.1 knew no cluster id.
     """
     if meta.directory_id is not None and (wrong := _wrong_uuid(meta.directory_id)) is not None:
         detail = f"directory.id is {meta.directory_id[:40]!r}, {wrong}: a broker does not start with it"

@@ -68,7 +68,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All findings from the listing: about paths that cannot be read, then about log directories, then about
+        """Return all findings from the listing: about paths that cannot be read, then about log directories, then about
         partitions.
         """
         return (
@@ -128,10 +128,12 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     def readable(self, replica: PathLike | None = None, select: Selection = ALL) -> tuple[Partition, ...]:
         """Return the partitions that a consumer would read: each live topic-partition of the log directories once, then
-        partitions that were named themselves. `replica` chooses among directories of one topic-partition: `"longest"`,
-        or the path of one of them or of its log directory. Without a choice, or if it does not match exactly one, a
-        duplicate raises `ReplicaError`, a `UsageError`, with the paths. For partitions that `select` does not accept
-        nothing is chosen: all their directories are returned.
+        the partition directories and segment files that were named themselves.
+
+        If several directories have one topic-partition, `replica` chooses among them: `"longest"`, or the path of one
+        of them or of its log directory. Without a choice, or if it does not match exactly one, raises `ReplicaError` (a
+        `UsageError`) with the paths. Raises `StorageError` if `"longest"` cannot read a log. `select` only limits the
+        choice: partitions that it does not accept are returned too, with all their directories.
         """
         several = self.duplicates()
         chosen = {
@@ -149,9 +151,10 @@ class Inventory(Struct, frozen=True, kw_only=True):
         )
 
     def find(self, topic: str, partition: int, replica: PathLike | None = None) -> Partition:
-        """Return the live directory of a topic-partition. If there are several, `replica` chooses one, as in
-        `readable`. Raises `UsageError` if there is none, `ReplicaError` if there are several and the choice is missing
-        or does not match exactly one.
+        """Return the live partition with this topic and number; a segment file in a directory of that name counts too.
+        If there are several, `replica` chooses one, as in `readable`. Raises `UsageError` if there is none,
+        `ReplicaError` if there are several and the choice is missing or does not match exactly one, `StorageError` if
+        `"longest"` cannot read a log.
         """
         name = PartitionName(topic, partition)
         partitions = [each for each in self.partitions if each.name == name]
@@ -208,7 +211,7 @@ class _Opened:
 
     def take(self, paths: Sequence[str], *, missing_too: bool) -> None:
         """Open all paths and collect their content. A path without Kafka data raises `UsageError`. With `missing_too`,
-        one that does not exist or is empty makes a finding in `unreadable` instead, if any path has a log directory.
+        a path that does not exist or is empty makes a finding in `unreadable` instead, if any path has a log directory.
         Raises `StorageError` as `add` does.
         """
         for path in paths:
@@ -243,9 +246,10 @@ class _Opened:
             self.unreadable.append(unreadable(error, path))
 
     def apart(self) -> Iterator[Partition]:
-        """Yield the partition directories and segment files that the caller named and that are not part of another
-        path: of a live partition in a log directory, or of another named directory. A directory waiting for deletion is
-        always yielded, because a consumer of its log directory would not get it.
+        """Yield the partition directories and segment files that the caller named, except those that another named path
+        already contains: a live partition of a named log directory, and a segment file in such a partition or in a
+        named partition directory. A `-delete` directory is always yielded, because a consumer of its log directory
+        would not get it.
         """
         if not self.standalone:
             return
@@ -280,13 +284,14 @@ def open_all(
     *paths: PathLike, tolerant: bool = False, missing_too: bool = False, limits: Limits = DEFAULT_LIMITS,
     wants: Wants = every,
 ) -> Inventory:  # fmt: skip
-    """Return everything at `paths`; a path given twice is opened once. A path without Kafka data raises `UsageError`,
-    which says what it is instead; so does a call without paths. With `missing_too`, a path beside log directories that
-    does not exist or is empty makes a finding in `unreadable` instead. A file or directory that cannot be read raises
-    `StorageError`; with `tolerant` it is left out, with a finding.
+    """Return everything at `paths`; a path given twice is opened once. A call without paths raises `UsageError`, and so
+    does a path without Kafka data; the message says what the path is instead. With `missing_too`, a path that does not
+    exist or is empty makes a finding in `unreadable` instead, if another path has a log directory. A file or directory
+    that cannot be read raises `StorageError`; with `tolerant` it is left out, with a finding.
 
-    * `limits`: what a batch or file may hold at most (`Limits`) * `wants`: partitions in log directories for whose
-    names it returns False are left out and not read
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `wants`: function called with the name of each partition in a log directory; if it returns False, the partition is
+      left out and not read
     """
     if not paths:
         raise UsageError("no path was given")

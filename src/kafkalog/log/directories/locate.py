@@ -100,11 +100,14 @@ def newest(partition: Partition, *, through_damage: bool = False) -> tuple[Offse
 def looking_for_newest(
     partition: Partition, *, through_damage: bool = False, look: Look = first_since
 ) -> Sliced[tuple[OffsetAndTimestamp | None, list[Finding]]]:
-    """Generator that pauses after each batch; its return value is the result of `newest`: the first record with the
-    largest timestamp, and the findings. The record is None if the log has no timestamps. `look` searches a batch for a
-    record with at least a timestamp. At first only the batch with the largest timestamp in its header is searched; if
-    that does not have the record, the log is read again and all are. Batches that cannot be read and may hold it are in
-    the findings. Raises `StorageError`.
+    """Generator that yields None after each batch, so that the caller can pause. Its return value is the first record
+    with the largest timestamp, and the findings. The record is None if the log has no timestamps or the record cannot
+    be read.
+
+    `look` searches a batch for the first record with at least a given timestamp. At first only the batch with the
+    largest timestamp in its header is searched. If it does not have that record, the log is read again and all batches
+    with a larger timestamp than the best so far are searched; those that cannot be decoded are in the findings. Damage
+    ends the reading, or is skipped with `through_damage`. Raises `StorageError`.
     """
     start = partition.log_start_offset
     reader = partition.batches(start_offset=start, on_damage=SKIP if through_damage else STOP)
@@ -140,8 +143,8 @@ def _last_at_most(
     index: FileSource, layout: FixedLayout, wanted: int, column: int
 ) -> tuple[int, tuple[int, ...]] | None:
     """Return slot number and fields of the last index entry whose first field is at most `wanted`, found by a broker's
-    binary search; None if there is none. A slot other than the first whose field number `column` is not positive was
-    never written and counts as greater; one that is no longer in the file, too.
+    binary search; None if there is none. An entry whose field number `column` is not positive was never written and
+    counts as greater, except in slot 0; so does one that is no longer in the file. Raises `StorageError`.
     """
 
     def slot(number: int) -> tuple[int, ...]:
@@ -175,10 +178,10 @@ def _opened(segment: Segment, kind: FileKind) -> Iterator[tuple[FileSource, File
 
 
 def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]:
-    """Return findings about the offset index of the segment that holds `offset`: entries that are out of order, and the
-    entry that a broker would use for `offset`, if no batch begins at its position or the batch there begins after its
-    offset. Empty if the index is sound or missing, or the log has no segments. Raises `StorageError` if a file cannot
-    be read.
+    """Return findings about the offset index of the segment that holds `offset`: about entries that are out of order,
+    and about the entry that a broker would use for `offset`, if no batch begins at its position or the batch there
+    begins after the entry's offset. Empty if the index is sound or missing, or the log has no segments. Raises
+    `StorageError` if a file cannot be read.
     """
     if not partition.segments:
         return []
@@ -207,9 +210,9 @@ def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]
 
 def index_findings_of_time(partition: Partition, timestamp: int) -> list[Finding]:
     """Return findings about the time indexes that a broker would use to find `timestamp` (ms): entries that contradict
-    the log, and entries out of order. A broker uses the first segment whose last entry has this timestamp or a later
-    one; of the segments before it only the last entry is checked, and segments after it are not. Raises `StorageError`
-    if a file cannot be read.
+    the log, and entries out of order. A broker begins at the log start offset and uses the first segment whose last
+    entry has this timestamp or a later one, or the last segment. Of the segments before it only the last entry is
+    checked; segments after it are not. Raises `StorageError` if a file cannot be read.
     """
     findings: list[Finding] = []
     for segment in partition.segments[index_of(partition.segments, partition.log_start_offset) :]:
@@ -230,7 +233,8 @@ def index_findings_of_time(partition: Partition, timestamp: int) -> list[Finding
 
 def _time_problem(segment: Segment, log: FileSource, entry: TimeEntry) -> str:
     """Return a phrase that says how a time index entry contradicts the log: the log does not reach its offset, or the
-    batch there has another largest timestamp. An empty string if the entry agrees.
+    batch there begins after the offset or has another largest timestamp. An empty string if the entry agrees. Raises
+    `StorageError`.
     """
     offset = segment.base_offset + entry.relative_offset
     start = segment.position_of(offset, log)

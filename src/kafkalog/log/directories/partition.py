@@ -143,8 +143,8 @@ class Partition:
 
     @property
     def unreadable(self) -> list[Finding]:
-        """Findings about files of the directory that were not listed because they cannot be read, such as links, and
-        about what is in place of a log.
+        """Return the findings about entries of the directory that could not be read, such as links (UNREADABLE), and
+        about a directory or dangling link that has the name of a log (FOREIGN_FILE with severity ERROR).
         """
         return [
             finding for finding in self.findings
@@ -164,11 +164,13 @@ class Partition:
         limits: Limits = DEFAULT_LIMITS,
     ) -> BatchReader:
         """Return a reader of the batches of all segments in order, from the first one that reaches `start_offset`;
-        None: all. The other conditions select batches by their headers, see `batch_filter`; with `control=True` only
-        control batches are read, with False none. `on_damage` is as in `to_arrow`; the reader's `findings` has the
-        faults. Batches are not decoded, so damage inside one with a valid checksum is not found. Files are read during
-        the iteration, which raises `FormatError` for damage and `StorageError`. Raises `UsageError` for an invalid
-        argument.
+        None: all. The other conditions select batches by their headers, see `batch_filter`: for example, with
+        `control=True` only control batches are read, with False none. Raises `UsageError` for an invalid argument.
+
+        Files are read during the iteration, which raises `StorageError` if one cannot be read. Damage raises
+        `FormatError`; with `on_damage="stop"` it ends the reading, with `"skip"` the reader continues with the next
+        sound batch. The reader's `findings` has the faults. Batches are not decoded, so damage inside one with a valid
+        checksum is not found.
         """
         wanted = batch_filter(producer_ids, codecs, transactional, control)
         return BatchReader(
@@ -189,11 +191,15 @@ class Partition:
     ) -> RecordReader:
         """Return a reader of the records that a consumer gets and `filter` accepts; see `RecordReader`.
 
-        `isolation_level` takes precedence over the filter's. `include_control` adds control records. `all` yields
-        everything in the files that `filter` accepts and continues after damage, whatever `on_damage` is. `on_damage`
-        is as in `to_arrow`; the reader's `findings` has the faults. `on_bytes` is called with the number of log bytes
-        as they are read. The iteration raises `FormatError` for damage and `StorageError`. Raises `UsageError` for an
-        invalid argument.
+        * `isolation_level`: takes precedence over the filter's
+        * `include_control`: yield control records too
+        * `all`: yield everything in the files that `filter` accepts and continue after damage, whatever `on_damage` is
+        * `on_damage`: damage raises `FormatError`; `"stop"` ends the records there, `"skip"` continues with the next
+          sound batch
+        * `on_bytes`: called with the number of log bytes as they are read
+
+        The iteration raises `StorageError` if a file cannot be read. The reader's `findings` has the faults. Raises
+        `UsageError` for an invalid argument.
         """
         from kafkalog.log.reading.records import RecordReader  # most commands read no record
 
@@ -242,7 +248,10 @@ class Partition:
         or decompressed instead of copying them. Those bytes stay in memory until every row of the Arrow batch is gone.
 
         `decoding` decodes keys and values; `kafkalog.DecodedValues` does so by their schemas. It cannot be combined
-        with `layout="view"` (`UsageError`).
+        with `layout="view"`.
+
+        Raises `UsageError` for an invalid argument or if pyarrow is not installed, `StorageError` if a file cannot be
+        read.
         """
         with needed("to_arrow", "fast"):
             from kafkalog.log.reading.to_arrow import partition_to_arrow
@@ -299,10 +308,11 @@ class Partition:
     def _track_transactions(
         self, limits: Limits, through_damage: bool, known: KnownTransactions | None
     ) -> tuple[TransactionTracker, int]:
-        """Read the log and return the state of its transactions, and the offset after the last batch read. Reading ends
-        at damage, unless `through_damage`. Batches below the log start offset do not count; transactions opened there
-        are those of the producer snapshot. `known` replaces the state up to its offset, see `TransactionTracker.begin`.
-        Raises `StorageError`.
+        """Read the log and return the state of its transactions, and the offset after the last batch read. Without
+        batches that is the base offset of the first segment, or 0 without segments; at the end of the log it is at
+        least the base offset of the last segment. Reading ends at damage, unless `through_damage`. Batches below the
+        log start offset do not count; transactions opened there are those of the producer snapshot. `known` replaces
+        the state up to its offset, see `TransactionTracker.begin`. Raises `StorageError`.
         """
         from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
         from kafkalog.log.reading.transactions import TransactionTracker
@@ -366,9 +376,12 @@ class Partition:
         reset: Reset | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Chunk:
-        """Return a chunk of whole batches from `offset` on, as a consumer fetches it. Parameters and errors are those
-        of `fetch.fetch`: an offset outside the log raises `OffsetOutOfRangeError` unless `reset` says where to read,
-        and damage at the offset raises `FormatError`.
+        """Return a chunk of whole batches from `offset` on, as a consumer fetches it: at most `max_bytes` bytes, or the
+        first batch if it is larger. Raises `LimitExceeded` if that has more than `max_chunk_bytes`. The chunk is empty
+        at the log end offset, which is `end_offset`, or found by reading if None. For an offset outside the log,
+        reading begins at the start or the end, as `reset` says; without `reset`, `OffsetOutOfRangeError` is raised.
+        Damage at the offset raises `FormatError`. Raises `UsageError` for invalid sizes, `StorageError` if the log
+        cannot be read.
         """
         from kafkalog.log.reading.fetch import fetch  # converts and encodes: most who read do not
 
@@ -460,8 +473,9 @@ def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple
 
 def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
     """Return the partition directory at `path`, with its log start offset from the checkpoint in the parent directory.
-    Raises `UsageError` if the path does not exist, is not named like a partition directory, or has no segment or
-    snapshot in it; `StorageError` if it cannot be read.
+    Malformed small files make findings. Raises `UsageError` if the path does not exist, is not named like a partition
+    directory, or has no segment, snapshot or unfinished file (such as `.deleted`) in it; `StorageError` if it cannot be
+    read.
 
     * `limits`: what a batch or file may hold at most (`Limits`)
     """

@@ -176,8 +176,8 @@ class PartitionListing:
             self.found(FindingCode.PARTITION_METADATA_INVALID, path, reason_of(error), Severity.ERROR)
 
     def segments(self) -> tuple[Segment, ...]:
-        """Return the segments by base offset, with their index files. Must be called after all entries were examined.
-        An index file without its log belongs to no segment and makes a finding.
+        """Return the segments with their index files, sorted by base offset. Must be called after all entries were
+        examined. An index file without its log belongs to no segment and adds a FOREIGN_FILE finding.
         """
         segments = []
         for base_offset in sorted(self.files):

@@ -61,7 +61,7 @@ class Selection(Struct, frozen=True):
 
     def takes(self, topic: str | None, partition: int | None) -> bool:
         """Whether a partition is selected: its topic and number match, and neither its topic nor `topic-number` is
-        excluded. One whose topic or number is unknown (None) is selected only by `ALL`.
+        excluded. A partition whose topic or number is unknown (None) is selected only by `ALL`.
         """
         if topic is None or partition is None:
             return self == ALL
@@ -72,9 +72,10 @@ class Selection(Struct, frozen=True):
         return not (self.excluded and matcher(self.excluded)(f"{topic}-{partition}"))
 
     def check(self, at_hand: Iterable[tuple[str, int]]) -> None:
-        """Check the selection against the existing partitions, `at_hand`, as pairs of topic and number. Raises
-        `UnknownName` for a topic, pattern in `topics`, partition number or excluded name that does not exist; a pattern
-        in `excluded` need not match anything. Raises `UsageError` if everything that was selected is excluded.
+        """Check the selection against the existing partitions, `at_hand`, as pairs of topic and number; `ALL` is not
+        checked. Raises `UnknownName` if a topic or pattern in `topics`, a partition number, or an excluded name does
+        not exist; a pattern in `excluded` need not match anything. Raises `UsageError` if everything that was selected
+        is excluded.
         """
         if self == ALL:
             return
@@ -121,7 +122,8 @@ class Selection(Struct, frozen=True):
 
     def directories(self, root: str, names: Iterable[str]) -> frozenset[str] | None:
         """Return the selected ones among the directory `names` in the log directory `root`; None if everything is
-        selected. Raises `UnknownName`, or `UsageError` if all are excluded, if none of the names is selected.
+        selected. If none of the names is selected, raises `UsageError` if exclusions are the reason, otherwise
+        `UnknownName`.
         """
         if self == ALL:
             return None
@@ -137,8 +139,9 @@ ALL = Selection()
 
 
 def unreadable_names(findings: Iterable[Finding]) -> list[tuple[str, int]]:
-    """Return topic and number of each partition whose directory, or a file directly in it, is named by one of the
-    findings, which are about what could not be read. In the order of the findings; a partition may occur several times.
+    """Return topic and number of each partition whose directory, or a file directly in it, is named by a finding.
+    `findings` are about paths that could not be read. The result is in the order of the findings; a partition may occur
+    several times. Findings about other paths or without one give nothing.
     """
     names = []
     for finding in findings:

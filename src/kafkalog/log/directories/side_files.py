@@ -76,9 +76,9 @@ def _index(
     findings: list[Finding],
 ) -> Iterator[Entry]:
     """Yield the entries of an index file in order, each converted by `entry`, up to the first that does not increase:
-    `increases` compares the fields of the previous entry (None at first) with the next. That makes a finding, and so
-    does a file size that is not a multiple of the entry size; both are appended to `findings`. Zeros that a broker
-    allocated at the end are ignored.
+    `increases` compares the fields of the previous entry (None at first) with those of the next. An entry that does not
+    increase adds a finding to `findings`, and so does a file size that is not a multiple of the entry size. Zeros that
+    a broker allocated at the end are ignored. Raises `StorageError`.
     """
     if source.size % layout.size:
         detail = f"{source.size} bytes are not a multiple of {layout.size}"

@@ -43,13 +43,15 @@ def looking_for_timestamp(
     limits: Limits = DEFAULT_LIMITS,
     look: Look | None = None,
 ) -> Sliced[OffsetAndTimestamp | None]:
-    """Generator that pauses after each batch; its return value is the result of `Partition.offset_for_timestamp`: the
-    first record from the log start offset on with `timestamp` (ms) or a later one, or None. Records whose offsets are
-    repeated are not looked at, as readers skip them; those of a batch with a wrong base offset are where the batch
-    belongs. `look` searches a batch that may hold the record (default: `first_since`).
+    """Generator that yields None after each batch, so that the caller can pause. Its return value is the first record
+    from the log start offset on with `timestamp` (ms) or a later one; None if there is none. Control records, and
+    records with repeated offsets, which readers skip, do not count. The record of a batch with a wrong base offset gets
+    the offset that it has where the batch belongs. `look` searches a batch that may hold the record (default:
+    `first_since`).
 
     Damage before the record raises `FormatError`. If `findings` is a list, the damage is appended to it and ends the
-    search instead; with `through_damage` the search continues after it. Raises `StorageError` if a file cannot be read.
+    search instead. With `through_damage` the search continues after damage, which is reported only in `findings`, if
+    that is a list. Raises `StorageError` if a file cannot be read.
     """
     look = look or first_since
     start = partition.log_start_offset

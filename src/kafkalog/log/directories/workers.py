@@ -150,7 +150,8 @@ class Workers:
 
     def read(self, path: str, end: int) -> None:
         """Record that the log file `path`, relative to the log directory, was read up to byte `end`, and call
-        `on_progress`. Bytes that were already read do not count again; other files are ignored.
+        `on_progress`. Bytes that were already read do not count again; other files are ignored. Without `on_progress`,
+        or if nothing new was read, nothing happens.
         """
         if self._on_progress is None:
             return
@@ -199,9 +200,9 @@ class Workers:
         return self._bytes + _BYTES_OF_A_PARTITION * len(groups) >= _WORTHWHILE_BYTES
 
     def each(self, groups: Sequence[Group], work: Callable[[Group], Result]) -> Iterator[Result]:
-        """Yield `work(group)` for each group, in order, and count its partitions as done. If it saves time, groups are
-        processed in forked processes; otherwise one after another here. Work that fails in another process is repeated
-        in this one, where it raises its error.
+        """Yield `work(group)` for each group, in order, and count its partitions as done. Groups are processed in
+        forked processes if there are several groups and jobs and enough bytes to read; otherwise one after another
+        here. Work that fails in another process is repeated in this one, where it raises its error.
         """
         if not self.is_worthwhile(groups):
             for group in groups:

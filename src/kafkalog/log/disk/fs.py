@@ -239,8 +239,9 @@ def set_modified(path: str, time_ns: int) -> None:
 
 def remove_tree(path: str, *, inode: int | None = None) -> None:
     """Remove a directory with everything in it, as `remove_tree_at` does; do nothing if it does not exist. Raises
-    `StorageError`, and removes nothing, if `path` is a file or a link, or if `inode` is given and the directory has
-    another one. Raises `StorageError` also if a removal fails; what was removed before stays removed.
+    `StorageError`, and removes nothing, if `path` is a file or a link, if its parent directory does not exist, or if
+    `inode` is given and the directory has another one. Raises `StorageError` also if a removal fails; what was removed
+    before stays removed.
     """
     parent, name = os.path.split(path)
     with _wrapped("remove the directory", path):
@@ -253,8 +254,9 @@ def remove_tree(path: str, *, inode: int | None = None) -> None:
 
 def remove_tree_at(parent: int, name: str, *, inode: int | None = None, depth: int = 0) -> None:
     """Remove the directory `name`, with everything in it, from the directory that is open as descriptor `parent`. Do
-    nothing if it does not exist. All removals of directories in this project end here. Directories are opened one below
-    another without following links; a link inside is itself removed. `depth` is the present depth of the recursion.
+    nothing if it does not exist. Directories are opened one below another without following links; a link inside is
+    itself removed. `depth` is the present depth of the recursion. All removals of directories with content in this
+    project end here.
 
     Raises `OSError` if `name` is a link or a file, or if `inode` is given and is not the directory's; nothing is
     removed then. Raises `OSError` also if another file system is mounted there or below, if directories are nested more

@@ -68,7 +68,8 @@ def note_given_back(descriptor: int) -> None:
 
 def held_by_us(root: str) -> bool:
     """Whether this process has locked the file `.lock` of the log directory `root`, according to its own table of
-    locks. False if the file does not exist. Trying the lock would not show it, and would release it.
+    locks. False if the file does not exist or cannot be examined. Trying the lock would not show it, and would release
+    it.
     """
     try:
         status = os.lstat(os.path.join(root, LOCK_FILE))
@@ -79,7 +80,7 @@ def held_by_us(root: str) -> bool:
 
 def is_under_its_name(descriptor: int, path: str) -> bool:
     """Whether `path` (links not followed) is still the file that is open as `descriptor`; False if it was removed or
-    replaced. A lock on a removed file excludes nobody.
+    replaced, or cannot be examined. A lock on a removed file excludes nobody.
     """
     try:
         named = os.lstat(path)
@@ -90,9 +91,9 @@ def is_under_its_name(descriptor: int, path: str) -> bool:
 
 
 def told_held_by_others(root: str) -> bool | None:
-    """Whether another process has locked the file `.lock` of the log directory `root`. Creates and changes nothing, and
-    does not wait. False also if the file does not exist, or if only this process has locked it. None if the file is not
-    a regular one, or cannot be examined or opened.
+    """Whether another process has a POSIX lock on the file `.lock` of the log directory `root`. Creates and changes
+    nothing, and does not wait. False also if the file does not exist, or if this process has the lock. None if the file
+    is not a regular one, or cannot be examined or opened.
     """
     path = os.path.join(root, LOCK_FILE)
     try:

@@ -78,9 +78,9 @@ def is_held_here(path: str) -> bool:
 
 
 def refuse_half_done(path: str) -> None:
-    """Raise `RecoveryRefused` if a recovery of the log directory `path`, or its undo, has begun and not ended, also one
-    by another version of kafkalog; likewise if the pointer file with their names cannot be read. A writer must call
-    this after it has locked the directory: before that, another process could begin a recovery and be killed.
+    """Raise `RecoveryRefused` if a recovery of the log directory `path`, or the undo of one, has begun and not ended,
+    even if another version of kafkalog began it, or if the pointer file that names them cannot be read. A writer must
+    call this after it has locked the directory: before that, another process could begin a recovery and be killed.
     """
     pointer = read_pointer(path)
     for run_id in () if pointer is None else pointer.at_work:
@@ -131,10 +131,10 @@ class HeldDirectory:
             raise
 
     def _lock(self, file: str) -> bool:
-        """Take the POSIX lock on `file`, which is already open as `self._descriptor`, without waiting; return True.
-        Return False, with the descriptor closed, if the previous holder removed the file meanwhile, because such a lock
-        excludes nobody. Raises `UsageError` if another process has the lock, `StorageError` for other errors; the
-        descriptor is closed then too.
+        """Take the POSIX lock on `file`, which is already open as `self._descriptor`, without waiting. Return True, and
+        enter the lock in this process's table. Return False, with the descriptor closed, if the previous holder removed
+        the file meanwhile, because a lock on a removed file excludes nobody. Raises `UsageError` if another process has
+        the lock, `StorageError` for other errors; the descriptor is closed then too.
         """
         try:
             with TAKING:
@@ -175,8 +175,8 @@ class HeldDirectory:
 
     def _give_up(self) -> None:
         """Remove the file `.lock`, as a broker does in a clean shutdown, and release the lock. If this process created
-        the file, and nothing else changed the directory's entries, the directory's modification time is restored. The
-        lock is released even if `StorageError` is raised.
+        the file, and the directory's modification time has not changed since, the time from before the creation is
+        restored. The lock is released even if the file cannot be removed, which raises `StorageError`.
         """
         try:
             is_untouched = _modified_ns(self.path) == self._locked
@@ -194,11 +194,12 @@ def latest_cut(held: HeldDirectory, partition: str) -> LogCut | None:
 
 
 def hold(path: str, partition: str) -> HeldDirectory:
-    """Lock the log directory `path` to write the partition named `partition`; return the lock, which all writers of the
-    directory in this process share. The partition is added to its `partitions`; call `release` at the end. Raises
-    `UsageError` if another process has the lock, or if this process already writes the partition or is recovering the
-    directory. Raises `RecoveryRefused` if a recovery has not ended, `StorageError` if the directory or the file `.lock`
-    is unusable.
+    """Lock the log directory `path` to write the partition named `partition`. Return the lock, which all writers of the
+    directory in this process share; the partition is added to its `partitions`. Call its `release` at the end.
+
+    Raises `UsageError` if another process has the lock, or if this process already writes the partition or is
+    recovering the directory; `RecoveryRefused` if a recovery has not ended; `StorageError` if the directory or the file
+    `.lock` is unusable.
     """
     with _GUARD:
         key = _identity(path)

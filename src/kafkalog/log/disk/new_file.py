@@ -16,8 +16,8 @@ __all__ = ["NewFile", "require_replaceable"]
 
 
 def require_replaceable(path: str) -> None:
-    """Raise `UsageError` if something other than a regular file has this name: a directory, a device or a FIFO. Links
-    are followed. Does nothing if nothing has the name or it cannot be examined.
+    """Raise `UsageError` if something other than a regular file has the name `path`: a directory, a device or a FIFO.
+    Links are followed. Does nothing if nothing has the name or it cannot be examined.
     """
     try:
         mode = os.stat(path).st_mode
@@ -52,7 +52,8 @@ class NewFile:
     def finish(self) -> None:
         """Flush and close the temporary file, rename it to its final name, and flush the directory. Raises `UsageError`
         if a file of that name exists, or, with `overwrite`, if something other than a regular file has the name. Raises
-        `StorageError` for I/O errors. If an error occurs before the renaming is done, the temporary file is removed.
+        `StorageError` for I/O errors. After an error before the renaming the temporary file is removed; if only
+        flushing the directory fails, the new file stays.
         """
         try:
             self._file.sync()

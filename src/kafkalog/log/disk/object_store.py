@@ -164,7 +164,8 @@ class _Store:
 
     def inner(self, path: str) -> str:
         """Return the path of a URI in the notation of the library that reads it: `bucket/path` in pyarrow, `/path` for
-        HDFS, and whatever fsspec makes of the URI for other schemes. No slash at the end, except for the root of HDFS.
+        HDFS, and for other schemes the path without protocol that the fsspec file system makes of it. No slash at the
+        end, except for the root of HDFS.
         """
         if self._strip is not None:
             return str(self._strip(path))
@@ -232,10 +233,10 @@ class _Store:
         return entries
 
     def list_ahead(self, root: str, directories: list[str], known: LookedAt) -> None:
-        """List `directories`, which are below `root`, and add their entries to the cache `known`, which must be the
-        cache now in use, because listing one by one fills that one. Those in it are not listed again. Up to 16 are
-        listed one by one, several at once, and a missing one raises `MissingFileError`. For more, one recursive listing
-        of `root` is requested, and a missing directory counts as empty. Raises `StorageError` if a request fails.
+        """List `directories`, which are below `root`, and add their entries to `known`; directories already in it are
+        not listed again. `known` must be the cache of the present `looking_once`. Up to 16 directories are listed one
+        by one, in several threads; a missing one raises `MissingFileError`. For more, one recursive listing of `root`
+        is requested, and a missing directory counts as empty. Raises `StorageError` if a request fails.
         """
         wanted = [path for path in directories if path not in known.listings]
         if len(wanted) <= _SINGLY:
@@ -256,8 +257,8 @@ class _Store:
 
     def entry(self, path: str) -> RemoteEntry | None:
         """Return the file or directory with this URI; None if it does not exist. A directory of an object store exists
-        if something is below it. Within `looking_once` it is answered from cached listings if possible; a listing of
-        the path itself may be added. For a directory from the cache, size and modification time are 0. Raises
+        if something is below it. Within `looking_once` the answer comes from cached listings if possible, and a listing
+        of the path itself may be added to them; a directory from the cache has size and modification time 0. Raises
         `StorageError` if a request fails.
         """
         import pyarrow.fs
@@ -313,8 +314,8 @@ class _File:
 
     def read(self, position: int, length: int) -> bytes:
         """Return `length` bytes from byte `position`. Fewer bytes, or none, are returned only if the file ends before.
-        Each request asks for at least 256 KiB, if the file has that many, and replaces the kept bytes. Raises
-        `StorageError` if the request fails.
+        A read within the kept bytes makes no request. Otherwise at least 256 KiB are requested, if the file has that
+        many after `position`, and replace the kept bytes. Raises `StorageError` if the request fails.
         """
         length = min(length, self._size - position)
         if length <= 0:

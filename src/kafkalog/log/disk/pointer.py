@@ -91,8 +91,9 @@ def ends_of(run_id: str, *, is_foreign: bool = False) -> tuple[Advice, Advice]:
 
 
 def cut_short(run_id: str, *, is_foreign: bool = False, is_undo: bool = False) -> Sentence:
-    """Return the sentence that a recovery, or with `is_undo` its undo, has begun and not ended, with the advice how to
-    complete or reverse it. `is_foreign`: it was begun on another machine, which the sentence says.
+    """Return the sentence for the user that a recovery has begun and not ended, with the advice how to complete or
+    reverse it. With `is_undo` it is the undo of the recovery that has not ended. With `is_foreign` the sentence adds
+    that it was begun on another machine. `run_id` is the id of the recovery.
     """
     where = ", begun on another machine," if is_foreign else ""
     complete, reverse = ends_of(run_id, is_foreign=is_foreign)
@@ -198,9 +199,10 @@ class LogCut(Struct, frozen=True):
 
 
 def logs_cut_by_runs(root: str) -> dict[str, LogCut]:
-    """Return the latest `LogCut` by partition directory name, for each log from which an ended recovery removed
-    something. Recoveries without a readable manifest, such as those that were undone, are ignored. Empty if the pointer
-    file cannot be read.
+    """Return a dict from partition directory name to the latest `LogCut` (time in ns and last leader epoch before it):
+    one for each log from which a recovery that ended removed something. Recoveries without a readable manifest, such as
+    those that were undone, are ignored, and so are quarantines that cannot be listed. Empty if the pointer file cannot
+    be read.
     """
     try:
         pointer = read_pointer(root)

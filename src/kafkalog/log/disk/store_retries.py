@@ -54,10 +54,11 @@ class Retries(Struct, frozen=True):
         return cls(most, seconds)
 
     def call(self, act: Callable[[], _T]) -> _T:
-        """Call `act` and return its result. After a transient error (throttling, a broken connection, a server error or
-        `ShortReadError`) it is called again. Before each retry this thread sleeps: up to 0.1 s at first, then twice as
-        long each time up to 10 s, with random jitter. When the bounds are reached, the last error is raised again, as
-        its type, with the number of tries in the message. Other errors are raised at once.
+        """Call `act` and return its result. After a transient `OSError` (throttling, a broken connection, a server
+        error or `ShortReadError`) it is called again. Before each retry this thread sleeps: up to 0.1 s at first, then
+        twice as long each time up to 10 s, with random jitter. When the number of retries or the time is used up, the
+        last error is raised again, as its type, with the number of tries in the message. Other errors are raised at
+        once.
         """
         until = time.monotonic() + self.seconds
         for number in range(self.most + 1):

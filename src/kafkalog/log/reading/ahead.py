@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 def ahead(make: Callable[[], Iterable[T]], *, size_of: Callable[[T], int], room: int) -> Iterator[T]:
     """Yield the items of `make()` in order, while a thread makes the next ones in advance. Waiting items take at most
-    `room` bytes; `size_of` returns an item's bytes. `make` is called, iterated and closed in that thread. If the
-    process has only one processor, or no thread can be started, the items are made in the calling thread instead.
-    Exceptions of `make` are raised here.
+    `room` bytes, or are one item that is larger; `size_of` returns an item's bytes. `make` is called, iterated and
+    closed in that thread. If the process has only one processor, or no thread can be started, the items are made in the
+    calling thread instead. Exceptions of `make` are raised here.
     """
     with ExitStack() as stack:
         jobs = [(None, lambda _await_turn: make())]

@@ -10,7 +10,7 @@ __all__ = ["batch_words"]
 
 def batch_words(batch: RecordBatch) -> dict[str, object]:
     """Return the header fields of a valid batch as a dict with kafka-dump-log's names; `position` is in bytes. The
-    timestamp's key is its type: `CreateTime`, `LogAppendTime` or `NoTimestampType`. An entry of magic 0 or 1 has
+    timestamp's key is its type: `CreateTime`, `LogAppendTime` or `NoTimestampType`. A message of magic 0 or 1 has
     `offset` as its first key, and only the fields of its format. `isvalid` is always True.
     """
     header = batch.header

@@ -160,7 +160,8 @@ def wanted_offsets(
 ) -> tuple[int | None, int | None]:
     """Return the first offset that a filter's offset and timestamp bounds accept, and the offset after the last one
     (exclusive); each is None if the filter does not bound it. If no record has the start timestamp or a later one, the
-    first offset is `NO_END`.
+    first offset is `NO_END`. If no record has the end timestamp or a later one, the second is the filter's end offset,
+    or `NO_END` without one.
 
     The search by timestamp reads the log, and continues after damage. Damage that may hide an earlier accepted record
     is appended to `passed`. Raises `StorageError` if files cannot be read.
@@ -187,7 +188,7 @@ def hiding(findings: Iterable[Finding]) -> Iterator[Finding]:
 def nothing_to_read(partition: ReadablePartition, limits: Limits) -> Finding | None:
     """Return the finding LOG_END_BELOW_LOG_START if the log has bytes but a consumer gets no record of it, because its
     log start offset is above its log end offset; otherwise None. The last segment is read for the end offset if
-    necessary.
+    necessary, which raises `StorageError` if that fails.
     """
     if not any(segment.size for segment in partition.segments):
         return None
@@ -238,9 +239,10 @@ class BatchSelection:
 
     def low_of(self, batch: RecordBatch) -> int | None:
         """Return the first wanted offset of the next batch: records below it were already read or are not wanted. None
-        if the whole batch is excluded: it is below `opens_from`, at or after the view's end, a control batch, of an
-        aborted or undecided transaction, or rejected by the batch filter. Advances `next_offset`; sets `held_back` to
-        the undecided transaction, or None.
+        if the whole batch is excluded: it ends below `opens_from`, begins at or after the view's end, is a control
+        batch (unless those are wanted), belongs to an aborted or undecided transaction, or is rejected by the batch
+        filter. Advances `next_offset`, except for batches below `opens_from`. Sets `held_back` to the undecided
+        transaction of this batch, or None.
         """
         header = batch.header
         self.held_back = None

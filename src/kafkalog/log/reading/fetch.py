@@ -147,10 +147,10 @@ def fetch(
     reset: Reset | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Chunk:
-    """Return a chunk of whole batches from offset `offset` on: at most `max_bytes` bytes, but at least one batch, all
-    from one segment. If the first batch does not fit, the size is doubled until it does; raises `LimitExceeded` if that
-    would exceed `max_chunk_bytes`. The chunk is empty if no batch follows, in particular at the log end offset. That is
-    `end_offset`, or found by reading the log if None.
+    """Return a chunk of whole batches, beginning with the one that contains `offset` or comes next: at most `max_bytes`
+    bytes, but at least one batch, all from one segment. If the first batch does not fit, the size is doubled until it
+    does; raises `LimitExceeded` if that would exceed `max_chunk_bytes`. The chunk is empty if no batch follows, in
+    particular at the log end offset. That is `end_offset`, or found by reading the log if None.
 
     If `offset` is below the log start offset or above the log end offset, reading starts at the start or the end, as
     `reset` says (the chunk's `offset` shows it); without `reset`, `OffsetOutOfRangeError` is raised. Damage at the

@@ -223,9 +223,10 @@ class InOrder(Generic[K, T]):
 
     def _go_on(self) -> bool:
         """Make one item of the reading thread's own job, or record its end or error; take a new job if it has none.
-        Return True if that was done. Return False if it does not take part, no job is left, the waiting items take all
-        the room, or its job must wait for its turn. A job that asks for its turn too early is stopped, its items are
-        dropped, and it is started again when it has its turn.
+        Return True if that was done. Return False if the thread does not take part, no job is left, the waiting items
+        take all the room, or its job must wait for its turn. A job that asks for its turn too early is stopped, its
+        items are dropped, and it is started again when it has its turn. Raises an interrupt that arrived while a job
+        was taken.
         """
         own = self._own
         if own is None:

@@ -35,10 +35,11 @@ def known_transactions(
     opened: dict[int, int],
     limits: Limits = DEFAULT_LIMITS,
 ) -> KnownTransactions | None:
-    """Return the transactions according to the producer snapshot and the transaction indexes, at the snapshot's offset,
-    if these files know more than the log's batches. `aborted` and `opened` (first offsets by producer id) are what the
-    batches alone give. None if both agree, or if the files are missing, damaged or contradicted by a batch. Reads the
-    whole log if they differ; raises `StorageError` if it cannot be read.
+    """Return the transactions at the offset of the producer snapshot, according to that snapshot and the transaction
+    indexes, if these files know of an end that the batches do not show. `aborted` and `opened` (first offsets by
+    producer id) are the transactions that the batches alone give. None if the files know no more, or are missing,
+    damaged or contradicted by a batch. If they know more, the log is read up to the snapshot's offset. Raises
+    `StorageError` if it cannot be read.
     """
     snapshot = snapshot_of_start(partition, limits)
     if snapshot is None or not snapshot.entries:

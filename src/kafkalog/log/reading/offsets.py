@@ -24,13 +24,14 @@ def offsets_before(
     end_offset: int | None = None,
     now_ms: int | None = None,
 ) -> list[int]:
-    """Return at most `max_count` base offsets, in descending order: of the last segment modified at or before
-    `timestamp` (ms since 1970), and of segments before it. A base offset below the log start offset is replaced by
-    that. If the last segment is not empty, the log end offset counts as one more, with the time `now_ms` (None: now).
-    Empty if nothing is old enough or the log has no segments.
+    """Return at most `max_count` base offsets, in descending order: the base offset of the last segment whose file was
+    modified at or before `timestamp` (ms since 1970), and those of segments before it. A base offset below the log
+    start offset is replaced by that. If the last segment is not empty, the log end offset counts as one more, with the
+    time `now_ms` (None: now). Empty if nothing is old enough or the log has no segments.
 
-    With `LATEST` all segments count; with `EARLIEST` only the log start offset is returned. `end_offset` is the log end
-    offset; None: it is found by reading. Raises `UsageError` if `max_count` is not positive or `timestamp` is below -2.
+    With `LATEST` (-1) all segments count; with `EARLIEST` (-2) only the first. `end_offset` is the log end offset;
+    None: it is found by reading, which may raise `StorageError`. Raises `UsageError` if `max_count` is not positive or
+    `timestamp` is below -2.
     """
     if max_count < 1:
         raise UsageError("max_count must be positive")

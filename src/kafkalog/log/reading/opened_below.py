@@ -54,7 +54,7 @@ def opened_below_start(partition: WithSnapshots, limits: Limits = DEFAULT_LIMITS
 def snapshot_of_start(partition: WithSnapshots, limits: Limits = DEFAULT_LIMITS) -> LoadedSnapshot | None:
     """Return the producer snapshot that a broker would load at its start: the newest one above the log start offset,
     and not above the log end offset, that can be read. One that is damaged or unreadable is skipped, as a broker
-    deletes it. None if there is none.
+    deletes it. None if there is none. Raises `StorageError` if the log must be read for its end offset and cannot be.
     """
     start = partition.log_start_offset
     last = partition.segments[-1].base_offset if partition.segments else start

@@ -206,9 +206,10 @@ class RecordReader:
             raise raised(self.ended_by)
 
     def _judged(self, batch: RecordBatch, selection: BatchSelection) -> Iterator[OfBatch]:
-        """Yield the batch with its wanted records, if it has any; otherwise nothing. A batch that a consumer cannot
-        read past, which the scan has already reported, gives nothing. The finding about an undecided transaction is
-        added to `findings` once. A fault inside the batch is recorded as in `_one`.
+        """Yield the batch with its wanted records, if it has any; otherwise nothing. With `on_damage="skip"`, a batch
+        that the scan has already reported as damage gives nothing. For a batch of an undecided transaction nothing is
+        yielded, and the finding about that transaction is added to `findings` once. A fault inside the batch is handled
+        as in `_one`.
         """
         if self._skips and self._is_passed(batch):
             return

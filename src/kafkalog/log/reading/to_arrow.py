@@ -76,9 +76,10 @@ def partition_to_arrow(
 ) -> pa.RecordBatchReader:
     """Return a reader of the records of a partition as Arrow batches; implements `Partition.to_arrow`, which explains
     the parameters. Bounds by timestamp and, for `read_committed`, the transactions are read at once, the records
-    lazily; the log files are kept open from now on. `batch_rows` may be lowered for a small log. Raises `UsageError`
-    for sizes or `threads` below 1 or an unknown column or `on_damage`; damage is raised, collected or warned of while
-    the batches are read.
+    lazily; the log files are kept open from now on. `batch_rows` may be lowered for a small log.
+
+    Raises `UsageError` for sizes or `threads` below 1 or an unknown column or `on_damage`, `StorageError` if a file
+    cannot be read. Damage is raised, collected or warned of while the batches are read.
     """
     if batch_rows < 1 or batch_bytes < 1 or threads < 1:
         raise UsageError("batch_rows, batch_bytes and threads must be positive")
@@ -128,9 +129,10 @@ def _all_reported(
     partition: ReadablePartition, pieces: Iterable[pa.RecordBatch | Damage], view: ConsumerView,
     passed: Iterable[Finding], limits: Limits,
 ) -> Iterator[pa.RecordBatch | Damage]:  # fmt: skip
-    """Yield the pieces, with more damage around them: first the findings in `passed`, which may hide earlier rows; at
-    the end the undecided transaction that ends the view, or, if there were no pieces, the reason why a consumer gets
-    none. This damage has no bytes of its own.
+    """Yield the `pieces`, which are Arrow batches and damage, with more damage around them. Before them come the
+    findings in `passed`, which may hide earlier rows. After them comes the undecided transaction that ends the view;
+    or, if there were no pieces, the reason why a consumer gets no record, if there is one. The added damage has no
+    bytes of its own. Raises `StorageError`.
     """
     for finding in passed:
         yield _elsewhere(finding, view.start_offset)
@@ -201,7 +203,8 @@ def _slices(
 ) -> Iterator[tuple[Segment, Slice]]:
     """Yield each segment with the slice of it to read. The first slice begins at the last position at which its offset
     index allows to find the view's start, all others at byte 0. The slice that contains the view's end has
-    `likely_end`; without an end offset none has. Raises `StorageError` if a file cannot be opened.
+    `likely_end`, a byte position by which the end is probably reached; without an end offset none has. Raises
+    `StorageError` if a file cannot be opened or read.
     """
     low, high = view.start_offset, view.end_offset
     for number, segment in enumerate(wanted):

@@ -254,10 +254,10 @@ class TransactionTracker:
         self, producer_id: int, last: int, finding: Finding, segment: Segment | None, claimed: tuple[int, int] | None
     ) -> None:
         """End the open transaction of a producer, if there is one, because its marker may be in damage. `claimed` are
-        producer id and base offset in the header of the damaged batch, None if there is no whole header. If they are
-        this producer's, and the `.txnindex` lists a marker there for the first offset that the log has, the transaction
-        is added to `aborted`. Otherwise it is added to `undecided` with its records up to offset `last` (inclusive): a
-        missing entry proves nothing, because the index may be missing or older.
+        producer id and base offset in the header of the damaged batch, None if there is no whole header. If `claimed`
+        has this producer, and the `.txnindex` lists the transaction with its first offset and a marker at the claimed
+        offset, the transaction is added to `aborted`. Otherwise it is added to `undecided` with its records up to
+        offset `last` (inclusive): a missing entry proves nothing, because the index may be missing or older.
         """
         first = self._open.pop(producer_id, None)
         if first is None:
@@ -283,9 +283,9 @@ class TransactionTracker:
 
     def feed(self, batch: RecordBatch, segment: Segment | None = None) -> None:
         """Update the state from one batch: a transactional data batch opens its producer's transaction, a COMMIT or
-        ABORT marker ends it, and ABORT adds it to `aborted`. Batches without a producer id change nothing. A marker
-        that cannot be read adds a finding, which names the file of `segment`, and ends the transaction as undecided, or
-        as aborted if the transaction index lists it.
+        ABORT marker ends it, and ABORT adds it to `aborted`. Batches without a producer id or of magic 0 or 1 change
+        nothing. A marker that cannot be read adds a finding to `findings`, which names the file of `segment`. It ends
+        the producer's open transaction, if there is one, as undecided, or as aborted if the transaction index lists it.
         """
         header = batch.header
         if not isinstance(header, BatchHeader) or not header.has_producer_id:
@@ -383,8 +383,10 @@ class AbortedFilter:
         return any(undecided.first_offset <= last and undecided.last_offset >= first for undecided in self._undecided)
 
     def rejects(self, batch: RecordBatch) -> bool:
-        """Whether a batch is a data batch of an aborted transaction, which a consumer with `read_committed` skips.
-        Control batches and batches without a producer id are never rejected. Advances the filter to this batch.
+        """Whether a batch is a transactional data batch of an aborted transaction, which a consumer with
+        `read_committed` skips. Control batches and batches without a producer id are never rejected. Advances the
+        filter to this batch: a transaction ends with the first batch of its producer after the transaction's last
+        offset.
         """
         header = batch.header
         if not header.has_producer_id:
