@@ -25,8 +25,7 @@ from support.corpora import Shape, partition
 
 import kafkalog
 from kafkalog.cli.main import run as command
-from kafkalog.codec import Codec, Scanner
-from kafkalog.codec.common.source import BufferSource
+from kafkalog.codec import BufferSource, Codec, Scanner
 from kafkalog.log import open_partition
 
 SAME = 0.05
