@@ -77,10 +77,10 @@ class AdminHandler:
         return {"error_code": Code.NONE, "error_message": "", "entries": entries}
 
     def describe_user_scram_credentials(self, request: Request) -> Fields:
-        """Answer `DescribeUserScramCredentials`: mechanisms and iterations of the named users, or of all if none is
-        named, never secrets (`ScramImage.describe`).
+        """Answer `DescribeUserScramCredentials`: mechanisms and iterations of the named users, in the order of the
+        request, or of all users, sorted, if none is named; never secrets (`ScramImage.describe`).
 
-        A user named twice gets DUPLICATE_RESOURCE, an unknown one RESOURCE_NOT_FOUND.
+        A user named twice gets the error DUPLICATE_RESOURCE once, an unknown one RESOURCE_NOT_FOUND.
         """
         known: dict[str, list[Fields]] = {}
         for user, mechanism, iterations in self._catalog.cluster.scram:
