@@ -233,7 +233,8 @@ class ServedLog:
         self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool, committed: Committed | None = None
     ) -> Sliced[None]:
         """Search for the batches that `read` would return for these arguments, in slices, so that a later `read` finds
-        them quickly: a generator that yields between slices and returns None. Damage ends the search silently.
+        them quickly: a generator that yields between slices and returns None. Damage ends the search silently. Raises
+        `NoneLeftError` if too many logs are open, `StorageError` if the log cannot be read.
         """
         patience, before = Patience(_SLICE_HEADERS, may_search=True), -1
         with suppress(DamagedError):

@@ -85,7 +85,8 @@ class ConsumerGroups:
 
     def heartbeat(self, request: Request, host: str) -> Fields:
         """Answer `ConsumerGroupHeartbeat` of a client at address `host`: the member joins, stays, or leaves (epoch -1,
-        or -2 for a static member that will return).
+        or -2 for a static member that will return). The group gets a new target assignment if members, subscriptions or
+        topics have changed.
 
         The response has the member's id, epoch and, if it changed or was asked for, its assignment. An invalid or
         refused request is answered with an error code and message.

@@ -33,7 +33,7 @@ class _Failures:
         """Count a wrong password from the address `host`; return the delay of the response in seconds.
 
         The delay is 0.1 s after the first one, doubles each time up to 10 s, and starts again after five minutes
-        without a failure.
+        without a failure. Only the last 10,000 addresses are remembered.
         """
         now = time.monotonic()
         with self._lock:
