@@ -130,8 +130,8 @@ class IndexBlock(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, index: FileSource, first: int) -> IndexBlock:
-        """Read up to 512 entries of an index, beginning with entry number `first`; the block is empty behind the end.
-        Raises `StorageError`.
+        """Read up to 512 entries of an index, beginning with entry number `first`; the block is empty behind the end. A
+        partial entry at the end is ignored. Raises `StorageError`.
         """
         data = index.read(first * OFFSET_ENTRY.size, _SLOTS * OFFSET_ENTRY.size)
         count = len(data) // OFFSET_ENTRY.size

@@ -217,8 +217,8 @@ class ServedLog:
             self._complain(news)
 
     def _tell_of_undecided(self, found: Committed) -> None:
-        """Report the transactions whose end is hidden by damage in one line, if there are more of them than reported
-        before.
+        """If there are more transactions whose end is hidden by damage than at the last report, pass one message to
+        `complain`: the finding of the first one, and the number of the others.
         """
         undecided = [each for some in found.undecided.values() for each in some]
         if len(undecided) <= self._told_of_undecided:

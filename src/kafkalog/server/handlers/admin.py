@@ -28,8 +28,8 @@ class AdminHandler:
         self._catalog = catalog
 
     def describe_log_dirs(self, request: Request) -> Fields:
-        """Answer `DescribeLogDirs`: for each directory with served logs, sorted by path, the requested partitions (all
-        if `topics` is null) with their sizes in bytes. The size of the disk is unknown (-1).
+        """Answer `DescribeLogDirs`: for each directory with served logs, sorted by path, the requested partitions in it
+        (perhaps none; all if `topics` is null) with their sizes in bytes. The size of the disk is unknown (-1).
         """
         asked = request.body["topics"]
         wanted = None if asked is None else {

@@ -39,10 +39,11 @@ class GroupHandler:
     def offset_commit(self, request: Request) -> Fields:
         """Answer `OffsetCommit`: keep the commits in this server (and its file), never in a log.
 
-        Each partition has an error code: UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION; the group's error if the
-        member may not commit; OFFSET_METADATA_TOO_LARGE for metadata over 4096 characters. Valid partitions are
-        committed even if others are not. If they cannot be kept, all of them have COORDINATOR_NOT_AVAILABLE (too many
-        commits) or UNKNOWN_SERVER_ERROR (the file cannot be written).
+        Each partition has an error code: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, or TOPIC_AUTHORIZATION_FAILED if
+        the user may not read the topic; the group's error if the member may not commit; OFFSET_METADATA_TOO_LARGE for
+        metadata over 4096 characters. Valid partitions are committed even if others are not. If they cannot be kept,
+        all of them have COORDINATOR_NOT_AVAILABLE (too many commits) or UNKNOWN_SERVER_ERROR (the file cannot be
+        written).
         """
         body = request.body
         code = self._may_commit(request)
