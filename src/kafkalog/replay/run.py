@@ -90,10 +90,11 @@ def replay(
     * `check`: called often; an error that it raises aborts the open transaction and ends the replay
 
     Creates missing topics and a topic for the progress, writes in transactions, and commits the offsets of groups that
-    have none in the target. If a finished replay has nothing new, only missing group offsets are committed. Raises
-    `RecoveryRefused` if records would be lost (`ReplayPlan.refuse`), if the target's topics have records of others or
-    too few partitions, or if another process continues this replay; `ClusterError` if the cluster fails, `FormatError`
-    if a transaction is aborted five times, and the errors of `plan_replay`, `read_parquet` and `write_parquet`.
+    have none in the target. If a finished replay has nothing new, only missing group offsets are committed, and the
+    result has no maps. Raises `RecoveryRefused` if records would be lost (`ReplayPlan.refuse`), if the target's topics
+    have records of others or too few partitions, or if another process continues this replay; `ClusterError` if the
+    cluster fails, `FormatError` if a transaction is aborted five times, and the errors of `plan_replay`, `read_parquet`
+    and `write_parquet`.
     """
     options = request if isinstance(request, Replay) else Replay()
     plan = plan or plan_replay(request, *paths, jobs=jobs)
