@@ -309,8 +309,8 @@ class BothTiers:
         ).close()
 
     def others_in_place(self, key: Key) -> Iterator[tuple[RemoteObject, RemoteSegment]]:
-        """Yield the log objects of a partition that have the size given by the events but contain another log, each
-        with its segment according to the events.
+        """Yield the log objects of a partition that have the size given by the events in `__remote_log_metadata` but
+        contain another log, each with its segment according to the events. Nothing if there are no events.
 
         A log is another one if its timestamps contradict its time index or the events. Only readable segments with a
         listed log are checked, by reading the time index and a few batches. Raises `StorageError` if an object cannot
@@ -331,8 +331,9 @@ class BothTiers:
                 log.close()
 
     def _side_files(self, key: Key) -> Iterator[tuple[str, _Held]]:
-        """Yield (name, file) of the other files of a partition directory without a local one: leader-epoch-checkpoint
-        of the last remote segment, if it can be opened, and a partition.metadata made from the topic id.
+        """Yield (name, file) of two other files of a partition directory that is not local: leader-epoch-checkpoint of
+        the last remote segment, if there is one that can be opened, and a partition.metadata made from the topic id.
+        The partition must be in the tier's listing (else `KeyError`).
         """
         last = self._last(key) or self.listed[key][-1]
         item = last.epochs
