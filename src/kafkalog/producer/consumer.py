@@ -78,8 +78,9 @@ class Consumer:
         The sorted partitions of a topic are divided among its streams in ranges, as by `RangeAssignor`; streams are
         empty if there are fewer partitions. If the consumer follows, partitions and topics that are created later are
         added to the streams with the fewest partitions. Raises `UsageError` for a number below 1, if the consumer
-        already has streams, or after `shutdown`; for a partition without a committed offset if `reset` is None;
-        `StorageError` if a directory cannot be read.
+        already has streams, or after `shutdown`; `StorageError` or `FormatError` if a directory or log cannot be read.
+        If `reset` is None, raises `UsageError` for a partition without a committed offset and `OffsetOutOfRangeError`
+        for one out of range.
         """
         for topic, count in topic_count_map.items():
             _check_count(count, f"of {topic}")
@@ -112,7 +113,8 @@ class Consumer:
         topics are read. `exclude_internal` leaves out Kafka's own topics (`__consumer_offsets` and so on) even if they
         match. Each stream gets about the same number of bytes, perhaps nothing; later partitions go to the streams with
         the fewest partitions. Raises `UsageError` for both filters, an invalid expression, a number below 1, if the
-        consumer already has streams, or after `shutdown`.
+        consumer already has streams, or after `shutdown`; for directories and committed offsets the errors of
+        `create_message_streams`.
         """
         _check_count(num_streams, "by filter")
         lets_through = topic_chooser(None, whitelist, blacklist)

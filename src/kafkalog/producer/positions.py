@@ -119,9 +119,10 @@ class Positions:
 
     def to_read(self, key: TopicPartition) -> tuple[Partition, int, int | None] | None:
         """Return the partition and the offsets to read now: first offset, and the offset after the last one (None: to
-        the end of the log). Returns None if the partition disappeared, has no segments, or has nothing new.
+        the end of the log). Returns None if the partition disappeared or has no segments, or, with `follow`, if it has
+        nothing new.
 
-        When following, the end is the last stable offset for `read_committed`, else the end of the last complete batch;
+        With `follow`, the end is the last stable offset for `read_committed`, else the end of the last complete batch;
         only bytes added since the last call are examined. A position out of range is reset first, in `offsets` too:
         raises `OffsetOutOfRangeError` if `reset` is None. An open transaction at the end is remembered
         (`open_transactions`).
@@ -160,6 +161,7 @@ class Positions:
 
     def tell_of_open(self, keys: Iterable[TopicPartition], *, patient: bool) -> None:
         """Log a warning for each of `keys` whose committed data ends at an open transaction, once per transaction.
+        `keys` are (topic, partition) pairs.
 
         With `patient`, logs that were written to within the last minute are skipped: their transactions may still end.
         """

@@ -283,7 +283,7 @@ class Producer:
 
     def _after(self, *futures: Future[RecordMetadata]) -> None:
         """With `producer_type` `sync`, write all waiting batches, then raise the error of the first of `futures` that
-        failed; that error is not raised again by `flush` or `close`. With `async` do nothing.
+        failed; no error kept so far is then raised again by `flush` or `close`. With `async` do nothing.
         """
         if self._thread is not None:
             return
@@ -366,11 +366,12 @@ class Producer:
         return first
 
     def _finish(self, batch: OpenBatch, first: int, failure: BaseException | None) -> None:
-        """Release the room of a batch, complete the futures of its records, and call their callbacks.
+        """Release the room of a batch that was written or failed, complete the futures of its records with their
+        metadata, and call their callbacks.
 
         `first` is the offset of the batch's first record, -1 if nothing was written. With `failure` the futures and
-        callbacks get that error; it is kept for the next `flush` or `close` and marks the transaction as failed. Record
-        timestamps in the results are -1 unless the log keeps the producer's.
+        callbacks get that error; it is kept for the next `flush` or `close`, unless an earlier one is, and marks the
+        transaction as failed. Timestamps in the metadata are -1 unless the log keeps the producer's.
         """
         with self._changed:
             self._room.give(sum(each.upper_bound for each in batch.waiting), len(batch.waiting))
@@ -391,8 +392,9 @@ class Producer:
                 self._told(waiting.callback, metadata if failure is None else None, failure)
 
     def _told(self, who: Callable[..., object], *what: object) -> None:
-        """Call the function `who` of the caller with `what`. An `Exception` that it raises does not fail any record: it
-        is kept, and raised by the next `flush`, `commit_transaction` or `close` unless an earlier error is.
+        """Call the function `who`, a hook or callback of the caller, with the arguments `what`. An `Exception` that it
+        raises does not fail any record: it is kept, and raised by the next `flush`, `commit_transaction` or `close`
+        unless an earlier error is kept already.
         """
         try:
             who(*what)
@@ -411,7 +413,8 @@ class Producer:
 
     def _abort_unfinished(self) -> None:
         """Write ABORT markers to all partitions with a transaction left open by an earlier producer with this id, and
-        flush the logs (`KafkaProducer.initTransactions`). Does nothing if the producer is not transactional.
+        flush the logs (`KafkaProducer.initTransactions`). Does nothing if the producer is not transactional. Opens all
+        logs of the directory: raises `FormatError` if one is damaged, `StorageError` for I/O.
         """
         identity = self._identity
         for topic, partition in list(self._logs.directories.there()) if identity.transactional else ():
@@ -513,8 +516,9 @@ class Producer:
         """Write all records sent, close the logs, release the lock, and call the hook `close`. If a transaction is
         open, it is aborted and its unwritten records fail.
 
-        Waits for the background thread. Raises the first error since the last `flush`, after everything is closed, and
-        `UsageError` in a callback. A second call does nothing, nor does a call in a forked child.
+        Waits for the background thread. Raises the first error since the last `flush`, after everything is closed;
+        after an abort, earlier errors are not raised. Raises `UsageError` in a callback. A second call does nothing,
+        nor does a call in a forked child.
         """
         if not self._process.is_here:
             return

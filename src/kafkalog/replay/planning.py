@@ -80,9 +80,9 @@ class ReplayPlan(Struct, frozen=True, kw_only=True):
     def refuse(self, options: Replay) -> None:
         """Raise `RecoveryRefused` if records would be lost, unless `options.accept_loss` is set.
 
-        The `reason` is `damaged` if a partition has damage, behind which nothing would be replayed, or `retention` if
-        topics keep their old settings (`keep_settings`) and the target would at once delete or compact replayed
-        records.
+        The `reason` of the exception is `damaged` if a partition has damage, behind which nothing would be replayed. It
+        is `retention` if topics keep their old settings (`keep_settings`), with which the target would at once delete
+        or compact replayed records.
         """
         if options.accept_loss:
             return

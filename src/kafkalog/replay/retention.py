@@ -58,9 +58,9 @@ def settings_for(
 
     Retention is switched off, and for a compacted topic compaction is delayed forever; with `keep` both stay as in
     `old`. Record timestamps are always kept (`CreateTime` of any age). `further` overrides all of this. Settings of old
-    brokers, throttling and remote storage are left out. `put_back` has the old value of each changed setting (Kafka's
-    default or '' if there was none). `partitions` and `now` (ms since 1970) are used to count the offsets that the old
-    retention time would expire.
+    brokers, throttling and remote storage are left out (`left_out`). `put_back` has the old value of each changed
+    setting (Kafka's default or '' if there was none). `partitions` and `now` (ms since 1970) are used to count the
+    offsets that the old retention time would expire (`expired`), which reads the logs.
     """
     left_out = {name: value for name, value in old.items() if name in (*_OF_OLD_BROKERS, *_OF_ONE_CLUSTER)}
     kept = {name: value for name, value in old.items() if name not in left_out}

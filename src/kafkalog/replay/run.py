@@ -75,21 +75,26 @@ def replay(
     on_bytes: Callable[[int], None] = lambda _: None,
     check: Callable[[], None] = lambda: None,
 ) -> ReplayResult:
-    """Write records into a live cluster; a killed replay of the same identity is continued where it stopped.
+    """Write records into a live cluster; a killed replay of the same identity is continued where it stopped. Return
+    what was written: the number of records and bytes, topics created, group offsets committed or left as they were, and
+    the offset map of each partition, from its start.
 
     * `request`: which records, and how; if it is a path, that is the first of `paths` and options have their defaults
     * `target`: `HOST:PORT` of one of the cluster's brokers
-    * `map_path`: a new Parquet file, see `write_parquet`, by default `replay-ID.parquet` in the current directory; a
-      journal is kept beside it until the replay has finished
+    * `map_path`: Parquet file for the offset maps, see `write_parquet`, by default `replay-ID.parquet` in the current
+      directory; a new file, or the map of this replay, which is replaced if there is more to replay. A journal is kept
+      beside it until the replay has finished
     * `plan`: the result of `plan_replay` for the same request and paths; by default it is planned now, with `jobs`
+      processes
     * `on_bytes`: called with the size in bytes of each batch, or run of batches, that was read
     * `check`: called often; an error that it raises aborts the open transaction and ends the replay
 
     Creates missing topics and a topic for the progress, writes in transactions, and commits the offsets of groups that
-    have none in the target. If a finished replay has nothing new, only missing group offsets are committed. Raises
-    `RecoveryRefused` if records would be lost (`ReplayPlan.refuse`), if the target's topics have records of others or
-    too few partitions, or if another process continues this replay; `ClusterError` if the cluster fails, `FormatError`
-    if a transaction is aborted five times, and the errors of `plan_replay`, `read_parquet` and `write_parquet`.
+    have none in the target. If a finished replay has nothing new, only missing group offsets are committed, and the
+    result has no maps. Raises `RecoveryRefused` if records would be lost (`ReplayPlan.refuse`), if the target's topics
+    have records of others or too few partitions, or if another process continues this replay; `ClusterError` if the
+    cluster fails, `FormatError` if a transaction is aborted five times, and the errors of `plan_replay`, `read_parquet`
+    and `write_parquet`.
     """
     options = request if isinstance(request, Replay) else Replay()
     plan = plan or plan_replay(request, *paths, jobs=jobs)
@@ -172,7 +177,7 @@ class _Replay:
     def _is_left(self, progress: Mapping[tuple[str, int], int]) -> bool:
         """Whether the directories have records to replay that the existing map does not contain.
 
-        `progress` has the next source offset by (target topic, partition). Reads the logs from there. Raises
+        `progress` has the next source offset by (target topic, partition). Reads the logs from these offsets. Raises
         `UsageError` if a planned partition has no progress: then the map belongs to another replay.
         """
         is_left = False

@@ -56,11 +56,12 @@ class Admission:
 
     def make_room(self, host: str) -> str | None:
         """Make room for one more client at address `host`, closing another connection if necessary. Return None if
-        there is room, otherwise the reason as text for a message.
+        there is room then, otherwise the reason, as text for a message. The new client is not counted yet.
 
-        At the limit an idle connection is closed, of this address or of one with more connections; if there is none,
-        any connection of another address that has more than half of all. If authentication is required, an
-        unauthenticated connection is closed instead, and even below the limit if a quarter of it is unauthenticated.
+        At the limit, the connection to close is an idle one of this address or of an address with more connections. If
+        there is none, it is the oldest one of the address with most connections, if that is another address and has
+        more than half of the limit. If authentication is required, an unauthenticated connection is closed instead, and
+        even below the limit if a quarter of the limit is unauthenticated.
         """
         with self._lock:
             most = self._limits.connections

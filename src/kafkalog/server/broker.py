@@ -80,8 +80,8 @@ class Complaints:
         """Pass a message to `tell`, unless it is repeated or there are too many.
 
         A text already reported in the current minute is dropped (port numbers are ignored). From the sixth new text in
-        a second on, texts are only counted; the count is reported with the first text of a later second. Text about a
-        client must begin with its address.
+        a second on, texts are only counted; the first call in a later second reports their number. Text about a client
+        must begin with its address.
         """
         with self._lock:
             now = int(time.monotonic())
@@ -157,9 +157,10 @@ class Server:
         """Answer a request: return the fields of the response, or a promise (`Later`) that is polled until the response
         is ready.
 
-        Requests with large answers are computed in another thread if more than 1000 partitions are served. Raises
-        `CrowdedError` if too many requests wait for a thread, and `RequestError` if the connection is to be closed:
-        before authentication, or for a Produce request without acknowledgement.
+        If more than 1000 partitions are served, requests whose answer may be large are computed in another thread. A
+        request that this server does not support, such as a write, is answered with an error code. Raises
+        `CrowdedError` if too many requests wait for a thread, and `RequestError` if the connection is to be closed: if
+        the client is not authenticated but must be, or for a Produce request with `acks=0`.
         """
         self._sasl.admit(request, connection)
         served = SERVED.get(request.api.name)
@@ -182,8 +183,11 @@ class Server:
         return refusal(request)
 
     def handle_large(self, data: bytes, connection: Connection) -> Later:
-        """Parse and answer a large request, given without its size, in another thread; return a promise of the
-        response. Errors of parsing and authentication close the connection when the promise is polled.
+        """Parse and answer a large request in another thread; return a promise of the response. `data` is the request
+        without its size field.
+
+        Polling the promise raises `RequestError`, which closes the connection, if the request cannot be parsed or
+        answered, the client is not authenticated but must be, or two minutes have passed.
         """
 
         def answer(request: Request) -> Answer:
@@ -193,10 +197,12 @@ class Server:
         return self._deferring.large(data, connection, answer)
 
     def _keep(self) -> None:
-        """Run until the server stops (in its own thread): every 0.1 s advance the timers of groups and release memory;
-        every `refresh_seconds` list the directories again (never if 0) and announce changes to waiting fetches.
+        """Run until the server stops (in its own thread). Every 0.1 s advance the timers of groups and return free
+        memory to the system. Every `refresh_seconds` (0 or less: never) list the directories again and announce changes
+        to waiting fetches.
 
-        Listing takes at most a tenth of the time. Unexpected errors are reported and do not end the thread.
+        Listing takes at most a tenth of the time. Unexpected errors of the listing are reported and do not end the
+        thread.
         """
         next_listing = time.monotonic() + self._refresh_seconds
         while not self._stopping.wait(_TICK_S):

@@ -122,11 +122,11 @@ class Catalog:
         return changed
 
     def _unread(self, inventory: Inventory) -> list[Partition]:
-        """Return the served partitions that still exist but are missing from the new listing; they are served as
-        before.
+        """Return the served partitions that still exist but are missing from the new listing `inventory`, because
+        something could not be read; they are served as before.
 
-        Empty if everything could be read. Otherwise the number of such partitions and the first error are reported,
-        once.
+        Empty if everything could be read. Otherwise the number of these partitions and the first error are reported;
+        the same message is not reported again for each listing.
         """
         if not inventory.all_unreadable:
             return []
@@ -158,8 +158,11 @@ class Catalog:
         return topics
 
     def refresh(self) -> bool:
-        """List the directories again and update the served topics; return whether anything changed. An error is
-        reported once; nothing changes then, and False is returned.
+        """List the directories again and update the served topics; return whether anything changed.
+
+        If listing fails, the error is reported (the same error only once), the topics stay as they are, and False is
+        returned. If only the log of one partition cannot be read, that is reported too, and the partition counts as
+        changed.
         """
         try:
             inventory = settled(*self._paths, tolerant=True, limits=self._limits)

@@ -126,11 +126,12 @@ class Connection:
         return None
 
     def read(self) -> bytes | None:
-        """Return the next request without its size field; None if it is not complete yet or there is no memory for a
-        large one (`is_starved`).
+        """Return the next request without its size field. None if it is not complete yet, or if a large one must wait
+        for memory; then `is_starved` is set.
 
-        Receives what is available without blocking. Raises `ConnectionClosedError` if the client closed the connection,
-        or the size is not positive or larger than `largest`.
+        Receives available data without blocking. Reserves memory for a large request, counts complete ones in
+        `requests`, and sets `progress` when a request begins. Raises `ConnectionClosedError` if the client closed the
+        connection, the socket fails, or the size is not positive or larger than `largest`.
         """
         while True:
             if self._expected is None and len(self._received) >= SIZE.size:
@@ -182,8 +183,8 @@ class Connection:
         return piece
 
     def is_gone(self) -> bool:
-        """Whether the client has closed the connection while it waits for an answer. Always False for TLS, and while
-        unread data is left. Does not block or consume data.
+        """Whether a client that waits for an answer has closed the connection, or the socket has failed. False while
+        unread data is left, and always for TLS. Does not block or consume data.
         """
         if self._tls is not None:
             return False
@@ -201,10 +202,11 @@ class Connection:
         self.progress = time.monotonic()
 
     def write(self) -> bool:
-        """Send as much of the queued response as possible without blocking, about 4 MiB at most. Return whether all of
-        it is sent.
+        """Send as much of the queued response as possible without blocking, about 4 MiB at most. Return whether nothing
+        is left to send.
 
-        Raises `ConnectionClosedError` if the client is gone or a log file became shorter.
+        Sent parts are removed from the queue, and `progress` is set to the current time. Raises `ConnectionClosedError`
+        if the socket fails, or a log file cannot be read or became shorter.
         """
         left = _SEND_BYTES
         while self._parts and left > 0:
@@ -231,10 +233,12 @@ class Connection:
         return self.socket.send(data, _MSG_MORE if self._parts else 0)
 
     def _send_range(self, part: FileRange, most: int) -> int:
-        """Send up to `most` bytes of a log file range; return the number sent, 0 for an empty range.
+        """Send up to `most` bytes of a log file range without blocking; return the number sent, which may be less, 0
+        for an empty range.
 
-        Uses `sendfile`, or memory (up to 256 KiB) for TLS and for logs without a descriptor. Raises
-        `ConnectionClosedError` if the file became shorter, `BlockingIOError` or another `OSError` of the socket.
+        Uses `sendfile`. For TLS and for logs without a descriptor, up to 256 KiB are read into memory and sent. Raises
+        `ConnectionClosedError` if the file became shorter, `BlockingIOError` if the socket is not ready, and other
+        `OSError`s of the socket or file.
         """
         if part.size == 0:
             return 0
@@ -248,8 +252,8 @@ class Connection:
         return sent
 
     def close(self) -> None:
-        """Close the socket, cancel the promise that the client waits for, drop unsent data, and release the memory of
-        its request.
+        """Close the socket, cancel the promise that the client waits for, drop received and unsent data, and release
+        the memory reserved for a large request.
         """
         later, self.later = self.later, None
         if later is not None:

@@ -52,8 +52,8 @@ class Deferring:
         self._stopping = threading.Event()
 
     def large(self, data: bytes, connection: Connection, answer: Callable[[Request], Answer]) -> Later:
-        """Parse and answer a large request, given without its size, in the thread for large requests; return a promise
-        of the response.
+        """Parse and answer a large request in the thread for large requests; return a promise of the response. `data`
+        is the request without its size field.
 
         `answer` is called in that thread with the parsed request. Polling the promise raises `RequestError`, which
         closes the connection, if the request cannot be parsed or answered, or not within two minutes.
@@ -74,8 +74,10 @@ class Deferring:
     ) -> Answer:
         """Call `answer` with the request in a worker thread; return a promise of the response.
 
-        `answer` may return a generator that computes the response in slices. If too many requests wait already, a large
-        request is answered in the calling thread at once, and `CrowdedError` is raised for another one.
+        `answer` may return a generator that computes the response in slices. If the requests that wait for a thread
+        have too many elements in all, `CrowdedError` is raised; but a request that already runs in the thread for large
+        requests (`request.pace`) is then answered at once, in the calling thread. A request of up to 100 elements may
+        always wait.
         """
 
         def work() -> Sliced[Resolved]:
@@ -97,12 +99,11 @@ class Deferring:
         return self._promised(future, request)
 
     def _promised(self, future: Future[Resolved], request: Request | None = None) -> Later:
-        """Return a promise for the result of `future`, which is polled when a worker finishes and ends after two
-        minutes.
+        """Return a promise for the result of `future`. It is polled when a worker finishes, and ends after two minutes.
 
-        If the work fails, the response is an error (`KAFKA_STORAGE_ERROR`, after a message to `complain`); if it is
-        late, UNKNOWN_SERVER_ERROR. Without a `request`, which then was not parsed, `RequestError` is raised instead. If
-        the client leaves, the work is given up.
+        If the work fails, the response has the error KAFKA_STORAGE_ERROR, after a message to `complain`; if it is not
+        done in two minutes, UNKNOWN_SERVER_ERROR. If `request` is None, because it was not parsed yet, `RequestError`
+        is raised in both cases. If the client leaves, the work is cancelled.
         """
         future.add_done_callback(lambda _: self._changed(Change.WORK))
 
@@ -122,11 +123,11 @@ class Deferring:
         return Later(poll, _SLOW_MS, Change.WORK, lambda: _give_up(future))
 
     def walk(self, log: ServedLog, looking: Sliced[object]) -> None:
-        """Run the generator `looking` in a worker thread and announce a change of logs when it ends. Does nothing if a
-        search of this log is already running.
+        """Run the generator `looking`, which searches `log`, in a worker thread; announce a change of logs when it
+        ends. Does nothing if a search of this log is already running.
 
-        If it raises `KafkaLogError` or `OSError`, the error is reported, and the log stays locked against searches for
-        a second.
+        If it raises `KafkaLogError` or `OSError`, the error is reported, and no new search of the log may begin for a
+        second.
         """
         if id(log) in self._walking:
             return

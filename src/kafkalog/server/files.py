@@ -67,8 +67,8 @@ class OpenLog:
         return self.source.size
 
     def index(self, path: str | None) -> FileSource | None:
-        """Return the open offset index at `path`, opened by the first call and kept. None if `path` is None or the file
-        cannot be opened.
+        """Return the open offset index at `path`. It is opened once and kept: later calls return it whatever `path` is.
+        None if it is not open and `path` is None or the file cannot be opened.
         """
         if self._index is None and path is not None:
             try:
@@ -130,8 +130,8 @@ class IndexBlock(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, index: FileSource, first: int) -> IndexBlock:
-        """Read up to 512 entries of an index, beginning with entry number `first`; the block is empty behind the end.
-        Raises `StorageError`.
+        """Read up to 512 entries of an index, beginning with entry number `first`; the block is empty behind the end. A
+        partial entry at the end is ignored. Raises `StorageError`.
         """
         data = index.read(first * OFFSET_ENTRY.size, _SLOTS * OFFSET_ENTRY.size)
         count = len(data) // OFFSET_ENTRY.size
@@ -143,10 +143,11 @@ class IndexBlock(msgspec.Struct, frozen=True):
 
     @classmethod
     def around(cls, index: FileSource, target: int, near: int) -> IndexBlock:
-        """Return the block with the last entry whose position is below `target`, or the first block if there is none.
+        """Return the block with the last entry whose position is below `target`, or the first block if there is no such
+        entry; the block is empty if the index is.
 
-        The block that begins with entry `near` and the one after it are tried first, then a binary search is made.
-        Raises `StorageError`.
+        `near` is an entry number: the block that begins with it and the one after it are tried first, then a binary
+        search is made. Raises `StorageError`.
         """
         for first in (near, near + _SLOTS - 1):
             index_block = cls.read(index, first)

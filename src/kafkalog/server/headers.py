@@ -49,7 +49,8 @@ class Place(NamedTuple):
 
 def places(log: OpenLog, position: int, end: int) -> Iterator[Place]:
     """Yield the place of each batch from byte `position`, where a batch must begin, up to byte `end` (exclusive), in
-    file order.
+    file order: its first byte, the byte after it, its last offset, and its base offset. A message of magic 0 or 1
+    counts as a batch; its base offset is None.
 
     Only headers are read; checksums are not verified. An incomplete batch at the end is not yielded. Raises
     `DamagedError` with the position of bytes that cannot be a batch, `StorageError` if the file cannot be read.

@@ -270,11 +270,12 @@ class Processor(threading.Thread):
         self._take(connection, request, answer)
 
     def _take(self, connection: Connection, request: Request, answer: Answer | list[Part]) -> Later | None:
-        """Queue the answer of a request for sending and return None; if it is a promise, store it with the connection
-        and return it.
+        """Queue the answer of a request for sending and return None; if it is a promise, store it with the connection,
+        schedule it and return it. A list of parts is an encoded response; other answers are encoded here.
 
-        The memory of the request is released unless the answer is a promise. `NoAnswer` sends nothing. Raises
-        `ConnectionClosedError` if the connection holds too much unsent data.
+        The memory of the request is released unless the answer is a promise. `NoAnswer` sends nothing. If the thread's
+        connections hold too much unsent data, the largest are closed; raises `ConnectionClosedError` if this is one of
+        them.
         """
         if isinstance(answer, Later):
             connection.later = request.bare(), answer
@@ -344,8 +345,11 @@ class Processor(threading.Thread):
         self._wanted[connection] = want
 
     def _tick(self) -> None:
-        """Close connections that made no progress within their time limit, and report why (idle ones silently).
-        Connections that wait for a promise have no limit here; they are closed if the client has left.
+        """Close connections that made no progress within their time limit, and report why; idle ones are closed
+        silently. The limit for the TLS handshake and authentication counts from the start of the connection.
+
+        Connections that wait for a promise have no limit here. If the selector does not watch them, they are closed
+        once the client has left.
         """
         now = time.monotonic()
         self._next_tick = now + _TICK_S
@@ -361,8 +365,9 @@ class Processor(threading.Thread):
                 self._close(connection)
 
     def _patience(self, connection: Connection) -> tuple[float, str]:
-        """Return the time limit in seconds for the current state of a connection (handshake, sending, waiting for
-        memory, reading, idle), and the message if it is exceeded; '' for an idle connection, which is closed silently.
+        """Return the time limit in seconds for the current state of a connection (handshake or not authenticated,
+        sending, waiting for memory, holding memory that others wait for, reading, idle), and the message if it is
+        exceeded; '' for an idle connection, which is closed silently.
         """
         limits = self._limits
         if connection.is_handshaking or (limits.first_bytes is not None and not connection.authenticated):

@@ -101,10 +101,11 @@ class ServedLog:
         return self._listed
 
     def update(self, partition: Partition) -> bool:
-        """Use a new listing of the partition; return whether it differs in segments, log start or leader epochs.
+        """Use a new listing of the partition; return whether it differs in segments, log start or leader epochs. If
+        not, nothing changes.
 
-        If so, the bounds are determined again, and cached facts about files that were replaced or changed are dropped.
-        Raises `StorageError`.
+        If it differs, bounds that were known are determined again, and cached facts about files that were replaced or
+        changed are dropped. Raises `StorageError` if the bounds cannot be read; the new listing is used even then.
         """
         with self._lock:
             before, same = self._listed, _stamps(self._listed) == _stamps(partition)
@@ -216,8 +217,8 @@ class ServedLog:
             self._complain(news)
 
     def _tell_of_undecided(self, found: Committed) -> None:
-        """Report the transactions whose end is hidden by damage in one line, if there are more of them than reported
-        before.
+        """If there are more transactions whose end is hidden by damage than at the last report, pass one message to
+        `complain`: the finding of the first one, and the number of the others.
         """
         undecided = [each for some in found.undecided.values() for each in some]
         if len(undecided) <= self._told_of_undecided:
@@ -232,7 +233,8 @@ class ServedLog:
         self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool, committed: Committed | None = None
     ) -> Sliced[None]:
         """Search for the batches that `read` would return for these arguments, in slices, so that a later `read` finds
-        them quickly: a generator that yields between slices and returns None. Damage ends the search silently.
+        them quickly: a generator that yields between slices and returns None. Damage ends the search silently. Raises
+        `NoneLeftError` if too many logs are open, `StorageError` if the log cannot be read.
         """
         patience, before = Patience(_SLICE_HEADERS, may_search=True), -1
         with suppress(DamagedError):
@@ -253,13 +255,14 @@ class ServedLog:
         committed: Committed | None = None,
     ) -> Read:  # fmt: skip
         """Return a file range of whole batches, from the batch that contains `offset` (or the next one) up to the
-        offset `upper`, of at most `max_bytes`, and the next offset.
+        offset `upper`, of at most `max_bytes`, and the next offset to fetch (an upper bound if unknown).
 
-        With `at_least_one` the first batch is included even if it is larger. The range is None if nothing is below
-        `upper` or the first batch is too large. `patience` limits the number of headers read: raises `TooFarError` if
-        they do not suffice. Raises `DamagedError` at bytes that are not a batch, unless damage is left out
-        (`on_damage`); then checksums are verified, and batches of transactions that `committed` has as undecided are
-        left out too.
+        With `at_least_one` the first batch is included even if it is larger. The range is None, and the next offset is
+        `offset`, if there is no batch below `upper` or the first one is too large. `patience` limits the number of
+        headers read: raises `TooFarError` if they do not suffice. Raises `NoneLeftError` if too many logs are open, and
+        `DamagedError` at bytes that are not a batch, unless damage is left out (`on_damage`). Then at most 4 MiB are
+        returned, checksums are verified, and batches of transactions that `committed` has as undecided are left out
+        too.
         """
         patience = patience or patient()
         if self._on_damage is not None:

@@ -34,8 +34,9 @@ class Waypoints:
             self.skipped(start, end)
 
     def skipped(self, start: int, end: int) -> None:
-        """Record that the walk has passed bytes `start` to `end`, in which no batch begins. Ignored unless `start` is
-        where the walk had arrived (`reached`).
+        """Record that the walk has passed bytes `start` to `end` (exclusive): `reached` becomes `end`, and `end` is
+        remembered if the last remembered position is at least 4 KiB before it. Ignored unless `start` is `reached`,
+        where the walk had arrived.
         """
         if start != self.reached:
             return

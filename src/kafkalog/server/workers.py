@@ -58,11 +58,11 @@ class _Task:
         self.call = None
 
     def go_on(self) -> bool:
-        """Call the function, or continue its generator for up to 20 ms; return whether the task is over. Then the
+        """Call the function, or continue its generator for up to 20 ms; return whether the task is over. If it is, the
         future has the result.
 
-        A task whose future was cancelled ends, and its generator is closed. Exceptions of the function are raised to
-        the caller.
+        If the future was cancelled, the task ends, and its generator is closed. Exceptions of the function are raised
+        to the caller, and the future is not set.
         """
         if not self.is_begun:
             call = self.call

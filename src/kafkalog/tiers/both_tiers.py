@@ -183,7 +183,8 @@ class BothTiers:
         nothing is local, empty if nothing is remote.
 
         Each stretch has its first and last offset (both included) and its segment. A remote segment that begins at or
-        above the first local one is left out; one that overlaps it is cut there.
+        above the first local one is left out; one that overlaps it is cut there. Raises `StorageError` if the tier
+        cannot be read.
         """
         local = self._local_partitions.get(PartitionName(*key))
         end = local.segments[0].base_offset if local is not None and local.segments else None
@@ -200,8 +201,8 @@ class BothTiers:
         """Return the base offset of the first local segment (None if there is none) and the last offset copied to the
         tier (-1 if no segment belongs to the log).
 
-        `directory` is the name of a partition directory. None if it is not such a name or the partition has no remote
-        segments.
+        `directory` is the name of a partition directory. Returns None if it is not such a name or the partition has no
+        remote segments. Raises `StorageError` if the tier cannot be read.
         """
         name = parse_partition_directory(directory)
         key = ("", -1) if name is None else (name.topic, name.partition)
@@ -257,9 +258,11 @@ class BothTiers:
                     yield segment_file(base, kind), held
 
     def _identity(self, key: Key, segment: RemoteSegment) -> Identity:
-        """Return the check that the log object of a segment belongs to its name, for a partition without events.
+        """Return the `Identity` with which the log object of `segment` is checked: whether it is the log that its name
+        says. Used for a partition without events in `__remote_log_metadata`.
 
-        The leader epochs of the local log are used, or else those of the last remote segment.
+        The `Identity` has the neighbouring segments and the leader epochs of the local log, or else those of the last
+        remote segment. Raises `StorageError` if the tier cannot be read.
         """
         segments = self.segments(key)
         number = segments.index(segment)
@@ -306,8 +309,8 @@ class BothTiers:
         ).close()
 
     def others_in_place(self, key: Key) -> Iterator[tuple[RemoteObject, RemoteSegment]]:
-        """Yield the log objects of a partition that have the size given by the events but contain another log, each
-        with its segment according to the events.
+        """Yield the log objects of a partition that have the size given by the events in `__remote_log_metadata` but
+        contain another log, each with its segment according to the events. Nothing if there are no events.
 
         A log is another one if its timestamps contradict its time index or the events. Only readable segments with a
         listed log are checked, by reading the time index and a few batches. Raises `StorageError` if an object cannot
@@ -328,8 +331,9 @@ class BothTiers:
                 log.close()
 
     def _side_files(self, key: Key) -> Iterator[tuple[str, _Held]]:
-        """Yield (name, file) of the other files of a partition directory without a local one: leader-epoch-checkpoint
-        of the last remote segment, if it can be opened, and a partition.metadata made from the topic id.
+        """Yield (name, file) of two other files of a partition directory that is not local: leader-epoch-checkpoint of
+        the last remote segment, if there is one that can be opened, and a partition.metadata made from the topic id.
+        The partition must be in the tier's listing (else `KeyError`).
         """
         last = self._last(key) or self.listed[key][-1]
         item = last.epochs
@@ -339,8 +343,8 @@ class BothTiers:
         yield PARTITION_METADATA, _Held(size=len(data), modified_ns=0, data=data)
 
     def _can_be_opened(self, item: RemoteObject) -> bool:
-        """Whether an object can be opened without `StorageError`. If the leader epochs cannot, the partition is listed
-        without them, and reading the log reports the error.
+        """Whether an object can be opened without `StorageError`; it is closed again. If an object with leader epochs
+        cannot be opened, the partition is listed without them, and reading the log reports the error.
         """
         try:
             self._opened(_Held(size=item.size, modified_ns=item.modified_ns, item=item), item).close()
@@ -368,7 +372,7 @@ class BothTiers:
 
     def entry(self, path: str) -> RemoteEntry | None:
         """Return the directory entry at a path in the mount; None if neither tier has it. The root is a directory named
-        like the mount.
+        like the mount. Raises `StorageError` if the tier cannot be read.
         """
         parts = self._parts(path)
         if not parts:
@@ -410,11 +414,12 @@ class BothTiers:
         return list(found.values())
 
     def _size(self, held: _Held, directory: str, name: str) -> int:
-        """Return the size of a file in bytes; for a log that is read only up to an offset, the position of the first
-        batch behind it.
+        """Return the size in bytes of a file `held` in partition directory `directory` under `name`. For a log that is
+        read only up to an offset, that is the position of the first batch behind this offset.
 
-        That position is found by reading batch headers and kept. If the object has another size than was copied, it is
-        not cut: opening it reports the difference. Raises `StorageError`.
+        The position is found by reading batch headers, and kept in the listing of the directory. If the object has
+        another size than was copied, its own size is returned: opening it reports the difference. Raises
+        `StorageError`.
         """
         if held.until is None or held.item is None:
             return held.size
@@ -495,7 +500,8 @@ class BothTiers:
         """Return the number of bytes of a log object that belong to its segment: up to the first batch of the next
         segment, or all.
 
-        Raises `StorageError` if it may be the log of another segment. The result of the check is kept by object path.
+        Raises `StorageError` if the object may be the log of another segment. It is checked once: the result is kept by
+        object path.
         """
         if item.path not in self._identified:
             self._identified[item.path] = identity.doubt(log), identity.until

@@ -27,7 +27,7 @@ _UNKNOWN = -1
 
 def newest_topic_ids(listed: Iterable[ListedSegment]) -> dict[tuple[str, int], str]:
     """Return the topic id of each (topic, partition) in a listing. If a topic was deleted and created again, that is
-    the id with the most recently modified object.
+    the id with the most recently modified object; with equal times, the largest id.
     """
     newest: dict[tuple[str, int], tuple[int, str]] = {}
     for listed_segment in listed:
@@ -150,8 +150,8 @@ def _made(tier: RemoteTier, listed: ListedSegment, end: int, epochs: Sequence[Le
 
 def last_offset_of(tier: RemoteTier, listed: ListedSegment) -> int:
     """Return the last offset in a segment's log; its base offset if no batch can be parsed. Only batch headers from the
-    last offset index entry on are read, or all without a usable index. The segment must have a log object. Raises
-    `StorageError`.
+    last offset index entry on are read, or all without a usable index. The segment must have a log object (else
+    `KeyError`). Raises `StorageError`.
     """
     log = tier.open(listed.objects[FileKind.LOG])
     try:

@@ -56,7 +56,7 @@ def leads_to(own: Sequence[LeaderEpoch], epochs: Sequence[LeaderEpoch], *offsets
 
 def epoch_ends(segment: RemoteSegment) -> list[tuple[int, int, int]]:
     """Return (leader epoch, first offset, last offset) for each leader epoch in a segment, in order; both offsets are
-    included.
+    included. The segment must have leader epochs (else `ValueError`).
     """
     bounds = [*(leader_epoch.start_offset for leader_epoch in segment.leader_epochs[1:]), segment.end_offset + 1]
     return [

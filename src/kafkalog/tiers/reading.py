@@ -28,11 +28,12 @@ Mounted = list[tuple[BothTiers, str]]
 
 
 def mounted(paths: Sequence[str], tier: RemoteTier) -> Mounted:
-    """Mount each path together with its remote part. Return (mount, equivalent path in it) for each, in order.
+    """Mount the log directories at `paths` together with their remote part. Return (mount, equivalent path in it) for
+    each, in order.
 
-    A path is a log directory, a partition directory in one, or a directory with several log directories, which stands
-    for all of them. If no log directory has a partition of the tier, as with only `__remote_log_metadata` at hand, or
-    `paths` is empty, a single mount of the whole tier is returned. Events are read from the given log directories.
+    A path is a log directory, a partition directory in one, or a directory that contains log directories, each of which
+    then gives one pair. If no log directory has a partition of the tier, as with only `__remote_log_metadata` at hand,
+    or `paths` is empty, a single mount of the whole tier is returned. Events are read from the given log directories.
     Raises `UsageError` for any other path, `StorageError` if a directory or the tier cannot be read.
     """
     places = [place for path in paths for place in _places(path)]
@@ -72,8 +73,11 @@ class TierBounds(Struct, frozen=True):
 
 
 def tier_bounds(partition: Partition) -> TierBounds | None:
-    """Return where the local part of a partition begins and the last remote offset, if the partition was opened with
-    its remote part. None if it was not, or has no remote segments.
+    """Return where the two tiers of a partition meet, if it was opened with its remote part: the start of the local
+    part (the log end offset if nothing is local; at least the log start offset) and the last offset copied (-1: none).
+
+    None if the partition was opened without its remote part, or has no remote segments. Raises `StorageError` if the
+    tier cannot be read.
     """
     both = storage_of(partition.path)
     found = both.bounds(os.path.basename(partition.path)) if isinstance(both, BothTiers) else None

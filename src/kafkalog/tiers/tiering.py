@@ -105,11 +105,12 @@ class Tiering:
 
     def of(self, key: Key, names: Iterable[str], begins: int, epochs: Sequence[int], end: int = 0) -> LocalStart:
         """Return where a log and its local part begin, the evidence that it is tiered, and the offsets below the local
-        part that are in neither tier.
+        part that are in neither tier (`lost`; None: nothing is missing).
 
         `begins` is the base offset of the first local segment, `names` are the files of the partition directory,
-        `epochs` the start offsets of its leader epochs, and `end` is the log end offset, or 0 if unknown. If there is
-        no evidence, the log begins with its local part, and offsets missing before the first segment count as lost.
+        `epochs` the start offsets of its leader epochs, and `end` is the log end offset, or 0 if unknown. The log
+        begins at its checkpointed start, or else at its first leader epoch. If there is no evidence, it begins with its
+        local part, and offsets missing before the first segment count as lost.
         """
         checkpointed = self.log_starts.get(key)
         known_from = self.known_from(key, begins, epochs)
@@ -151,9 +152,10 @@ class Tiering:
     def known_from(self, key: Key, begins: int, epochs: Sequence[int]) -> tuple[str, ...]:
         """Return the evidence that a log is tiered, as phrases for a message; empty if there is none.
 
-        `begins` is the base offset of the first local segment, `epochs` are the start offsets of its leader epochs.
-        Settings and events count first; then a checkpointed log start below the first segment, and last the cache of
-        remote indexes. Empty if the settings say that the topic is not tiered and no event contradicts them.
+        `begins` is the base offset of the first local segment, `epochs` are the start offsets of its leader epochs. The
+        evidence is, in this order: the topic's settings and events; a checkpointed log start below the first segment,
+        which counts only with other signs of tiering; and, without settings and checkpoint, the cache of remote
+        indexes. Empty if the settings say that the topic is not tiered and no event contradicts them.
         """
         found = list(self._said(key))
         if self.configured is not None and self.configured.get(key[0]) is False and not found:
@@ -169,13 +171,13 @@ class Tiering:
     def _between(
         self, key: Key, start: int, begins: int, gone: tuple[int, int] | None
     ) -> tuple[tuple[int, int] | None, bool]:
-        """Return the first and last offset, inclusive, from the log start `start` up to the first local segment at
-        `begins` that neither tier has, and whether this is certain.
+        """Return the first and last offset (inclusive) that neither tier has between the log start `start` and the
+        first local segment at `begins`, and whether this is certain.
 
-        If remote segments reach `begins`, these are `gone`, what the local log lost (None: nothing), and certain. They
-        are `gone` and uncertain if the remote tier is unclear: without events, with invalid ones, or while a copy or
-        deletion is under way. Otherwise they begin where the remote segments that follow each other from `start` on
-        end.
+        If remote segments reach `begins`, the result is `gone`, the offsets that the local log lost (None: nothing),
+        and certain. It is `gone` and uncertain if the contents of the remote tier are unknown: without events, with
+        invalid ones, or while a copy or deletion is under way. Otherwise the first offset is the one after the remote
+        segments that follow each other from `start` on, the last one `begins - 1`, and the result is certain.
         """
         segments = self.remote.of(*key)
         if not segments:

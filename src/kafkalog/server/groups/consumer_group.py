@@ -118,12 +118,13 @@ class ConsumerGroup(Struct, kw_only=True):
         self.target.pop(member_id, None)
 
     def reconcile(self, member: ConsumerMember, owned: frozenset[Place] | None, now: float) -> None:
-        """Move a member one step towards the target assignment (`CurrentAssignmentBuilder`); changes the member.
+        """Move a member one step towards its target assignment (`CurrentAssignmentBuilder`); changes the member, or
+        nothing if it has arrived.
 
         `owned` are the partitions that the member reports in this heartbeat, None if it reports none; `now` is in
-        seconds. First partitions that are not in the target are revoked: the member waits until it reports that it no
-        longer owns them. Then it gets the partitions of the target that no other member holds, and the epoch of the
-        group.
+        seconds. First, assigned partitions that are not in the target are revoked: until the member reports that it no
+        longer owns them, which it must do before `revoked_by`, it gets nothing new. Then it gets the epoch of the group
+        and the partitions of the target that no other member holds; `is_waiting` is set if some are still held.
         """
         if member.revoking:
             if owned is None or owned & member.revoking:

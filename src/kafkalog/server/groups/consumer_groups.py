@@ -85,7 +85,8 @@ class ConsumerGroups:
 
     def heartbeat(self, request: Request, host: str) -> Fields:
         """Answer `ConsumerGroupHeartbeat` of a client at address `host`: the member joins, stays, or leaves (epoch -1,
-        or -2 for a static member that will return).
+        or -2 for a static member that will return). The group gets a new target assignment if members, subscriptions or
+        topics have changed.
 
         The response has the member's id, epoch and, if it changed or was asked for, its assignment. An invalid or
         refused request is answered with an error code and message.
@@ -155,11 +156,12 @@ class ConsumerGroups:
         return ConsumerGroup(id=name)
 
     def _member(self, group: ConsumerGroup, request: Request, host: str, now: float) -> ConsumerMember:
-        """Return the member that sent the request: a known one, or a new one that is not added to the group yet.
+        """Return the member that sent the request: a known one, or, for epoch 0, a new one that is not added to the
+        group yet.
 
-        If a static member (same instance id) returns after it left temporarily, its entry gets the new member id.
-        Raises `_RefusedError` for a member id that the group does not know, an instance id used by another member, or a
-        full group.
+        If a static member (same instance id) returns after it left temporarily, its entry in the group gets the new
+        member id. Raises `_RefusedError` for an unknown member id with another epoch than 0, for an instance id that
+        another member uses, or if the group is full.
         """
         body = request.body
         instance = body["instance_id"]
@@ -185,8 +187,9 @@ class ConsumerGroups:
 
     @staticmethod
     def _replaced(group: ConsumerGroup, standing: ConsumerMember, body: Fields) -> ConsumerMember:
-        """Give the static member `standing` a new member id: from the request, or random if that is empty. It keeps its
-        assignment and target, and starts again at epoch 0. Changes the group.
+        """Give the static member `standing` a new member id, from the request or random if that is empty, and return
+        the same object. It keeps its assignment and target, starts again at epoch 0, and a pending revocation is
+        forgotten. Changes the group.
         """
         del group.members[standing.id]
         target = group.target.pop(standing.id, None)
@@ -215,8 +218,8 @@ class ConsumerGroups:
     def _refuse_too_much(self, new: ConsumerMember | None, growth: int) -> None:
         """Raise `_RefusedError` if the members of all groups would be too many or hold too much text.
 
-        `new` is a member to be added, or None; `growth` is the number of characters by which a known subscription
-        grows.
+        `new` is a member to be added, or None; `growth` is the number of characters by which the member's subscription
+        grows. Nothing is checked if no member is added and the subscription does not grow.
         """
         if new is None and growth <= 0:
             return

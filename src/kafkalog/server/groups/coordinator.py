@@ -191,8 +191,10 @@ class Coordinator:
         """Answer `SyncGroup`: return the member's assignment, or a promise of it until the leader has sent the
         assignments.
 
-        The leader's assignments are stored for all members. The response is an error if group, member or generation is
-        unknown, a new rebalance has begun, the assignments are too large, or the leader is too late.
+        The leader's assignments are stored for all members, and the group becomes stable; a member's session timer
+        restarts when it gets its assignment. The response is an error if group, member or generation is unknown, the
+        protocol is null (in versions that have this field), a new rebalance has begun, the assignments are too large,
+        or the leader is too late.
         """
         body, now = request.body, time.monotonic()
         if request.version >= _FIRST_WITH_PROTOCOL and None in (body["protocol_type"], body["protocol_name"]):
@@ -236,7 +238,7 @@ class Coordinator:
 
     def heartbeat(self, request: Request) -> Fields:
         """Answer `Heartbeat` of a member, and restart its session timer. The error code is REBALANCE_IN_PROGRESS if the
-        member must join again, and another one if group, member or generation is unknown.
+        member must join again. If group, member or generation is unknown, it is another one, and no timer restarts.
         """
         with self._lock:
             code, group, member = self._known(request.body)
@@ -277,11 +279,13 @@ class Coordinator:
         return {"error_code": Code.NONE, "members": results}
 
     def may_commit(self, body: Fields, version: int, *, is_recorded: bool) -> Code:
-        """Return NONE if a commit is allowed: from a member of the current generation, or from outside a group that has
-        no members. Otherwise the error code.
+        """Return NONE if a commit is allowed: from a member of the current generation, or, with a negative generation,
+        to a group without members (no member id may be given if the group exists here). Otherwise the error code.
 
-        `is_recorded` means that the group has commits but no members. During a rebalance whose assignments are missing
-        the code is REBALANCE_IN_PROGRESS. Restarts the member's session timer.
+        `body` is the `OffsetCommit` request in version `version`; `is_recorded` means that the group has commits. A
+        generation in a group that does not exist here is UNKNOWN_MEMBER_ID if the group has commits, else
+        GROUP_ID_NOT_FOUND (ILLEGAL_GENERATION in old versions). While the leader's assignments are missing the code is
+        REBALANCE_IN_PROGRESS. Restarts the session timer of a valid member.
         """
         with self._lock:
             if body["group_id"] not in self._groups:

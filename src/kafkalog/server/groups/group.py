@@ -100,8 +100,11 @@ class Group(Struct, kw_only=True):
         return protocol_type == self.protocol_type and any(name in common for name, _ in protocols)
 
     def prepare(self, now: float) -> None:
-        """Start a rebalance at `now` (seconds): all members must join again before `deadline`. Does nothing if one is
-        in progress. If the group was empty, the rebalance waits half a second for more members.
+        """Start a rebalance at `now` (seconds): all members must join again before `deadline`, the longest rebalance
+        timeout of the members from now. Requests for assignments stop waiting.
+
+        Does nothing if a rebalance is in progress. If the group was empty, the rebalance waits half a second for more
+        members.
         """
         if self.state is State.PREPARING:
             return
@@ -112,8 +115,9 @@ class Group(Struct, kw_only=True):
             member.is_syncing = False
 
     def tick(self, now: float) -> bool:
-        """Remove members and unused member ids that have expired at `now` (seconds), and finish a rebalance if all
-        members have joined or the time is over. Return whether members were removed or a rebalance was finished.
+        """Remove members and unused member ids that have expired at `now` (seconds). Finish a rebalance at its
+        deadline, or earlier if all members have joined and no member id is unused (after a new group's initial delay).
+        Return whether members were removed or a rebalance was finished.
         """
         changed = self._expire(now)
         if self.state is State.PREPARING:

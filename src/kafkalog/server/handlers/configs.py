@@ -53,8 +53,8 @@ class ConfigsHandler:
         """Answer `ListConfigResources`: type and name of each resource that `DescribeConfigs` can describe: topics,
         this broker, and resources with settings in the cluster's metadata.
 
-        Only the requested types are listed. An empty list of types means all of them; in version 0 only client metrics
-        are listed.
+        Only the requested types are listed, in the order of the request, with their names sorted; an unknown type has
+        no entries. An empty list of types means all of them; in version 0 only client metrics are listed.
         """
         kinds = request.body.get("resource_types", [_CLIENT_METRICS])
         if request.version >= _FIRST_WITH_KINDS and not kinds:

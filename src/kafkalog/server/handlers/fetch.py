@@ -104,11 +104,12 @@ class FetchHandler:
 
     def fetch(self, request: Request, connection: Connection) -> Answer:
         """Answer `Fetch`: return the response, or a promise of it while there are fewer bytes than `min_bytes`, for up
-        to `max_wait_ms`.
+        to `max_wait_ms`. If fetches of too many partitions wait already, the response has only the data that exists
+        now.
 
         Opens, updates or closes the client's fetch session. A fetch of more than 1100 partitions is answered by another
-        thread. Errors of a partition are in its part of the response and end the wait; an invalid session is the error
-        of the response.
+        thread; raises `CrowdedError` if too many requests wait for that thread. Errors of a partition are in its part
+        of the response and end the wait; an invalid session is the error of the response.
         """
         body = request.body
         number, epoch = body.get("session_id", NO_SESSION), body.get("session_epoch", FINAL_EPOCH)
@@ -260,11 +261,13 @@ class FetchHandler:
     def _range(
         self, log: ServedLog, offset: int, most: int, upper: int, at_least_one: bool, committed: Committed | None
     ) -> Read | None:
-        """Return up to `most` bytes of whole batches from `offset` on, below the offset `upper`.
+        """Return up to `most` bytes of whole batches from `offset` on, below the offset `upper`, as a range of a log
+        file.
 
-        With `at_least_one` the first batch is returned even if it is larger. None if `offset` is not below `upper`, too
-        many logs are open, or the batch must be searched for: then a worker searches, and a later call finds it. Raises
-        `DamagedError` if there is no batch there, `StorageError` if the log cannot be read.
+        With `at_least_one` the first batch is returned even if it is larger; without, the result's `range` is then
+        None. Returns None if `offset` is not below `upper`, too many logs are open, or the batch must be searched for:
+        then a search is started in a worker, and a later call finds the batch. Raises `DamagedError` if there is no
+        batch at the position, `StorageError` if the log cannot be read.
         """
         if offset >= upper:
             return None
@@ -296,8 +299,8 @@ class FetchHandler:
 
 
 def _ending(poll: Callable[[bool], Fields | None], held: Held) -> Callable[[bool], Fields | None]:
-    """Wrap the callback `poll` of a promise: `held`, its part of the limit for waiting fetches, is released as soon as
-    `poll` returns a response.
+    """Return a callback that calls `poll`, the callback of a promise, and returns its result. As soon as that is a
+    response, `held` is released: the promise's part of the limit for waiting fetches.
     """
 
     def polled(is_over: bool) -> Fields | None:

@@ -39,9 +39,11 @@ class GroupHandler:
     def offset_commit(self, request: Request) -> Fields:
         """Answer `OffsetCommit`: keep the commits in this server (and its file), never in a log.
 
-        Each partition has an error code: the group's if the member may not commit, UNKNOWN_TOPIC_ID or
-        UNKNOWN_TOPIC_OR_PARTITION, OFFSET_METADATA_TOO_LARGE for metadata over 4096 characters, or that of a commit
-        that could not be kept. Valid partitions are committed even if others are not.
+        Each partition has an error code: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, or TOPIC_AUTHORIZATION_FAILED if
+        the user may not read the topic; the group's error if the member may not commit; OFFSET_METADATA_TOO_LARGE for
+        metadata over 4096 characters. Valid partitions are committed even if others are not. If they cannot be kept,
+        all of them have COORDINATOR_NOT_AVAILABLE (too many commits) or UNKNOWN_SERVER_ERROR (the file cannot be
+        written).
         """
         body = request.body
         code = self._may_commit(request)
@@ -106,10 +108,11 @@ class GroupHandler:
 
     def offset_fetch(self, request: Request) -> Fields:
         """Answer `OffsetFetch`: the offsets committed to this server, else those in the log directories; -1 for a
-        partition without a commit.
+        partition without a commit. A null list of topics means all commits of the group.
 
         If commits of a group may be missing from the files, partitions without a commit have the error
-        KAFKA_STORAGE_ERROR instead, and so has a request for all commits.
+        KAFKA_STORAGE_ERROR instead, and so has a request for all commits. A wrong member id or epoch of the new
+        consumer protocol is the error of its group, which then has no topics. May read the files of committed offsets.
         """
         body = request.body
         if request.version < _FIRST_WITH_GROUPS:

@@ -33,7 +33,8 @@ class LeaderEpochHandler:
 
     def offset_for_leader_epoch(self, request: Request) -> Fields:
         """Answer `OffsetForLeaderEpoch`: for each partition the largest leader epoch that is not above the requested
-        one, and its end offset; both -1 if unknown.
+        one, and its end offset (see `epoch_end`). If the request is below all epochs: the requested epoch and the start
+        of the first one. Both are -1 if the request is above all epochs, or there are none.
 
         A partition that is not served, a wrong current leader epoch, or a log that cannot be read has an error code.
         """

@@ -44,8 +44,9 @@ class ListOffsetsHandler:
         """Answer `ListOffsets`, one partition per slice: a generator that returns the response and yields after each
         partition and within long searches.
 
-        A partition named twice has the error INVALID_REQUEST, as in `KafkaApis`; the offset is -1 if no record is
-        found.
+        The offset of a partition is -1 if no record is found. A partition named twice has the error INVALID_REQUEST, as
+        in `KafkaApis`. An unsupported special timestamp, a partition that is not served, a wrong leader epoch or a log
+        that cannot be read also has an error code.
         """
         named = Counter((topic["name"], each["partition_index"])
                         for topic in request.body["topics"] for each in topic["partitions"])  # fmt: skip
@@ -105,8 +106,9 @@ def _find(log: ServedLog, when: int, *, committed: bool) -> Sliced[OffsetAndTime
 def _of_tiers(when: int, start: int, tiers: TierBounds | None) -> int:
     """Return the offset for EARLIEST_LOCAL, LATEST_TIERED or EARLIEST_PENDING (`when`) as `UnifiedLog` does.
 
-    `start` is the log start offset, `tiers` the bounds of the two tiers. Without remote storage (None): `start` for
-    EARLIEST_LOCAL, else -1. LATEST_TIERED is -1 if the remote tier is empty.
+    `start` is the log start offset, `tiers` the bounds of the two tiers. EARLIEST_LOCAL is the start of the local part,
+    LATEST_TIERED the last remote offset (-1 if there is none), EARLIEST_PENDING the offset after it, but at least
+    `start`. Without remote storage (None): `start` for EARLIEST_LOCAL, else -1.
     """
     if tiers is None:
         return start if when == EARLIEST_LOCAL else _UNKNOWN

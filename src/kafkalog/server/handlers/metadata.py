@@ -105,10 +105,11 @@ class MetadataHandler:
 
     def describe_topic_partitions(self, request: Request) -> Fields:
         """Answer `DescribeTopicPartitions`: the requested topics, or all, sorted by name, in pages of at most 2000
-        partitions or the requested limit.
+        partitions or the requested limit (at least one). An unknown topic has an error code.
 
-        `cursor` is the topic and partition with which the page begins; `next_cursor` that of the next page, None after
-        the last one. An invalid cursor gives INVALID_REQUEST for each requested topic.
+        `cursor` is the topic and partition with which the page begins; `next_cursor` is where the next page begins,
+        None after the last one. A cursor with a negative partition, or with a topic that is not requested, gives
+        INVALID_REQUEST for each requested topic.
         """
         names = sorted({each["name"] for each in request.body["topics"]}) or sorted(self._catalog.topics)
         cursor = request.body["cursor"]

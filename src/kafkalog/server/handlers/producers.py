@@ -31,9 +31,12 @@ class ProducersHandler:
         self._lock = Lock()
 
     def describe_producers(self, request: Request) -> Sliced[Fields]:
-        """Answer `DescribeProducers`: a generator that returns the response and yields after each partition.
+        """Answer `DescribeProducers`: the active producers of each requested partition. A generator that returns the
+        response and yields after each partition.
 
-        Repeated partitions count once. A partition that is not served, or a log that cannot be read, has an error code.
+        A partition that is named twice for a topic is in the response once. A partition that is not served, or a log
+        that cannot be read, has an error code. The results of up to 100 partitions are kept while their logs are
+        unchanged.
         """
         topics: list[Fields] = []
         for topic in request.body["topics"]:

@@ -30,10 +30,12 @@ class QuorumHandler:
         self._read: tuple[object, QuorumLog] | None = None
 
     def describe_quorum(self, request: Request) -> Fields:
-        """Answer `DescribeQuorum` for partition 0 of `__cluster_metadata`, the only one accepted. Reads the metadata
-        log, which may take a while.
+        """Answer `DescribeQuorum` for partition 0 of `__cluster_metadata`, the only one accepted: leader (-1 if
+        unknown), voters, and the end of this server's copy of the log as the high watermark. Reads the metadata log,
+        which may take a while; the result is kept until the log changes.
 
-        If something else is requested, or the log is not available, each partition has an error code.
+        If something else is requested, or the log is missing or cannot be read, each partition has
+        UNKNOWN_TOPIC_OR_PARTITION.
         """
         asked = [(topic["topic_name"], [each["partition_index"] for each in topic["partitions"]])
                  for topic in request.body["topics"]]  # fmt: skip

@@ -33,7 +33,7 @@ class _Failures:
         """Count a wrong password from the address `host`; return the delay of the response in seconds.
 
         The delay is 0.1 s after the first one, doubles each time up to 10 s, and starts again after five minutes
-        without a failure.
+        without a failure. Only the last 10,000 addresses are remembered.
         """
         now = time.monotonic()
         with self._lock:
@@ -85,11 +85,12 @@ class SaslHandler:
         return {"error_code": Code.NONE, "mechanisms": mechanisms}
 
     def authenticate(self, request: Request, connection: Connection) -> Answer:
-        """Answer `SaslAuthenticate`: check user name and password, and mark the connection as authenticated.
+        """Answer `SaslAuthenticate`: check user name and password. If they are right, mark the connection as
+        authenticated, and set its user and its limit for the size of requests.
 
         If they are wrong, the problem is reported, and a promise of the error response is returned, which is sent after
-        a delay; then the connection is closed. Without a handshake, or if already authenticated, the error is
-        ILLEGAL_SASL_STATE.
+        a delay; then the connection is closed. Without a handshake, if already authenticated, or if no authentication
+        is required, the error is ILLEGAL_SASL_STATE.
         """
         nothing = {"error_message": None, "auth_bytes": b"", "session_lifetime_ms": 0}
         if not self._users or connection.mechanism is None or connection.authenticated:

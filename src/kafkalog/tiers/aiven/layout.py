@@ -128,7 +128,7 @@ class AivenTier:
         """Return the topic of a directory, whose `name` may begin with the end of the plugin's `key.prefix`.
 
         The topic is read from the first and the last readable manifest of its segments, with three attempts each.
-        Returns `name` unchanged if they differ or none can be read. `listed` has the objects by suffix of each
+        Returns `name` unchanged if these two differ or none can be read. `listed` has the objects by suffix of each
         (partition, base offset, segment id).
         """
         said: set[str] = set()
