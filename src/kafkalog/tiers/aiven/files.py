@@ -127,14 +127,14 @@ def part_of(file: RemoteFile, position: int, size: int, cipher: SegmentCipher | 
     indexes of a segment.
 
     If `cipher` is None or `size` is 0, the index is read from `file` on demand, and closing the result closes `file`.
-    Otherwise it is decrypted into memory and `file` is closed. `path` names the object in errors: raises `StorageError`
-    if the index cannot be read or decrypted, or is too large (`file` then stays open).
+    Otherwise it is decrypted into memory and `file` is closed, also if that fails. `path` names the object in errors:
+    raises `StorageError` if the index cannot be read or decrypted, or is too large.
     """
     if cipher is None or not size:
         return _Part(file, position, size)
-    if size > _LARGEST_CHUNK:
-        raise StorageError(None, f"an encrypted index of {size} bytes is more than is read", path)
     try:
+        if size > _LARGEST_CHUNK:
+            raise StorageError(None, f"an encrypted index of {size} bytes is more than is read", path)
         return InMemory(cipher.decrypt(file.read(position, size)))
     except FormatError as error:
         raise StorageError(None, f"the index at byte {position} cannot be read: {error.message}", path) from None
