@@ -344,9 +344,19 @@ class RecordBatch:
         return self.header.size
 
     @property
+    def first_offset(self) -> int:
+        """First offset of the batch; see the property of its header."""
+        return self.header.first_offset
+
+    @property
     def last_offset(self) -> int:
         """Last offset of the batch; see the property of its header."""
         return self.header.last_offset
+
+    @property
+    def next_offset(self) -> int:
+        """Offset after the last one; see the property of its header."""
+        return self.header.next_offset
 
     @property
     def payload(self) -> Bytes:

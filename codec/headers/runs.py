@@ -123,9 +123,19 @@ class BatchRun:
         """Position in the file after the last batch."""
         return self.position(len(self) - 1) + self.value(HeaderColumn.BATCH_LENGTH, len(self) - 1) + LOG_OVERHEAD.size
 
+    @property
+    def size(self) -> int:
+        """Bytes in the file from the first batch to the end of the last."""
+        return self.end - self.position(0)
+
     def position(self, number: int) -> int:
         """Return the position of batch `number` in the file, in bytes."""
         return self.value(HeaderColumn.POSITION, number) + self._window_start
+
+    @property
+    def first_offset(self) -> int:
+        """Base offset of the first batch."""
+        return self.value(HeaderColumn.BASE_OFFSET, 0)
 
     @property
     def next_offset(self) -> int:

@@ -142,7 +142,7 @@ def test_a_record_of_another_name_is_not_one_with_nulls(tmp_path: Path) -> None:
     """Java: `Found Order, expecting Person, missing required field name`."""
     person, order = record("Person", field("name", "string")), record("Order", field("total", "long"))
     writer = field("u", [person, order])
-    values = [{"u": ("Person", {"name": "a"})}, {"u": ("Order", {"total": 42})}]
+    values: list[dict[str, Any]] = [{"u": ("Person", {"name": "a"})}, {"u": ("Order", {"total": 42})}]
     found, findings = read(tmp_path, [writer], [field("u", person)], values)
     assert found == [{"u": {"name": "a"}}, None]
     assert [each is not None for each in findings] == [False, True]

@@ -9,7 +9,7 @@ from threading import Lock
 from msgspec import Struct, field
 
 from kafkalog.codec.common.limits import Limits
-from kafkalog.codec.model import AbortedTransaction, AnyHeader, BatchHeader, RecordBatch
+from kafkalog.codec.model import AbortedTransaction, AnyHeader, BatchHeader
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.known_ends import known_transactions
 from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
@@ -93,8 +93,7 @@ class CommittedWalk:
         until = time.monotonic() + _SLICE_S
         reader = partition.batches(start_offset=self._next, on_damage=SKIP, limits=self._limits)
         for found in self._tracker.follow(reader, end=log_end):
-            reached = found.header.next_offset if isinstance(found, RecordBatch) else found.next_offset
-            self._next = max(self._next, min(reached, log_end))
+            self._next = max(self._next, min(found.next_offset, log_end))
             if time.monotonic() > until and self._next < log_end:
                 return None
         self._next = log_end

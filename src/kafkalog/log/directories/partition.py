@@ -323,7 +323,7 @@ class Partition:
         way = SKIP if through_damage else STOP
         reader = self.batches(start_offset=start_of_state(self), on_damage=way, limits=limits)
         for found in tracker.follow(reader):
-            end = max(end, found.header.next_offset if isinstance(found, RecordBatch) else found.next_offset)
+            end = max(end, found.next_offset)
         if self.segments and reader.stop is StopReason.END:
             end = max(end, self.segments[-1].base_offset)
         return tracker, end

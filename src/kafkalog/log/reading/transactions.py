@@ -227,14 +227,10 @@ class TransactionTracker:
             if 0 < split < len(found):
                 self.take(found.part(0, split), segment, end=end)
                 found = found.part(split, len(found))
-        if isinstance(found, RecordBatch):
-            batches, reached = iter((found,)), found.header.next_offset
-        else:
-            batches, reached = found.of_transactions(), found.next_offset
-        for batch in batches:
+        for batch in (found,) if isinstance(found, RecordBatch) else found.of_transactions():
             if self._reached <= batch.last_offset and batch.header.first_offset < end:
                 self.feed(batch, segment)
-        self._reached = max(self._reached, min(reached, end))
+        self._reached = max(self._reached, min(found.next_offset, end))
         if self._known is not None and self._reached >= self._known.offset:
             self._load(self._known)
 

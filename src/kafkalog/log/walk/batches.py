@@ -160,7 +160,7 @@ class BatchReader:
                         elif part.last_offset >= low and (self._filter is None or self._filter.accepts(part.header)):
                             yield part
                         if self._on_bytes is not None:
-                            self._on_bytes(_size_of(part))
+                            self._on_bytes(part.size)
                 ended = cursor.ended(scanner, through_damage=self._through_damage)
                 self.findings += [finding.in_file(segment.path) for finding in ended.findings]
                 if ended.stop is not StopReason.END and not ended.is_tail:
@@ -233,10 +233,6 @@ class BatchReader:
         left = segment.size - ended.position
         more = f"; {left} bytes here and {counted(len(later), 'segment')} ({size} bytes) after were not read"
         self.findings[-1] = replace(self.findings[-1], detail=self.findings[-1].detail + more)
-
-
-def _size_of(found: BatchRun | RecordBatch) -> int:
-    return found.size if isinstance(found, RecordBatch) else found.end - int(found.positions[0])
 
 
 def _run_scanner(source: Source, position: int, limits: Limits, check_crc: bool = True) -> RunScanner:

@@ -101,7 +101,7 @@ class Evidence:
         before: int | None = None
         expected = 0
         for base, found in batches:
-            first, behind = _offsets(found)
+            first, behind = found.first_offset, found.next_offset
             if before not in (None, base) and expected < min(base, self._end):
                 self.is_a_segment_short = True
             if first >= self._end:
@@ -189,10 +189,3 @@ def _within(claims: Sequence[Claim], header: AnyHeader, offset_of: Callable[[Cla
     """Return the claims with an offset of this batch, of `claims` that are sorted by it."""
     begin = bisect_left(claims, header.first_offset, key=offset_of)
     return claims[begin : bisect_right(claims, header.last_offset, key=offset_of)]
-
-
-def _offsets(found: BatchRun | RecordBatch) -> tuple[int, int]:
-    """Return the first offset, and the offset after the last one."""
-    if isinstance(found, RecordBatch):
-        return found.header.first_offset, found.header.next_offset
-    return int(found["base_offset"][0]), found.next_offset
