@@ -147,6 +147,8 @@ class FindingCode(enum.StrEnum):
     """files of a log directory that the user of the others may not open: a broker takes the directory offline"""
     BATCHES_OUTSIDE = "batches_outside"
     """a file in lost+found, or one that no Kafka version writes, holds sound batches"""
+    SEGMENT_MISNAMED = "segment_misnamed"
+    """segments of a partition whose files have each other's names"""
     DUPLICATE_PARTITION = "duplicate_partition"
     """a topic-partition that is in two directories"""
     IDENTITY_MISMATCH = "identity_mismatch"
@@ -645,6 +647,13 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             Family.DIRECTORY,
             advice="It may be a segment that a file system's repair has found. If it fits a partition, copy "
             "it there under the name that is given before anything else is done.",
+        ),
+        FindingSpec(
+            FindingCode.SEGMENT_MISNAMED,
+            Severity.ERROR,
+            Family.DIRECTORY,
+            advice="Nothing is damaged: once the broker is stopped, give each segment's .log, .index, .timeindex and "
+            ".txnindex the name that is said, before anything else is done. Then look again.",
         ),
         FindingSpec(
             FindingCode.DUPLICATE_PARTITION,

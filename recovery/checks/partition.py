@@ -39,6 +39,7 @@ from kafkalog.log.walk.segment import Segment
 from kafkalog.recovery.checks.cleaned_beginnings import untrue_beginnings
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.checks.listed_transactions import ListedTransactions
+from kafkalog.recovery.checks.lost_and_found import misnamed_segments
 from kafkalog.recovery.checks.missing_segments import missing_from, missing_offsets_of
 from kafkalog.recovery.checks.record_times import RecordTimes
 from kafkalog.recovery.checks.repeats import Repeats
@@ -165,6 +166,8 @@ class _PartitionVerifier:
         if self.report.log_end_offset >= self.partition.log_start_offset:  # else it says nothing of this log
             self.report.records -= self._deleted_records
         self._behind_damage()
+        if any(finding.code is FindingCode.OFFSET_BELOW_SEGMENT for finding in self.report.findings):
+            self.report.findings += misnamed_segments([(segment.base_offset, segment.path) for segment in segments])
         self.report.findings += missing_from(self.partition, self._missing.found)
         self.report.findings += self._times.findings()
         self._transaction_indexes()

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,7 +37,12 @@ from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.identity import meta_properties_finding, names_newer_version
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.broker.node.answer import NodeStart
-from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends, lost_places
+from kafkalog.recovery.checks.lost_and_found import (
+    batches_outside,
+    known_ends,
+    lost_places,
+    misnamed_segments,
+)
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
 from kafkalog.recovery.checks.moments import moments_differ
 from kafkalog.recovery.checks.owners import other_owners
@@ -408,11 +413,23 @@ def _with_what_is_missing(
     the root.
     """
     return [
-        *_of_own_files(survey, topics), *findings, *_unnamed(choice.damaged, findings),
+        *_of_own_files(survey, topics), *_misnamed(survey, [*findings, *choice.damaged]), *findings,
+        *_unnamed(choice.damaged, findings),
         *_lost_logs(survey), *choice.missing,
         *_missing_partitions(survey, topics), *_unfinished_moves(survey, topics),
         *(finding.in_file(".") for finding in other_owners(survey.root, topics)),
     ]  # fmt: skip
+
+
+def _misnamed(survey: Survey, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the findings about segments that have each other's names, with relative paths, of the partitions in which
+    `findings` have a batch below its segment.
+    """
+    below = (finding.file for finding in findings if finding.code is FindingCode.OFFSET_BELOW_SEGMENT)
+    for directory in sorted({os.path.dirname(path or "") for path in below}):
+        logs = [(base, os.path.join(survey.root, path)) for base, path in survey.tree().logs(directory)]
+        for finding in misnamed_segments(logs):
+            yield finding.in_file(os.path.relpath(finding.file or survey.root, survey.root))
 
 
 def _unfinished_moves(survey: Survey, topics: TopicFacts) -> list[Finding]:

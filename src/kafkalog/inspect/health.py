@@ -27,7 +27,7 @@ from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.checks.beside_running import is_in_use, look_again, read_again, settled_findings
 from kafkalog.recovery.checks.checkpoint_checks import Beside
 from kafkalog.recovery.checks.log_directory import beside_of, listed_findings
-from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends
+from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends, misnamed_segments
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.checks.missing_segments import missing_by_summaries
 from kafkalog.recovery.checks.moments import different_moments, offset_reached
@@ -155,6 +155,8 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
     findings = [*partition.findings, *(finding for segment in segments for finding in segment.findings)]
     if segments and segments[-1].ends_below is not None:
         findings.append(segments[-1].ends_below)
+    if any(finding.code is FindingCode.OFFSET_BELOW_SEGMENT for finding in findings):
+        findings += misnamed_segments([(segment.base_offset, segment.path) for segment in partition.segments])
     told_of = tell_what_is_behind(findings, partition.segments, log_start=partition.log_start_offset)
     behind = told_of or BehindDamage()
     findings += missing_by_summaries(partition, segments)
