@@ -159,6 +159,8 @@ class FindingCode(enum.StrEnum):
     """records below the log start offset: deleted for consumers, but still in the files"""
     LOG_END_BELOW_LOG_START = "log_end_below_log_start"
     """the log ends below its log start offset; a broker deletes all of it"""
+    LOG_END_BEYOND_CHECKPOINT = "log_end_beyond_checkpoint"
+    """the log ends beyond where its broker closed it, or one flipped bit beyond a producer snapshot"""
     LOG_END_BELOW_HIGH_WATERMARK = "log_end_below_high_watermark"
     """the log ends below the last known high watermark"""
     UNREADABLE = "unreadable"
@@ -694,6 +696,14 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             Family.DIRECTORY,
             advice="A broker deletes the whole log when it starts. Keep a copy first; the log start offset, "
             "or the end of the log, is wrong.",
+        ),
+        FindingSpec(
+            FindingCode.LOG_END_BEYOND_CHECKPOINT,
+            Severity.WARNING,
+            Family.DIRECTORY,
+            traits=Trait.OF_A_MOMENT,
+            advice="A broker believes the last batch, and gives the next record an offset after it. Compare with "
+            "another copy before a broker starts; recovery believes the batch too.",
         ),
         FindingSpec(
             FindingCode.LOG_END_BELOW_HIGH_WATERMARK,

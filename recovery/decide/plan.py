@@ -31,6 +31,7 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.plain.insides import Insides
+from kafkalog.log.directories.checkpoint_findings import too_high_end
 from kafkalog.log.disk.pointer import half_done
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
@@ -271,6 +272,7 @@ def plan_of(
         findings = [*_with_what_is_missing(survey, rules.facts, choice, own_findings), *_outside(survey, ends)]
         if own is not None and not survey.is_partial:
             findings += _of_different_moments(survey, ends, [*choice.damaged, *own_findings])
+            findings += _too_high_ends(survey, ends)
     declined = {**({} if own is None else own.refusals), **sentences_of_unreadable(survey)}
     refused = refusal_of(
         Decision(
@@ -482,6 +484,26 @@ def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iter
         and name.state is DirectoryState.LIVE
     }
     return moments_differ(Checkpoints.read(survey.tree()).recovery_points, live)
+
+
+def _too_high_ends(survey: Survey, ends: Mapping[str, int]) -> Iterator[Finding]:
+    """Yield the findings about live partitions whose logs end beyond their checkpoints, with relative paths. `ends` are
+    log end offsets by partition directory.
+    """
+    tree = survey.tree()
+    closed_at = Checkpoints.read(tree).recovery_points if CLEAN_SHUTDOWN_FILE in survey.files else {}
+    snapshots: dict[str, list[str]] = {}
+    for path in survey.files:
+        if path.endswith(FileKind.PRODUCER_SNAPSHOT.value):
+            snapshots.setdefault(os.path.dirname(path), []).append(path)
+    for directory, end in ends.items():
+        name = parse_partition_directory(directory)
+        if name is None or name.state is not DirectoryState.LIVE:
+            continue
+        logs = [(base, os.path.join(survey.root, path)) for base, path in tree.logs(directory)]
+        point = closed_at.get((name.topic, name.partition))
+        for finding in too_high_end(logs, snapshots.get(directory, ()), end, point):
+            yield finding.in_file(os.path.relpath(finding.file or survey.root, survey.root))
 
 
 def _of_own_files(survey: Survey, topics: TopicFacts) -> list[Finding]:

@@ -27,8 +27,7 @@ def root(tmp_path: Path) -> Path:
 
 def of_code(code: str, command: str, root: Path) -> list[dict[str, Any]]:
     (line,) = kafkalog(command, "--json", root).objects
-    findings = [*line["findings"], *(each for part in line["partitions"] for each in part.get("findings", ()))]
-    return [each for each in findings if each["code"] == code]
+    return [each for each in line["findings"] if each["code"] == code]
 
 
 def outside(command: str, root: Path) -> list[dict[str, Any]]:
