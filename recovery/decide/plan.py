@@ -32,6 +32,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.plain.insides import Insides
 from kafkalog.log.directories.checkpoint_findings import too_high_end
+from kafkalog.log.directories.partition import read_partition
 from kafkalog.log.disk.pointer import half_done
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
@@ -46,6 +47,7 @@ from kafkalog.recovery.checks.lost_and_found import (
 )
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
 from kafkalog.recovery.checks.moments import moments_differ
+from kafkalog.recovery.checks.overlaps import aborted_in_overlaps
 from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.checks.unfinished_moves import unfinished_moves
 from kafkalog.recovery.decide.actions import (
@@ -56,7 +58,7 @@ from kafkalog.recovery.decide.actions import (
     difference,
     marker_first,
 )
-from kafkalog.recovery.decide.aftermath import LossConsequence, consequences
+from kafkalog.recovery.decide.aftermath import LossConsequence, consequences, of_overlaps
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import findings_of_checks, is_for_full
 from kafkalog.recovery.decide.deleted_data import note_of_deleted
@@ -83,7 +85,7 @@ from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
 
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
 
-__all__ = ["BrokerForecast", "PartitionPlan", "Plan", "plan_json", "plan_of"]
+__all__ = ["BrokerForecast", "PartitionPlan", "Plan", "plan_json", "plan_of", "with_findings_of_segments"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +338,16 @@ def plan_of(
     return replace(plan, findings=[*plan.findings, *unseen], needs_full=needs_full)
 
 
+def with_findings_of_segments(plan: Plan) -> Plan:
+    """Return the plan with the findings about segments as a whole (`_of_segments`) first, and with the consequences of
+    overlapping segments that it leaves as they are. Raises `StorageError`.
+    """
+    known = list(plan.findings)
+    findings = [*(finding for finding in _of_segments(plan) if finding not in known), *known]
+    overlaps = of_overlaps(findings, {action.path for action in plan.actions})
+    return replace(plan, findings=findings, consequences=(*plan.consequences, *overlaps))
+
+
 def _named_in(survey: Survey, rules: Rules, findings: Sequence[Finding]) -> tuple[str, ...]:
     codes = {finding.code for finding in findings}
     is_lost = rules.identity is not None or FindingCode.META_PROPERTIES_INVALID in codes
@@ -415,23 +427,28 @@ def _with_what_is_missing(
     the root.
     """
     return [
-        *_of_own_files(survey, topics), *_misnamed(survey, [*findings, *choice.damaged]), *findings,
-        *_unnamed(choice.damaged, findings),
+        *_of_own_files(survey, topics), *findings, *_unnamed(choice.damaged, findings),
         *_lost_logs(survey), *choice.missing,
         *_missing_partitions(survey, topics), *_unfinished_moves(survey, topics),
         *(finding.in_file(".") for finding in other_owners(survey.root, topics)),
     ]  # fmt: skip
 
 
-def _misnamed(survey: Survey, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the findings about segments that have each other's names, with relative paths, of the partitions in which
-    `findings` have a batch below its segment.
+def _of_segments(plan: Plan) -> Iterator[Finding]:
+    """Yield the findings about segments that have each other's names, in partitions with a batch below its segment, and
+    about aborted transactions in overlapping segments, with relative paths. Reads logs with overlapping segments again.
     """
-    below = (finding.file for finding in findings if finding.code is FindingCode.OFFSET_BELOW_SEGMENT)
-    for directory in sorted({os.path.dirname(path or "") for path in below}):
-        logs = [(base, os.path.join(survey.root, path)) for base, path in survey.tree().logs(directory)]
-        for finding in misnamed_segments(logs):
-            yield finding.in_file(os.path.relpath(finding.file or survey.root, survey.root))
+    root = plan.survey.root
+    below = (finding.file or "" for finding in plan.findings if finding.code is FindingCode.OFFSET_BELOW_SEGMENT)
+    directories = sorted({*map(os.path.dirname, below), *plan.choice.overlapping})
+    for directory in directories:
+        logs = [(base, os.path.join(root, path)) for base, path in plan.survey.tree().logs(directory)]
+        findings = misnamed_segments(logs)
+        name = parse_partition_directory(directory)
+        if name is not None and directory in plan.choice.overlapping:
+            partition = read_partition(os.path.join(root, directory), name, None)
+            findings += aborted_in_overlaps(logs, partition.transactions().aborted)
+        yield from (finding.in_file(os.path.relpath(finding.file or root, root)) for finding in findings)
 
 
 def _unfinished_moves(survey: Survey, topics: TopicFacts) -> list[Finding]:
