@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from kafkalog import verify
 from kafkalog.codec.files.index_files import ABORTED_TRANSACTION
+from kafkalog.log import open_segment
+from kafkalog.recovery import Recovery, plan, recover
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -66,3 +69,38 @@ def test_of_a_log_without_transactions_nothing_is_told(tmp_path: Path) -> None:
     (line,) = kafkalog("verify", "--json", root).objects
     assert "segment_overlap" in {each["code"] for each in line["findings"]}
     assert told("verify", root) == told("plan", root) == []
+
+
+def salvaged(root: Path) -> dict[str, bytes]:
+    """Logs of the partition after the way that the plan recommends."""
+    (made,) = plan(root)
+    best = made.choice.recommended
+    assert best is not None
+    assert (str(best.way), best.measured.records_lost, best.measured.records_hidden) == ("salvage", 0, 0)
+    recover(Recovery(mode="salvage"), root)
+    return {path.name: path.read_bytes() for path in (root / TRADES).glob("*.log")}
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["closed in order", "after a kill"])
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_salvage_leaves_out_what_later_segments_hold(count: int, closed: bool, tmp_path: Path) -> None:
+    """The logs are as the broker wrote them, from which Kafka's consumer read 82 committed records."""
+    root = own_copy(brokers("4.1.1/txn")[0], tmp_path / "data")
+    before = {path.name: path.read_bytes() for path in (root / TRADES).glob("*.log")}
+    logs = sorted((root / TRADES).glob("*.log"))
+    for number in reversed(range(count)):  # each holds all of the next one, which holds all of the one after it
+        logs[number].write_bytes(logs[number].read_bytes() + before[logs[number + 1].name])
+    if not closed:
+        (root / ".kafka_cleanshutdown").unlink()
+    assert salvaged(root) == before
+    assert verify(root).is_clean
+
+
+def test_salvage_keeps_an_end_that_differs_from_later_segments(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.1.1/txn")[0], tmp_path / "data")
+    with_the_next(root, TRADES, 1)
+    first, second, *_ = sorted((root / TRADES).glob("*.log"))
+    *_, last = open_segment(second).batches()
+    second.write_bytes(second.read_bytes()[: last.position])
+    recover(Recovery(mode="salvage", accept_loss=True), root)
+    assert last.data in first.read_bytes()

@@ -66,6 +66,8 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
         writer.write(escape_controls(f"  {meaning}"))
     for sentence in _besides(best.measured):
         writer.write(f"  {sentence}")
+    if not best.measured.overlaps and any(way.measured.overlaps for way in ways):
+        writer.write("  without it readers of committed data may get aborted records from overlapping segments")
     if not best.measured.epoch_falls and any(way.measured.epoch_falls for way in ways):
         writer.write("  without it a wrong leader epoch remains, and replicas and merge rely on epochs")
     if any(way.measured.records_hidden for way in ways):
