@@ -654,8 +654,8 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.SEGMENT_MISNAMED,
             Severity.ERROR,
             Family.DIRECTORY,
-            advice="Nothing is damaged: once the broker is stopped, give each segment's .log, .index, .timeindex and "
-            ".txnindex the name that is said, before anything else is done. Then look again.",
+            advice="Once the broker is stopped, give each segment's .log, .index, .timeindex and .txnindex the "
+            "name that is said, before anything else is done. Then look again.",
         ),
         FindingSpec(
             FindingCode.DUPLICATE_PARTITION,

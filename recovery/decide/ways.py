@@ -164,7 +164,7 @@ class Measured(Struct, kw_only=True):
         kept = None if self.records_kept is None else self.records_kept + (self.records_lost or 0)
         return Measured(
             records_kept=kept, records_hidden=self.records_hidden, records_lost=0, epoch_falls=self.epoch_falls,
-            bytes_cut=self.bytes_cut, damage_left=self.damage_left, below_high_watermark=False,
+            overlaps=self.overlaps, bytes_cut=self.bytes_cut, damage_left=self.damage_left, below_high_watermark=False,
         )  # fmt: skip
 
     @property

@@ -219,7 +219,7 @@ def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay], *, is_all: bool = Tr
     if (next_best.measured.out_of_reach or 0) > (measured.out_of_reach or 0):
         return f"{what}; the next best loses {sentence_of_lost(next_best.measured)}"
     if measured.sound_lost:
-        return f"{what}; {measured.sound_lost} of them can still be read, and no way here keeps those"
+        return f"{what}; {measured.sound_lost} of them can still be read, and no way here keeps more"
     return f"{what}, and no other way {'' if is_all else 'of these '}loses less"
 
 
