@@ -66,7 +66,7 @@ def _sentence(facts: ReportFacts, code: ExitCode) -> str:
     examined = facts.examined
     partitions = counted(len(examined.partitions), "partition")
     if code is ExitCode.CLEAN:
-        agrees = "nothing contradicts anything else"
+        agrees = "nothing that was compared contradicts anything else"
         before = _before(facts)
         ended = f"; {before}." if before else "."
         if not facts.deep:

@@ -87,8 +87,9 @@ def test_no_offset_is_lost_twice(tmp_path: Path) -> None:
 def test_records_that_are_kept_above_the_end_of_the_log_are_lost_as_committed_ones(tmp_path: Path) -> None:
     """The row of the partition said that committed records are lost, and the table of ways that none is."""
     _first, second = log(tmp_path / "root", segments=2)
-    second.write_bytes(second.read_bytes() + b"\0")
-    shutil.copy(second, second.with_name(f"{70:020}.log"))
+    batches = second.read_bytes()
+    second.write_bytes(batches + b"\0")
+    second.with_name(f"{70:020}.log").write_bytes(batches + b"\1")
     made = plan(Recovery(mode="salvage"), tmp_path / "root")[0]
     (row,) = made.partitions
     assert row.is_cut_below_high_watermark
