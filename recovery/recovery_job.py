@@ -20,7 +20,7 @@ from kafkalog.recovery.decide.choosing import compare_ways
 from kafkalog.recovery.decide.closed_in_order import checks_of, is_for_full, left_by, left_in_place
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory, forecast
 from kafkalog.recovery.decide.node_part import start_now, with_nodes
-from kafkalog.recovery.decide.plan import Plan, plan_of
+from kafkalog.recovery.decide.plan import Plan, plan_of, with_findings_of_segments
 from kafkalog.recovery.decide.plan_json import ResultJson
 from kafkalog.recovery.duplicates import refuse_duplicates
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules
@@ -72,7 +72,7 @@ def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool 
                 is_able = rules.mode.spec.is_compared and not rules.full
                 needs_full = is_able and any(map(is_for_full, remaining))
                 plan = replace(plan, findings=[*plan.findings, *remaining], needs_full=needs_full)
-        return plan
+        return with_findings_of_segments(plan) if compare else plan
 
     whole = around_unreadable(found.without(rules.lacking), make, workers)
     return whole if with_beginnings is None else with_beginnings(whole)

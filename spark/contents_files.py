@@ -192,7 +192,7 @@ def finding_places(inventory: Inventory) -> list[Place]:
         lost = lost_starts(log_dirs)
         for log_dir in log_dirs:
             directories.append(Place(path=log_dir.path, broker=tuple(broker), controllers=controllers))
-            beside = Beside(log_dir.log_start_offsets, log_dir.high_watermarks)
+            beside = Beside(log_dir.log_start_offsets, log_dir.high_watermarks, log_dir.closed_at)
             partitions += [
                 Place(path=each.path, partition=each, told=beside.told_of(each, lost.get(each.path)))
                 for each in log_dir.partitions

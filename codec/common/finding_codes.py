@@ -147,6 +147,8 @@ class FindingCode(enum.StrEnum):
     """files of a log directory that the user of the others may not open: a broker takes the directory offline"""
     BATCHES_OUTSIDE = "batches_outside"
     """a file in lost+found, or one that no Kafka version writes, holds sound batches"""
+    SEGMENT_MISNAMED = "segment_misnamed"
+    """segments of a partition whose files have each other's names"""
     DUPLICATE_PARTITION = "duplicate_partition"
     """a topic-partition that is in two directories"""
     IDENTITY_MISMATCH = "identity_mismatch"
@@ -157,6 +159,8 @@ class FindingCode(enum.StrEnum):
     """records below the log start offset: deleted for consumers, but still in the files"""
     LOG_END_BELOW_LOG_START = "log_end_below_log_start"
     """the log ends below its log start offset; a broker deletes all of it"""
+    LOG_END_BEYOND_CHECKPOINT = "log_end_beyond_checkpoint"
+    """the log ends beyond where its broker closed it, or one flipped bit beyond a producer snapshot"""
     LOG_END_BELOW_HIGH_WATERMARK = "log_end_below_high_watermark"
     """the log ends below the last known high watermark"""
     UNREADABLE = "unreadable"
@@ -647,6 +651,13 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             "it there under the name that is given before anything else is done.",
         ),
         FindingSpec(
+            FindingCode.SEGMENT_MISNAMED,
+            Severity.ERROR,
+            Family.DIRECTORY,
+            advice="Once the broker is stopped, give each segment's .log, .index, .timeindex and .txnindex the "
+            "name that is said, before anything else is done. Then look again.",
+        ),
+        FindingSpec(
             FindingCode.DUPLICATE_PARTITION,
             Severity.ERROR,
             Family.DIRECTORY,
@@ -685,6 +696,14 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             Family.DIRECTORY,
             advice="A broker deletes the whole log when it starts. Keep a copy first; the log start offset, "
             "or the end of the log, is wrong.",
+        ),
+        FindingSpec(
+            FindingCode.LOG_END_BEYOND_CHECKPOINT,
+            Severity.WARNING,
+            Family.DIRECTORY,
+            traits=Trait.OF_A_MOMENT,
+            advice="A broker believes the last batch, and gives the next record an offset after it. Compare with "
+            "another copy before a broker starts; recovery believes the batch too.",
         ),
         FindingSpec(
             FindingCode.LOG_END_BELOW_HIGH_WATERMARK,

@@ -254,8 +254,12 @@ class Continuity:
     def _displaced(self, header: AnyHeader, position: int, following: int | None) -> Finding:
         expected = self.expected or 0
         detail = f"offset {header.first_offset} where {expected} should come"
-        if following == expected + (_offsets_taken(header) or 0) or self.may_hide(header, following):
-            detail += f", and {following} follows: its base offset, which no checksum covers, is wrong"
+        is_between = following == expected + (_offsets_taken(header) or 0) or self.may_hide(header, following)
+        if is_between and following == self.next_segment:
+            detail += f", but the next segment begins at {following}: the base offset, which no checksum covers, is "
+            detail += "wrong, or the segments are of different moments"
+        elif is_between:
+            detail += f", and {following} follows: its base offset, which no checksum covers, does not fit between them"
         else:
             detail += f", beyond the next segment, which begins at {self.next_segment}"
         self.took(expected + (_offsets_taken(header) or 0) - 1)

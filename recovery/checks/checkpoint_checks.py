@@ -10,7 +10,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.names import DirectoryState
-from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
+from kafkalog.log.directories.checkpoint_findings import checkpoint_findings, too_high_end
 from kafkalog.log.directories.directory import Offsets
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition
@@ -29,13 +29,16 @@ class Told(Struct, frozen=True):
     """log start offset in log-start-offset-checkpoint; 0 without an entry"""
     high_watermark: int | None
     """high watermark in replication-offset-checkpoint; None without an entry"""
+    closed_at: int | None
+    """end of the log when its broker stopped in order; None if that is unknown"""
     local_start: LocalStart | None
     """where the log begins; also None if not computed because nothing of its start is lost"""
 
     def findings(self, partition: Partition, report: PartitionReport) -> Iterator[Finding]:
         """Yield findings about contradictions between these facts and `report`, the report of the same partition:
-        blanks in the directory name, a log end below the log start offset or below the high watermark, and lost offsets
-        below the first segment. Nothing for a partition without a name or if one of its logs could not be read.
+        blanks in the directory name, a log end below the log start offset, below the high watermark or beyond the end
+        at which it was closed, and lost offsets below the first segment. Nothing for a partition without a name or if
+        one of its logs could not be read. Raises `StorageError`.
         """
         if partition.name is None or not report.is_log_read:
             return
@@ -44,6 +47,8 @@ class Told(Struct, frozen=True):
             yield Finding.of(FindingCode.FOREIGN_DIRECTORY, None, None, detail, partition.path)
         end, behind = report.log_end_offset, report.end_behind_damage
         yield from checkpoint_findings(partition, end, self.log_start, self.high_watermark, end_behind=behind)
+        logs = [(segment.base_offset, segment.path) for segment in partition.segments]
+        yield from too_high_end(logs, partition.snapshots, max(end, behind), self.closed_at)
         local_start = self.local_start
         if local_start is None or local_start.lost is None:
             return
@@ -55,12 +60,13 @@ class Told(Struct, frozen=True):
 
 
 class Beside(Struct, frozen=True):
-    """Facts of a log directory that its partitions are compared with: log start offsets and high watermarks by topic
-    and partition number, and tiering.
+    """Facts of a log directory that its partitions are compared with: log start offsets, high watermarks and, if it has
+    a clean-shutdown marker, recovery points by topic and partition number, and tiering.
     """
 
     log_starts: Offsets = {}
     high_watermarks: Offsets = {}
+    closed_at: Offsets = {}
     tiering: Tiering = NO_TIERING
     """with the names and the checkpoint of the log directory"""
 
@@ -86,7 +92,7 @@ class Beside(Struct, frozen=True):
         if name is None or partition.state is not DirectoryState.LIVE:
             return None
         key = (name.topic, name.partition)
-        return Told(self.log_starts.get(key, 0), self.high_watermarks.get(key), found)
+        return Told(self.log_starts.get(key, 0), self.high_watermarks.get(key), self.closed_at.get(key), found)
 
 
 def verify_beside(

@@ -1,5 +1,5 @@
 """Find batches outside partitions: files that a file system's repair put into `lost+found`, and files that are not
-Kafka's.
+Kafka's. Find segments of a partition that have each other's names.
 
 A batch does not name its topic. A file fits a partition whose log ends where the file begins, or has a segment that
 begins where the file ends (`LogSegments` of a partition are contiguous), unless the high watermark says that the log is
@@ -8,9 +8,10 @@ whole, or other sound batches are at its place.
 
 from __future__ import annotations
 
+import bisect
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 
 from msgspec import Struct
 
@@ -23,7 +24,7 @@ from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition, open_segment
 from kafkalog.log.disk.files import FileSource, is_directory, unreadable
 
-__all__ = ["EndsAt", "batches_outside", "known_ends", "lost_places"]
+__all__ = ["EndsAt", "batches_outside", "known_ends", "lost_places", "misnamed_segments"]
 
 EndsAt = Callable[[Partition, int], bool]
 """Function that returns whether the log of a partition ends at an offset, the one of the next record;
@@ -78,6 +79,49 @@ def batches_outside(log_dir: LogDir, ends_at: EndsAt) -> list[Finding]:
         if held is not None and where is not None:
             findings.append(Finding.of(FindingCode.BATCHES_OUTSIDE, 0, held.first, f"{held}: {where}", path))
     return findings
+
+
+def misnamed_segments(segments: Sequence[tuple[int, str]]) -> list[Finding]:
+    """Return a SEGMENT_MISNAMED finding for each segment that has the name of another one, which has the name of a
+    third or of the first: the finding says which name its batches belong under. `segments` are base offset and path of
+    all segments of a log, in order.
+
+    The batches of a segment begin at its base offset or above, if they were compacted, and end below the next one's.
+    Reads the first batch of every segment, and all batches of those that begin elsewhere. Raises `StorageError`.
+    """
+    bases = [base for base, _path in segments]
+    homes = {}
+    for number, (_base, path) in enumerate(segments):
+        with FileSource(path) as source:
+            first = next(iter(Scanner(source)), None)
+        home = number if first is None else bisect.bisect_right(bases, first.header.first_offset) - 1
+        if home != number:
+            homes[number] = home
+    findings: list[Finding] = []
+    while homes:
+        exchanged = [next(iter(homes))]
+        while (home := homes.pop(exchanged[-1], -1)) in homes:
+            exchanged.append(home)
+        if home in exchanged:
+            findings += _exchanged(segments, [*exchanged[exchanged.index(home) :], home])
+    return sorted(findings, key=lambda finding: finding.file or "")
+
+
+def _exchanged(segments: Sequence[tuple[int, str]], numbers: Sequence[int]) -> Iterator[Finding]:
+    """Yield a finding for each of these segments but the last. The batches of each belong under the name of the next;
+    nothing is yielded if some do not fit there. The first segment is also the last one.
+    """
+    bases = [base for base, _path in segments]
+    batches = {number: _held(segments[number][1]) for number in numbers[:-1]}
+    for number, home in pairwise(numbers):
+        held = batches[number]
+        if held is None or (home + 1 < len(bases) and held.last >= bases[home + 1]):
+            return
+    for number, home in pairwise(numbers):
+        (base, path), held, name = segments[number], batches[number], segment_file(bases[home], FileKind.LOG)
+        detail = f"{held} belong in {name}: rename this segment's files to that; "
+        detail += f"{len(numbers) - 1} segments have each other's names"
+        yield Finding.of(FindingCode.SEGMENT_MISNAMED, None, base if held is None else held.first, detail, path)
 
 
 def lost_places(root: str) -> list[str]:

@@ -39,7 +39,9 @@ from kafkalog.log.walk.segment import Segment
 from kafkalog.recovery.checks.cleaned_beginnings import untrue_beginnings
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.checks.listed_transactions import ListedTransactions
+from kafkalog.recovery.checks.lost_and_found import misnamed_segments
 from kafkalog.recovery.checks.missing_segments import missing_from, missing_offsets_of
+from kafkalog.recovery.checks.overlaps import aborted_in_overlaps
 from kafkalog.recovery.checks.record_times import RecordTimes
 from kafkalog.recovery.checks.repeats import Repeats
 from kafkalog.recovery.checks.report import PartitionReport
@@ -165,6 +167,8 @@ class _PartitionVerifier:
         if self.report.log_end_offset >= self.partition.log_start_offset:  # else it says nothing of this log
             self.report.records -= self._deleted_records
         self._behind_damage()
+        if any(finding.code is FindingCode.OFFSET_BELOW_SEGMENT for finding in self.report.findings):
+            self.report.findings += misnamed_segments([(segment.base_offset, segment.path) for segment in segments])
         self.report.findings += missing_from(self.partition, self._missing.found)
         self.report.findings += self._times.findings()
         self._transaction_indexes()
@@ -451,9 +455,13 @@ class _PartitionVerifier:
         """Compare each segment's transaction index, which lists the aborted transactions whose end marker is in the
         segment, with the aborted transactions in the batches. Add a TXN_INDEX_MISMATCH finding for each index that
         differs; a missing index counts as empty, and an unreadable one is left out. If the log has gaps in its offsets,
-        only missing entries are reported. Reads the log again if it has end markers.
+        only missing entries are reported. Add findings about aborted transactions in overlapping segments too. Reads
+        the log again if it has end markers.
         """
         derived = self.partition.transactions(limits=self.limits).aborted if self._has_markers else ()
+        if any(finding.code is FindingCode.SEGMENT_OVERLAP for finding in self.report.findings):
+            logs = [(segment.base_offset, segment.path) for segment in self.partition.segments]
+            self.report.findings += aborted_in_overlaps(logs, derived)
         bases = [segment.base_offset for segment in self.partition.segments]
         expected: dict[int, dict[tuple[int, int], int]] = {base: {} for base in bases}
         for entry in derived:

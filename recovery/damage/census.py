@@ -120,6 +120,8 @@ class Census(Struct):
     """
     unopened: dict[Unopened, int] = {}
     """messages that cannot be decompressed -> first offset that each is assumed to have"""
+    overlaps: bool = False
+    """whether a segment has a batch of a transaction with offsets of the next one, by its header"""
 
     @property
     def is_damaged(self) -> bool:
@@ -418,6 +420,8 @@ class _Walk:
         result.epoch = max(result.epoch, batch.header.partition_leader_epoch)
         if next_base is None or last < next_base:  # else an offset that was damaged: what follows is lower
             self._next_offset = max(self._next_offset, last + 1)
+        elif batch.header.is_transactional:
+            result.overlaps = True
 
     def _repeat(self, key: Identity, count: int, hidden: int) -> None:
         """Note a batch with repeated offsets. `_count_repeats` decides at the end whether it is a copy."""

@@ -6,13 +6,14 @@ two batches. What coordinators know about it shows this.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
 from kafkalog.cluster.transactions.lost_markers import decided_by
 from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.index_files import TIME_ENTRY, decode_producer_snapshot
 from kafkalog.codec.model import ProducerEntry
@@ -33,7 +34,7 @@ from kafkalog.recovery.facts.cleaner_settings import known_settings
 from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.recovery_request import Rules
 
-__all__ = ["LossConsequence", "consequences"]
+__all__ = ["LossConsequence", "consequences", "of_overlaps"]
 
 _NAMED = 3
 """Most groups that a sentence names."""
@@ -42,9 +43,10 @@ _NAMED = 3
 class LossConsequence(Struct, frozen=True):
     """What follows for others from where one partition's log ends, or from what it loses."""
 
-    kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention"]
+    kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention", "aborted_records"]
     """groups whose offsets lie beyond the log's end; a lost marker of a transaction that has ended; a compacted topic
-    that has lost records; segments that retention deletes soon after the start, by a limit that is set"""
+    that has lost records; segments that retention deletes soon after the start, by a limit that is set; an overlapping
+    segment from which readers of committed data get aborted records"""
     partition: str
     """the partition directory"""
     detail: str
@@ -85,6 +87,17 @@ def consequences(
             )
             yield LossConsequence("older_values_return", result.name, detail)
         yield from _of_retention(after, result, name, rules)
+
+
+def of_overlaps(findings: Iterable[Finding], changed: Container[str]) -> Iterator[LossConsequence]:
+    """Yield an `aborted_records` consequence for each segment with such a finding (`aborted_in_overlaps`) that is none
+    of the `changed` files. Paths are relative to the log directory.
+    """
+    for finding in findings:
+        path = finding.file or ""
+        if finding.code is FindingCode.SEGMENT_OVERLAP and finding.position is None and path not in changed:
+            partition, _, name = path.partition("/")
+            yield LossConsequence("aborted_records", partition, f"{partition}, {name}: {finding.detail}")
 
 
 class _Segment(NamedTuple):

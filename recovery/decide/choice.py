@@ -32,6 +32,8 @@ class RecoveryChoice(Struct, frozen=True):
     """findings about missing segments that no way restores"""
     damaged: list[Finding] = field(default_factory=list)
     """findings about damage in logs, whether a way changes it or not"""
+    overlapping: Sequence[str] = ()
+    """partition directories with a segment that has a batch of a transaction with offsets of the next one"""
     consequences: tuple[LossConsequence, ...] = ()
     """for readers of committed data, of the way that is recommended if it is not the plan's own"""
     loses_metadata: bool = False

@@ -234,6 +234,12 @@ def _compared(
         kafka_by_partition={partition.name: partition.by_kafka for partition in counted},
         missing=comparer.missing(counted),
         damaged=comparer.damaged(counted),
+        overlapping=[
+            directory
+            for partition in counted
+            if partition.census is not None and partition.census.overlaps
+            for directory in partition.facts.directories
+        ],
         consequences=tuple(_of_recommended(directory, comparer, list(zip(described, candidates, strict=True)))),
         loses_metadata=any(_loses_metadata(partition, by_partition[partition.name]) for partition in hurt),
     )

@@ -53,9 +53,11 @@ class _Checks:
 
         tree = survey.tree()
         self._survey = survey
-        self._log_starts = Checkpoints.read(tree).log_starts
+        checkpoints = Checkpoints.read(tree)
+        self._log_starts = checkpoints.log_starts
+        closed_at = checkpoints.recovery_points if CLEAN_SHUTDOWN_FILE in survey.files else {}
         tiering = tiering.with_checkpoint(tree.directories, self._log_starts)
-        self._beside: Beside = Beside(self._log_starts, read_high_watermarks(tree), tiering)
+        self._beside: Beside = Beside(self._log_starts, read_high_watermarks(tree), closed_at, tiering)
         logs = (facts.size for path, facts in survey.files.items() if path.endswith(FileKind.LOG.value))
         self.reads_all = are_counted(logs)
         self._last: tuple[str, list[Finding] | None] | None = None
@@ -103,16 +105,17 @@ def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
     """Return two functions that run the checks on partition directories of the survey.
 
     The first tells safe recovery whether the checks find nothing in the given directory from the segment at the given
-    offset on. It always returns False if there is no clean-shutdown marker, which means that nothing is known to be in
-    order. The second returns the warnings and errors of a directory (`Look`). It is None without the marker, or if
-    there are more logs than a plan counts.
+    offset on, or only a too high end, which recovery believes as a start does. It always returns False if there is no
+    clean-shutdown marker, which means that nothing is known to be in order. The second returns the warnings and errors
+    of a directory (`Look`). It is None without the marker, or if there are more logs than a plan counts.
     """
     if CLEAN_SHUTDOWN_FILE not in survey.files:
         return no_checks, None
     checks = _Checks(survey, tiering)
 
     def finds_nothing(directory: str, first: int) -> bool:
-        return checks.findings(directory, first) == []
+        findings = checks.findings(directory, first)
+        return findings is not None and all(each.code is FindingCode.LOG_END_BEYOND_CHECKPOINT for each in findings)
 
     return finds_nothing, checks.findings if checks.reads_all else None
 

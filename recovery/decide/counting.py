@@ -322,7 +322,7 @@ class Comparer:
         if partition.name in self.own.refusals or self.own.makes_stray(partition.facts):
             return True
         if original is not None and (
-            original.missing or original.hidden or original.epoch_falls or original.is_damaged
+            original.missing or original.hidden or original.overlaps or original.epoch_falls or original.is_damaged
         ):
             return True
         return bool(partition.by_own.records_lost or partition.by_kafka.records_lost)
@@ -356,7 +356,7 @@ class Comparer:
         loaded, left = self.kafka.partitions.get(partition.name), partition.by_kafka
         if loaded is None or self.kafka.tree is None or loaded.stray is not None:
             return False
-        is_whole = not (left.damage_left or left.records_hidden or left.epoch_falls)
+        is_whole = not (left.damage_left or left.records_hidden or left.overlaps or left.epoch_falls)
         return is_whole and all(lost_range.first >= loaded.log_end_offset for lost_range in left.lost)
 
     def others(self, facts: PartitionFacts) -> tuple[int, ...]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,15 +31,23 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.plain.insides import Insides
+from kafkalog.log.directories.checkpoint_findings import too_high_end
+from kafkalog.log.directories.partition import read_partition
 from kafkalog.log.disk.pointer import half_done
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.identity import meta_properties_finding, names_newer_version
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
 from kafkalog.recovery.broker.node.answer import NodeStart
-from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends, lost_places
+from kafkalog.recovery.checks.lost_and_found import (
+    batches_outside,
+    known_ends,
+    lost_places,
+    misnamed_segments,
+)
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
 from kafkalog.recovery.checks.moments import moments_differ
+from kafkalog.recovery.checks.overlaps import aborted_in_overlaps
 from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.checks.unfinished_moves import unfinished_moves
 from kafkalog.recovery.decide.actions import (
@@ -50,7 +58,7 @@ from kafkalog.recovery.decide.actions import (
     difference,
     marker_first,
 )
-from kafkalog.recovery.decide.aftermath import LossConsequence, consequences
+from kafkalog.recovery.decide.aftermath import LossConsequence, consequences, of_overlaps
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import findings_of_checks, is_for_full
 from kafkalog.recovery.decide.deleted_data import note_of_deleted
@@ -77,7 +85,7 @@ from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
 
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
 
-__all__ = ["BrokerForecast", "PartitionPlan", "Plan", "plan_json", "plan_of"]
+__all__ = ["BrokerForecast", "PartitionPlan", "Plan", "plan_json", "plan_of", "with_findings_of_segments"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +274,7 @@ def plan_of(
         findings = [*_with_what_is_missing(survey, rules.facts, choice, own_findings), *_outside(survey, ends)]
         if own is not None and not survey.is_partial:
             findings += _of_different_moments(survey, ends, [*choice.damaged, *own_findings])
+            findings += _too_high_ends(survey, ends)
     declined = {**({} if own is None else own.refusals), **sentences_of_unreadable(survey)}
     refused = refusal_of(
         Decision(
@@ -327,6 +336,16 @@ def plan_of(
     unseen = list(findings_of_checks(survey, rules.facts.tiering, forecasts.checked))  # else all would be well
     needs_full = rules.mode in (Mode.SAFE, Mode.SALVAGE) and not rules.full and any(map(is_for_full, unseen))
     return replace(plan, findings=[*plan.findings, *unseen], needs_full=needs_full)
+
+
+def with_findings_of_segments(plan: Plan) -> Plan:
+    """Return the plan with the findings about segments as a whole (`_of_segments`) first, and with the consequences of
+    overlapping segments that it leaves as they are. Raises `StorageError`.
+    """
+    known = list(plan.findings)
+    findings = [*(finding for finding in _of_segments(plan) if finding not in known), *known]
+    overlaps = of_overlaps(findings, {action.path for action in plan.actions})
+    return replace(plan, findings=findings, consequences=(*plan.consequences, *overlaps))
 
 
 def _named_in(survey: Survey, rules: Rules, findings: Sequence[Finding]) -> tuple[str, ...]:
@@ -415,6 +434,23 @@ def _with_what_is_missing(
     ]  # fmt: skip
 
 
+def _of_segments(plan: Plan) -> Iterator[Finding]:
+    """Yield the findings about segments that have each other's names, in partitions with a batch below its segment, and
+    about aborted transactions in overlapping segments, with relative paths. Reads logs with overlapping segments again.
+    """
+    root = plan.survey.root
+    below = (finding.file or "" for finding in plan.findings if finding.code is FindingCode.OFFSET_BELOW_SEGMENT)
+    directories = sorted({*map(os.path.dirname, below), *plan.choice.overlapping})
+    for directory in directories:
+        logs = [(base, os.path.join(root, path)) for base, path in plan.survey.tree().logs(directory)]
+        findings = misnamed_segments(logs)
+        name = parse_partition_directory(directory)
+        if name is not None and directory in plan.choice.overlapping:
+            partition = read_partition(os.path.join(root, directory), name, None)
+            findings += aborted_in_overlaps(logs, partition.transactions().aborted)
+        yield from (finding.in_file(os.path.relpath(finding.file or root, root)) for finding in findings)
+
+
 def _unfinished_moves(survey: Survey, topics: TopicFacts) -> list[Finding]:
     names = sorted(name for name in survey.directories if "/" not in name)
     moves = unfinished_moves(survey.root, names, topics.roots)
@@ -465,6 +501,26 @@ def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iter
         and name.state is DirectoryState.LIVE
     }
     return moments_differ(Checkpoints.read(survey.tree()).recovery_points, live)
+
+
+def _too_high_ends(survey: Survey, ends: Mapping[str, int]) -> Iterator[Finding]:
+    """Yield the findings about live partitions whose logs end beyond their checkpoints, with relative paths. `ends` are
+    log end offsets by partition directory.
+    """
+    tree = survey.tree()
+    closed_at = Checkpoints.read(tree).recovery_points if CLEAN_SHUTDOWN_FILE in survey.files else {}
+    snapshots: dict[str, list[str]] = {}
+    for path in survey.files:
+        if path.endswith(FileKind.PRODUCER_SNAPSHOT.value):
+            snapshots.setdefault(os.path.dirname(path), []).append(path)
+    for directory, end in ends.items():
+        name = parse_partition_directory(directory)
+        if name is None or name.state is not DirectoryState.LIVE:
+            continue
+        logs = [(base, os.path.join(survey.root, path)) for base, path in tree.logs(directory)]
+        point = closed_at.get((name.topic, name.partition))
+        for finding in too_high_end(logs, snapshots.get(directory, ()), end, point):
+            yield finding.in_file(os.path.relpath(finding.file or survey.root, survey.root))
 
 
 def _of_own_files(survey: Survey, topics: TopicFacts) -> list[Finding]:

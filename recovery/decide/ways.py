@@ -143,6 +143,8 @@ class Measured(Struct, kw_only=True):
     """control records lost to damage: their transactions stay open, or end as the producer's next transaction does"""
     epoch_falls: int = 0
     """batches at which the leader epoch decreases: the epoch checkpoint is rebuilt with a wrong epoch"""
+    overlaps: int = 0
+    """logs in which a segment has transactions with offsets of the next one: readers may get aborted records"""
     is_exact: bool = True
     """False: more records may be lost, because damage hides how many there were"""
     is_estimate: bool = False
@@ -163,7 +165,7 @@ class Measured(Struct, kw_only=True):
         kept = None if self.records_kept is None else self.records_kept + (self.records_lost or 0)
         return Measured(
             records_kept=kept, records_hidden=self.records_hidden, records_lost=0, epoch_falls=self.epoch_falls,
-            bytes_cut=self.bytes_cut, damage_left=self.damage_left, below_high_watermark=False,
+            overlaps=self.overlaps, bytes_cut=self.bytes_cut, damage_left=self.damage_left, below_high_watermark=False,
         )  # fmt: skip
 
     @property
@@ -173,8 +175,9 @@ class Measured(Struct, kw_only=True):
 
     @property
     def leaves_to_mend(self) -> bool:
-        """Whether damage, hidden records or decreasing epochs are left, or sound records are dropped."""
-        return bool(self.damage_left or self.records_hidden or self.epoch_falls or self.sound_lost)
+        """Whether damage, hidden records, overlaps or decreasing epochs are left, or sound records are dropped."""
+        left = self.damage_left or self.records_hidden or self.overlaps or self.epoch_falls
+        return bool(left or self.sound_lost)
 
     @property
     def drops_sound(self) -> bool:
@@ -185,7 +188,7 @@ class Measured(Struct, kw_only=True):
     def may_lose(self) -> bool:
         """Whether anything is lost, hidden or left damaged, or may be because the counts are unknown or not exact."""
         lost = self.records_lost or self.records_hidden or self.lost or self.markers_damaged or self.damage_left
-        return bool(lost or self.epoch_falls or self.records_lost is None or not self.is_exact)
+        return bool(lost or self.overlaps or self.epoch_falls or self.records_lost is None or not self.is_exact)
 
     @property
     def markers_out_of_reach(self) -> int:
@@ -220,17 +223,18 @@ def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
     """Return the way that loses fewest records; hidden records count as lost.
 
     None if the loss of every way is unknown, or recovery declines all ways whose loss is known. Ties are decided by
-    fewer lost markers, exactness, fewer decreasing epochs, no remaining damage, then the order of `WAYS`.
+    fewer lost markers, exactness, fewer overlaps and decreasing epochs, no remaining damage, then the order of `WAYS`.
     """
     order = {name: number for number, name in enumerate(WAYS)}
     known = [way for way in ways if way.measured.records_lost is not None and way.refusal is None]
 
-    def rank(way: RecoveryWay) -> tuple[int, int, bool, int, bool, int]:
+    def rank(way: RecoveryWay) -> tuple[int, int, bool, int, int, bool, int]:
         measured = way.measured
         return (
             measured.out_of_reach or 0,
             measured.markers_out_of_reach,
             not measured.is_exact,
+            measured.overlaps,
             measured.epoch_falls,
             measured.damage_left > 0,
             order[way.way],
@@ -255,6 +259,7 @@ def total(parts: Iterable[Measured]) -> Measured:
         result.markers_lost += part.markers_lost
         result.markers_damaged += part.markers_damaged
         result.epoch_falls += part.epoch_falls
+        result.overlaps += part.overlaps
         result.records_hidden += part.records_hidden
         result.damage_left += part.damage_left
         result.is_exact = result.is_exact and part.is_exact
@@ -321,6 +326,7 @@ class _Measurement:
             records_kept=left.records,
             records_hidden=left.hidden,
             epoch_falls=left.epoch_falls,
+            overlaps=int(left.overlaps),
             bytes_cut=max(held - self._kept.size, 0),
             damage_left=sum(
                 (self._stays(damage) if left is original else not damage.is_tail) and damage.reaches(log_start)

@@ -11,7 +11,7 @@ def _consequence(found: WayFacts) -> str:
     if not found.bytes_cut:
         return "no log is cut"
     gap = ", on both sides of the damage, with a gap in the offsets" if found.has_gaps else ""
-    return f"everything sound is kept{gap}"
+    return f"{'what is sound and in place' if found.drops_sound else 'everything sound'} is kept{gap}"
 
 
 SPEC = ModeSpec(

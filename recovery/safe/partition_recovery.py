@@ -34,6 +34,7 @@ from kafkalog.recovery.broker.manager import (
     read_topic_id,
     topic_id_or_none,
 )
+from kafkalog.recovery.damage.held_twice import sizes_without_copies
 from kafkalog.recovery.damage.kept_bytes import KeptBytes
 from kafkalog.recovery.damage.salvage import salvage
 from kafkalog.recovery.damage.soundness import Cut, SoundLog, bytes_above, sound_prefix
@@ -254,6 +255,8 @@ class PartitionRecovery:
         if has_unknown_versions(self.original, self.directory):
             self.start = 0
             return self.settle(self.above_log_start(self.keepable(self.sound())))
+        if self.rules.resumes and self.leaves_out_copies():
+            return self.settle(self.keepable(self.sound()))  # a start keeps the copies
         theirs = known or self.load(untouched, self.recovery_point, clean=clean)
         if theirs.is_loaded:
             sound = sound_prefix(untouched, self.directory, start=self.start)
@@ -273,6 +276,17 @@ class PartitionRecovery:
                 self.floor = self.reached(theirs)
         sound = self.keepable(self.sound())
         return self.settle(self.above_log_start(sound))
+
+    def leaves_out_copies(self) -> bool:
+        """Remove from `original` the ends of segments that the following segments hold too. A broker would give readers
+        of committed data aborted records from them. Returns whether there are any; never of a metadata log.
+        """
+        sizes = {} if self.is_metadata else sizes_without_copies(self.original, self.directory)
+        if sizes:
+            self.original = self.original.copy()
+            for path, size in sizes.items():
+                self.original.files[path] = self.original.files[path].slice(0, size)
+        return bool(sizes)
 
     def sound_part_of(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> SoundLog:
         """Return the sound part of the logs that the broker's own start leaves. `before` is the tree before the start,

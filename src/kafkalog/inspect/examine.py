@@ -246,7 +246,7 @@ def _planned(
                 yield Planned(path, os.path.realpath(path), problem=problem)
 
 
-_ABOUT_LOSSES = (FindingCode.BATCHES_OUTSIDE, FindingCode.LOG_END_BELOW_LOG_START)
+_ABOUT_LOSSES = (FindingCode.BATCHES_OUTSIDE, FindingCode.SEGMENT_MISNAMED, FindingCode.LOG_END_BELOW_LOG_START)
 
 
 def _kept(path: str, made: Plan) -> Planned:

@@ -17,7 +17,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopR
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import META_PROPERTIES, DirectoryState, parse_partition_directory
 from kafkalog.log import Inventory, LogDir, Partition, open_all
-from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
+from kafkalog.log.directories.checkpoint_findings import checkpoint_findings, too_high_end
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnRead, in_order
 from kafkalog.log.disk.files import PathLike, real, unreadable
@@ -27,7 +27,7 @@ from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.checks.beside_running import is_in_use, look_again, read_again, settled_findings
 from kafkalog.recovery.checks.checkpoint_checks import Beside
 from kafkalog.recovery.checks.log_directory import beside_of, listed_findings
-from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends
+from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends, misnamed_segments
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.checks.missing_segments import missing_by_summaries
 from kafkalog.recovery.checks.moments import different_moments, offset_reached
@@ -155,6 +155,9 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
     findings = [*partition.findings, *(finding for segment in segments for finding in segment.findings)]
     if segments and segments[-1].ends_below is not None:
         findings.append(segments[-1].ends_below)
+    logs = [(segment.base_offset, segment.path) for segment in partition.segments]
+    if any(finding.code is FindingCode.OFFSET_BELOW_SEGMENT for finding in findings):
+        findings += misnamed_segments(logs)
     told_of = tell_what_is_behind(findings, partition.segments, log_start=partition.log_start_offset)
     behind = told_of or BehindDamage()
     findings += missing_by_summaries(partition, segments)
@@ -166,6 +169,7 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
         findings += checkpoint_findings(
             partition, end, start, log_dir.high_watermarks.get(key), end_behind=behind.next_offset
         )
+        findings += too_high_end(logs, partition.snapshots, max(end, behind.next_offset), log_dir.closed_at.get(key))
         local_start = None if beside is None else beside.local_start(partition, end)
     return PartitionHealth(partition, segments, tuple(findings), behind, local_start=local_start)
 

@@ -23,9 +23,10 @@ from kafkalog.recovery.decide.ways import LostRange, Measured, RecoveryWay, tota
 from kafkalog.words.order import natural_order
 
 __all__ = [
+    "ELSEWHERE",
     "MOST_ROWS",
     "LossRow",
-    "has_batches_outside",
+    "codes_elsewhere",
     "loss_of_run",
     "loss_rows",
     "recommended_of",
@@ -37,6 +38,11 @@ __all__ = [
     "with_skipped",
 ]
 
+ELSEWHERE = {
+    FindingCode.SEGMENT_MISNAMED: "their segments get their names back",
+    FindingCode.BATCHES_OUTSIDE: "they are in a file outside the logs",
+}
+"""Findings about batches that are not where the log has to have them, with how a way that loses them can be avoided."""
 MOST_ROWS = 60
 """Most rows of the table of losses."""
 _LOOKED_AT = 8
@@ -168,22 +174,26 @@ def _rows(facts: ReportFacts) -> Iterator[LossRow]:
                 yield LossRow(name + where, words, "", _times(lost.lost[:3], root, facts, ()))
 
 
-def has_batches_outside(facts: ReportFacts) -> bool:
-    """Whether files outside the logs hold sound batches."""
-    return any(each.code is FindingCode.BATCHES_OUTSIDE for planned in facts.planned for each in planned.damages)
+def codes_elsewhere(facts: ReportFacts) -> list[FindingCode]:
+    """Codes of `ELSEWHERE` that the plans have findings of."""
+    codes = {finding.code for planned in facts.planned for finding in planned.damages}
+    return [code for code in ELSEWHERE if code in codes]
 
 
 def _elsewhere(lost: Measured | None, planned: Planned) -> str:
-    """Return a clause for the text of a loss, that the records may be in a file outside the logs; empty if no
-    batches outside (`batches_outside`) begin at a lost offset.
+    """Return a clause for the text of a loss, that the records are elsewhere (`ELSEWHERE`), or may be; empty if no
+    batches elsewhere begin at a lost offset.
     """
-    begins = [each.offset or 0 for each in planned.damages if each.code is FindingCode.BATCHES_OUTSIDE]
-    is_there = lost is not None and any(
-        lost_range.first <= offset and (lost_range.last is None or offset <= lost_range.last)
-        for lost_range in lost.lost
-        for offset in begins
-    )
-    return ", unless they are in a file outside the logs (batches_outside)" if is_there else ""
+    for code, where in ELSEWHERE.items():
+        begins = [each.offset or 0 for each in planned.damages if each.code is code]
+        is_there = lost is not None and any(
+            lost_range.first <= offset and (lost_range.last is None or offset <= lost_range.last)
+            for lost_range in lost.lost
+            for offset in begins
+        )
+        if is_there:
+            return f", unless {where} ({code})"
+    return ""
 
 
 def _is_any(lost: Measured | None) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import Planned, ReportFacts
 from kafkalog.recovery.broker.node.releases import MODELED
@@ -19,6 +20,7 @@ from kafkalog.reporting.recommended import recommended_command, why_no_plan
 from kafkalog.reporting.section import Section, section
 from kafkalog.reporting.wording import shortened
 from kafkalog.words.advice import told
+from kafkalog.words.outlook import renaming_text
 from kafkalog.words.ways import label_of, needs_of, needs_text
 
 __all__ = ["forecast_text", "kept_text", "lost_text", "ways_section"]
@@ -67,6 +69,9 @@ def _planned(planned: Planned, facts: ReportFacts) -> Markup:
     parts += [element("p", prose(f"{loss_consequence.detail}."), class_="warn") for loss_consequence in told_of]
     if len(told_of) < len(planned.consequences):
         parts.append(element("p", f"{len(planned.consequences) - len(told_of):,} more consequences are not listed."))
+    misnamed = [finding for finding in planned.damages if finding.code is FindingCode.SEGMENT_MISNAMED]
+    if misnamed:
+        parts.append(element("p", prose(f"First {renaming_text(misnamed)}; then ask again."), class_="warn"))
     parts.append(_recommendation(planned, facts.arguments))
     declined = list(planned.declined.items())
     for name, why in declined[:_MOST_PARTITIONS]:

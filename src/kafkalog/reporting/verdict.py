@@ -12,7 +12,8 @@ from kafkalog.recovery.broker.node.answer import StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.reporting.losses import (
-    has_batches_outside,
+    ELSEWHERE,
+    codes_elsewhere,
     records_text,
     runs_that_lost,
     total_before,
@@ -65,7 +66,7 @@ def _sentence(facts: ReportFacts, code: ExitCode) -> str:
     examined = facts.examined
     partitions = counted(len(examined.partitions), "partition")
     if code is ExitCode.CLEAN:
-        agrees = "nothing contradicts anything else"
+        agrees = "nothing that was compared contradicts anything else"
         before = _before(facts)
         ended = f"; {before}." if before else "."
         if not facts.deep:
@@ -113,8 +114,8 @@ def _start(facts: ReportFacts) -> str:
     records); empty if nothing is lost and the start is fine or unknown.
     """
     for_good = total_for_good(facts)
-    outside = " from the logs (batches_outside: they may be elsewhere)" if has_batches_outside(facts) else ""
-    gone = f"{records_text(for_good)} cannot be had back{outside}"
+    unless = " or ".join(f"{ELSEWHERE[code]} ({code})" for code in codes_elsewhere(facts))
+    gone = f"{records_text(for_good)} cannot be had back{f', unless {unless}' if unless else ''}"
     refused = [
         each.forecast for each in facts.planned if each.forecast is not None and _is_refused(each.forecast.outcome)
     ]

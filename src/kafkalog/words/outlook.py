@@ -27,7 +27,7 @@ from kafkalog.words.order import natural_order
 
 __all__ = [
     "DONE_NEXT", "FIRST_END_THE_RUN", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "losses_of",
-    "out_of_service_sentence",
+    "out_of_service_sentence", "renaming_text",
 ]  # fmt: skip
 
 _SHOWN = 24
@@ -101,7 +101,7 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
     commands = list(dict.fromkeys(command for outlook in outlooks for command in outlook.commands))
     losses = [loss for outlook in outlooks for loss in losses_of(outlook, where=outlook.root if several else None)]
     note = _note(outlooks)
-    outside = _outside(outlooks) if losses else ""
+    outside = _outside(outlooks, loses=bool(losses))
     if note == DONE_NEXT:
         outside = outside.removesuffix("then ").removesuffix("else ")
     if problems and not commands:
@@ -152,10 +152,16 @@ def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
     return [detail for details in zip_longest(*by_kind.values()) for detail in details if detail is not None]
 
 
-def _outside(outlooks: Sequence[Outlook]) -> str:
-    """Return the beginning of a note about places outside the logs that may have the lost records: a `-future` copy,
-    or else a file with sound batches. Empty if there are none.
+def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> str:
+    """Return the beginning of a note about places that have the lost records, or may: segments with each other's names,
+    a `-future` copy, or else a file outside the logs with sound batches. Empty if there are none. Only segments with
+    each other's names are looked for unless the plan `loses` something.
     """
+    misnamed = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.SEGMENT_MISNAMED]
+    if misnamed:
+        return f"first {renaming_text(misnamed)}; else "
+    if not loses:
+        return ""
     futures = dict.fromkeys(path for outlook in outlooks if outlook.forecast is not None
                             for path in copies_to_keep(outlook.forecast))  # fmt: skip
     if futures:
@@ -168,6 +174,12 @@ def _outside(outlooks: Sequence[Outlook]) -> str:
         f"look at {found[0].file}{more} first: sound batches from offset {found[0].offset} on, perhaps what is lost "
         "here (batches_outside, below); else "
     )
+
+
+def renaming_text(misnamed: Sequence[Finding]) -> str:
+    """Return what to do about segments that have each other's names, as an order; not the names that they get."""
+    files = f"{misnamed[0].file} and {len(misnamed) - 1} more"
+    return f"give {files} the names that segment_misnamed says, which brings their records back"
 
 
 def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:

@@ -108,6 +108,8 @@ ELSEWHERE = {
     FindingCode.PARTITION_MISSING: "recovery/checks/test_missing_partitions.py",
     FindingCode.LOG_DIRECTORY_MISSING: "recovery/checks/test_lost_directories.py",
     FindingCode.BATCHES_OUTSIDE: "recovery/damage/test_lost_and_found.py",
+    FindingCode.SEGMENT_MISNAMED: "recovery/damage/test_lost_and_found.py",
+    FindingCode.LOG_END_BEYOND_CHECKPOINT: "recovery/checks/test_too_high_end.py",
     FindingCode.LOG_DIRECTORY_READ_ONLY: "recovery/checks/test_lost_directories.py",
     FindingCode.OWNER_MISMATCH: "recovery/facts/test_owners.py",
     FindingCode.DUPLICATE_PARTITION: "recovery/checks/test_verify.py",

@@ -1,4 +1,6 @@
-"""Segments that a file system's repair has put into lost+found, and files that are not Kafka's with batches in them."""
+"""Segments that a file system's repair has put into lost+found, files that are not Kafka's with batches in them, and
+segments that have each other's names.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,13 @@ def root(tmp_path: Path) -> Path:
     return own_copy(brokers("4.3.0/segments")[0], tmp_path / "disk" / "data")
 
 
-def outside(command: str, root: Path) -> list[dict[str, Any]]:
+def of_code(code: str, command: str, root: Path) -> list[dict[str, Any]]:
     (line,) = kafkalog(command, "--json", root).objects
-    return [each for each in line["findings"] if each["code"] == "batches_outside"]
+    return [each for each in line["findings"] if each["code"] == code]
+
+
+def outside(command: str, root: Path) -> list[dict[str, Any]]:
+    return of_code("batches_outside", command, root)
 
 
 def logs(root: Path) -> list[Path]:
@@ -172,3 +178,53 @@ def test_misnamed_segments_are_renamed_and_nothing_is_lost(root: Path) -> None:
         (root / each["file"]).rename(each["detail"].partition("rename it to ")[2].partition(",")[0])
     assert {log: log.read_bytes() for log in logs(root)} == before
     assert verify(root).is_clean
+
+
+def rename_all(folder: Path, names: dict[str, str], suffixes: str = "*") -> None:
+    """Give all files of segments the names of others at once; `names` has the new base offset by the old one."""
+    moved = []
+    for path in [path for stem in names for path in folder.glob(stem + suffixes) if path.suffix != ".snapshot"]:
+        moved.append(path.rename(path.with_name(f"{names[path.stem]}{path.suffix}.moved")))
+    for path in moved:
+        path.rename(path.with_suffix(""))
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["closed in order", "after a kill"])
+@pytest.mark.parametrize("suffixes", ["*", ".log"], ids=["all files", "logs alone"])
+@pytest.mark.parametrize("turn", [[0, 1], [1, 2], [0, 2], [0, 1, 2], [2, 1, 0]], ids=str)
+def test_segments_with_each_others_names_are_told_their_own(
+    turn: list[int], suffixes: str, closed: bool, root: Path
+) -> None:
+    """The undamaged files are what the sentences must lead back to."""
+    before = {log: log.read_bytes() for log in logs(root)}
+    stems = [log.stem for log in before]
+    rename_all(root / TOPIC, {stems[old]: stems[new] for old, new in zip(turn, turn[1:] + turn[:1], strict=True)},
+               suffixes)  # fmt: skip
+    if not closed:
+        (root / ".kafka_cleanshutdown").unlink()
+    told = {}
+    for command in ("plan", "verify", "ls"):
+        findings = of_code("segment_misnamed", command, root)
+        homes = [each["detail"].partition(" belong in ")[2].partition(".log")[0] for each in findings]
+        told[command] = {Path(each["file"]).stem: home for each, home in zip(findings, homes, strict=True)}
+        assert {each["offset"] for each in findings} == {int(stems[number]) for number in turn}
+    assert len(told["plan"]) == len(turn)
+    assert told["plan"] == told["verify"] == told["ls"]
+    printed = " ".join(kafkalog("plan", root).out.split())
+    report = root.parent / "report.html"
+    assert kafkalog("report", "-o", report, root).code == 1
+    for text in (printed, " ".join(report.read_text().split())):
+        assert "the names that segment_misnamed says, which brings their records back" in text
+        assert "everything sound is kept" not in text
+        assert "no other way loses less" not in text
+    assert printed.index("the names that segment_misnamed says") < printed.index("kafkalog recover")
+    rename_all(root / TOPIC, told["plan"], suffixes)
+    assert {log: log.read_bytes() for log in logs(root)} == before
+    assert verify(root).is_clean
+
+
+def test_a_segment_whose_name_no_other_has_is_not_exchanged(root: Path) -> None:
+    first, second, *_ = logs(root)
+    second.write_bytes(first.read_bytes())
+    assert of_code("segment_misnamed", "verify", root) == []
+    assert of_code("offset_below_segment", "verify", root)

@@ -10,12 +10,14 @@ import pytest
 import kafkalog
 from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.model import BATCH
+from kafkalog.log import open_segment
 from kafkalog.recovery import Recovery, plan, recover
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.decide.ways import RecoveryWay
 from testkit.judging.ways_taken import options_of
 from testkit.made.tens import flip, log_of_tens, ten
+from testkit.recorded.broker_dirs import brokers, own_copy
 
 EPOCH = 3
 
@@ -85,8 +87,9 @@ def test_no_offset_is_lost_twice(tmp_path: Path) -> None:
 def test_records_that_are_kept_above_the_end_of_the_log_are_lost_as_committed_ones(tmp_path: Path) -> None:
     """The row of the partition said that committed records are lost, and the table of ways that none is."""
     _first, second = log(tmp_path / "root", segments=2)
-    second.write_bytes(second.read_bytes() + b"\0")
-    shutil.copy(second, second.with_name(f"{70:020}.log"))
+    batches = second.read_bytes()
+    second.write_bytes(batches + b"\0")
+    second.with_name(f"{70:020}.log").write_bytes(batches + b"\1")
     made = plan(Recovery(mode="salvage"), tmp_path / "root")[0]
     (row,) = made.partitions
     assert row.is_cut_below_high_watermark
@@ -107,3 +110,32 @@ def test_a_plan_names_what_it_leaves(tmp_path: Path) -> None:
     assert made.changes
     assert {code for code, _ in checked} == {FindingCode.OFFSET_DISPLACED}
     assert {(each.code, each.position) for each in made.findings} >= checked
+
+
+def test_a_segment_of_another_moment_is_not_said_to_have_a_wrong_offset(tmp_path: Path) -> None:
+    """What the cleaner replaced is put back beside its output: every base offset is as a broker wrote it."""
+    root = own_copy(brokers("4.1.1/compact")[0], tmp_path / "root")
+    folder = root / "clicks-0-0"
+    replaced = sorted(folder.glob("*.log.deleted"))[1]
+    replaced.rename(replaced.with_suffix(""))
+    cleaned = min(folder.glob("*.log"))
+    *_, last = open_segment(cleaned).batches(on_damage="skip")
+    after = sorted(int(path.stem) for path in folder.glob("*.log"))[1]
+    assert last.header.first_offset > after
+    findings = [each for each in verify(root).findings if each.code is FindingCode.OFFSET_DISPLACED]
+    (finding,) = [each for each in findings if (each.file, each.position) == (str(cleaned), last.position)]
+    assert f"offset {last.header.first_offset} where" in finding.detail
+    assert finding.detail.endswith(
+        f"but the next segment begins at {after}: the base offset, which no checksum covers, is wrong, or the segments "
+        "are of different moments"
+    )
+
+
+@pytest.mark.parametrize("batch", [2, 7])
+def test_a_wrong_offset_names_what_follows_it(batch: int, tmp_path: Path) -> None:
+    """A batch in the same segment, or the next segment."""
+    path, _ = log(tmp_path / "root", segments=2)
+    flip(path, (batch, 6, 1))
+    (finding,) = [each for each in verify(tmp_path / "root").findings if each.code is FindingCode.OFFSET_DISPLACED]
+    follows = {2: "and 30 follows: its", 7: "but the next segment begins at 80: the"}[batch]
+    assert f"offset {batch * 10 + 256} where {batch * 10} should come, {follows} base offset" in finding.detail

@@ -21,7 +21,7 @@ from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, paths_of
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.outlook import copies_to_keep
+from kafkalog.words.outlook import copies_to_keep, renaming_text
 from kafkalog.words.ways import label_of, mode_words, needs_copies, needs_text
 
 __all__ = ["done_of", "is_done", "print_ways", "sentence_of_damage_left", "sentences_of_log_starts"]
@@ -54,7 +54,11 @@ def print_ways(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False)
 def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: RecoveryWay) -> None:
     ways = plan.choice.ways
     kept = copies_to_keep(plan.broker)
-    writer.write(escape_controls(f"recommended: {label_of(best)}, {_reason(best, ways, is_all=not kept)}"))
+    misnamed = [finding for finding in plan.findings if finding.code is FindingCode.SEGMENT_MISNAMED]
+    if misnamed:
+        writer.write(escape_controls(f"first {renaming_text(misnamed)}; then ask again"))
+    reason = _reason(best, ways, is_all=not (kept or misnamed))
+    writer.write(escape_controls(f"recommended: {label_of(best)}, {reason}"))
     for path in kept:
         writer.write(escape_controls(f"  {path} has more: set a copy of it aside first, a start truncates it"))
     meaning = done_of(best) if is_done(best, plan) else best.consequence
@@ -62,6 +66,8 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
         writer.write(escape_controls(f"  {meaning}"))
     for sentence in _besides(best.measured):
         writer.write(f"  {sentence}")
+    if not best.measured.overlaps and any(way.measured.overlaps for way in ways):
+        writer.write("  without it readers of committed data may get aborted records from overlapping segments")
     if not best.measured.epoch_falls and any(way.measured.epoch_falls for way in ways):
         writer.write("  without it a wrong leader epoch remains, and replicas and merge rely on epochs")
     if any(way.measured.records_hidden for way in ways):
@@ -212,6 +218,8 @@ def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay], *, is_all: bool = Tr
         return f"{what}, and no other way is known"
     if (next_best.measured.out_of_reach or 0) > (measured.out_of_reach or 0):
         return f"{what}; the next best loses {sentence_of_lost(next_best.measured)}"
+    if measured.sound_lost:
+        return f"{what}; {measured.sound_lost} of them can still be read, and no way here keeps more"
     return f"{what}, and no other way {'' if is_all else 'of these '}loses less"
 
 

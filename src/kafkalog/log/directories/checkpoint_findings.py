@@ -1,13 +1,18 @@
-"""Compare a log directory's checkpoints with the real end of a partition's log."""
+"""Compare a log directory's checkpoints, and a partition's producer snapshots, with the real end of its log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
 
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import FileSource
+from kafkalog.log.storage.producers.snapshots import snapshot_offsets
 
-__all__ = ["checkpoint_findings"]
+__all__ = ["checkpoint_findings", "too_high_end"]
 
 
 def checkpoint_findings(
@@ -30,3 +35,45 @@ def checkpoint_findings(
     if high_watermark is not None and end < high_watermark:
         detail = f"the log ends at {end}, the high watermark was {high_watermark}"
         yield Finding.of(FindingCode.LOG_END_BELOW_HIGH_WATERMARK, None, end, detail, partition.path)
+
+
+def too_high_end(
+    logs: Sequence[tuple[int, str]], snapshots: Iterable[str], log_end_offset: int, closed_at: int | None
+) -> Iterator[Finding]:
+    """Yield a LOG_END_BEYOND_CHECKPOINT finding if a live partition's log ends beyond the offset at which its broker
+    closed it, or beyond that of a producer snapshot because of a single bit in the base offset of its last batch.
+    Nothing if neither is so, or if the last segment does not end in a batch that ends at `log_end_offset`.
+
+    `logs` are base offset and path of the segments, `snapshots` the paths of the producer snapshots. `closed_at` is the
+    recovery point in a directory with a clean-shutdown marker, None without: a broker that stops flushes each log and
+    then writes its end there (`LogManager.shutdown`). Raises `StorageError`. Reads the headers of the last segment if
+    the recovery point, or a snapshot above the segment's base offset, lies below `log_end_offset`.
+    """
+    if not logs:
+        return
+    base, path = logs[-1]
+    is_beyond = closed_at is not None and closed_at < log_end_offset
+    at_snapshots = snapshot_offsets(map(os.path.basename, snapshots))
+    ends = [closed_at] if is_beyond else [end for end in at_snapshots if base < end < log_end_offset]
+    if not ends:
+        return
+    before: RecordBatch | None = None
+    last: RecordBatch | None = None
+    with FileSource(path) as source:
+        for batch in Scanner(source, check_crc=False):
+            before, last = last, batch
+    if last is None or last.last_offset + 1 != log_end_offset:
+        return
+    first, expected = last.header.first_offset, base if before is None else before.last_offset + 1
+    end = expected + log_end_offset - first
+    is_flipped = end in ends and first > expected and (first ^ expected).bit_count() == 1
+    if not (is_beyond or is_flipped):
+        return
+    where = f"the recovery point {closed_at} of a broker that stopped in order" if is_beyond else "a producer snapshot"
+    detail = f"the log ends at {log_end_offset}, beyond {where}"
+    if first > expected:
+        detail += f": its last batch, at byte {last.position}, has offset {first} where {expected} should come, and no "
+        detail += "checksum covers that"
+    if is_flipped:
+        detail += f"; the two differ by one bit, and with {expected} the log ends at {end}, as that says"
+    yield Finding.of(FindingCode.LOG_END_BEYOND_CHECKPOINT, None, first, detail, path)

@@ -116,6 +116,11 @@ class LogDir:
     findings: tuple[Finding, ...] = field(repr=False)
     """findings about the directory itself; each partition has its own"""
 
+    @property
+    def closed_at(self) -> Offsets:
+        """Recovery points if the broker stopped in order, which are the ends of its logs then; else empty."""
+        return {} if self.clean_shutdown is None else self.recovery_points
+
     def live(self, topic: str, partition: int) -> list[Partition]:
         """Return the live directories of a topic-partition: usually one, none if it is missing, several by mistake."""
         return self._live(topic, partition)

@@ -1,0 +1,45 @@
+"""Find ends of segments that the following segments hold too, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkalog.codec.common.limits import MIB
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.log.storage.tree import Tree
+
+__all__ = ["sizes_without_copies"]
+
+
+def sizes_without_copies(tree: Tree, directory: str) -> dict[str, int]:
+    """Return path -> size in bytes without the end that the segments after it hold too, for each segment of a partition
+    that has one. Such an end begins with the first batch that reaches the next segment's base offset, and equals the
+    beginning of the following segments without their own such ends. Raises `StorageError` if a log cannot be read.
+    """
+    found: dict[str, int] = {}
+    after: list[tuple[str, int]] = []
+    next_base: int | None = None
+    for base, path in reversed(tree.logs(directory)):
+        size = tree.files[path].size
+        batches = () if next_base is None else Scanner(tree.source(path), check_crc=False)
+        position = next((batch.position for batch in batches if batch.last_offset >= (next_base or 0)), None)
+        if position is not None and _begins_with(tree, after, path, position):
+            found[path] = size = position
+        after.insert(0, (path, size))
+        next_base = base
+    return found
+
+
+def _begins_with(tree: Tree, logs: Iterable[tuple[str, int]], path: str, position: int) -> bool:
+    """Whether the content of `logs` (path and size of each), one after another, begins with the file at `path` from
+    byte `position` on.
+    """
+    source = tree.source(path)
+    for log, size in logs:
+        other, start = tree.source(log), 0
+        while start < size and position < source.size:
+            length = min(MIB, size - start, source.size - position)
+            if bytes(source.read(position, length)) != bytes(other.read(start, length)):
+                return False
+            start, position = start + length, position + length
+    return position >= source.size
