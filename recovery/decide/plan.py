@@ -174,6 +174,24 @@ class Plan:
         return bool(self.survey.unreadable)
 
     @property
+    def node(self) -> NodeStart | None:
+        """Forecast of the whole node's start; None if unknown."""
+        return self.broker.node
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the partition directories in the plan."""
+        return tuple(partition.name for partition in self.partitions)
+
+    @property
+    def is_not_needed(self) -> bool:
+        """Whether only indexes and snapshots would change, which a broker rebuilds by itself if necessary."""
+        starts = self.broker.starts_and_loses_nothing and self.broker.clean_shutdown
+        harmless = not (self.is_hurt or self.findings or any(partition.cut_bytes for partition in self.partitions))
+        hides = any(way.spec.is_start and way.measured.records_hidden for way in self.choice.ways)
+        return bool(self.changes and starts and harmless and not hides)
+
+    @property
     def note_of_identity(self) -> str | None:
         """One sentence if brokers may not start because of `meta.properties`, whatever happens to the logs: the file is
         invalid or could not be read. None if the plan changes the file or nothing is wrong with it.

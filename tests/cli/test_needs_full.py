@@ -6,6 +6,7 @@ after an orderly stop a start builds no index that is below the recovery point.
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
@@ -43,6 +44,16 @@ def test_the_command_that_a_plan_names_mends_it(before: list[str], data: Path) -
     assert "--full" in words
     assert kafkalog(*words).code == 2
     assert (kafkalog("verify", data).code, kafkalog("plan", data).code) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ["text", "md", "html"])
+def test_the_command_that_a_report_names_mends_it(kind: str, data: Path) -> None:
+    written = kafkalog("report", "--format", kind, "--output", "-", data)
+    words = named(kafkalog("plan", data))
+    plain = re.sub("</?code>", "\n", written.out)
+    assert named(Finished(written.code, plain, written.err)) == words
+    assert kafkalog(*words).code == 2
+    assert kafkalog("verify", data).code == 0
 
 
 def test_a_full_plan_that_mends_it_is_needed(data: Path) -> None:

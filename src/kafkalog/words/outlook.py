@@ -23,25 +23,21 @@ from kafkalog.recovery.decide.losses import first_names, lost_beside, sentence_o
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured, total
 from kafkalog.words.first_screen import FirstScreen, Loss
+from kafkalog.words.next_step import TYPE_THIS
 from kafkalog.words.order import natural_order
 
 __all__ = [
-    "DONE_NEXT", "FIRST_END_THE_RUN", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "losses_of",
+    "DONE_NEXT", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "losses_of",
     "out_of_service_sentence",
 ]  # fmt: skip
 
 _SHOWN = 24
 """Most partitions whose lost batches are read again for their times."""
 _NAMED = 3
-_TYPE_THIS = "type this:"
 _OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN,
         ConsequenceKind.FUTURE_TRUNCATED)  # fmt: skip
 
 DONE_NEXT: Final = "this is done next, and `kafkalog undo` takes it back"
-FIRST_END_THE_RUN: Final = (
-    "first end the run that was cut short: `kafkalog recover` completes it and does no more, `kafkalog undo` takes "
-    "it back; if a broker was started since, `recover` sets the run aside; then ask again"
-)
 
 
 class Outlook(Struct, frozen=True):
@@ -134,7 +130,7 @@ def _note(outlooks: Sequence[Outlook]) -> str:
     if DONE_NEXT in {outlook.note for outlook in noted}:
         return DONE_NEXT
     shown = [outlook for outlook in noted if outlook.commands] or noted[:1]
-    if len(shown) > 1 and len({outlook.note for outlook in shown}) == 1 and shown[0].note == _TYPE_THIS:
+    if len(shown) > 1 and len({outlook.note for outlook in shown}) == 1 and shown[0].note == TYPE_THIS:
         return "type these, one for each directory:"
     text = "; ".join(f"{outlook.root}: {outlook.note.removesuffix(':')}" for outlook in shown)
     left = len(noted) - len(shown)
