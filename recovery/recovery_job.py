@@ -16,13 +16,14 @@ from kafkalog.recovery.act.runner import Earlier
 from kafkalog.recovery.act.transaction import Keeping, Transaction
 from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
 from kafkalog.recovery.broker.manager import StartResult
+from kafkalog.recovery.decide.better_copies import Holding
 from kafkalog.recovery.decide.choosing import compare_ways
 from kafkalog.recovery.decide.closed_in_order import checks_of, is_for_full, left_by, left_in_place
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory, forecast
 from kafkalog.recovery.decide.node_part import start_now, with_nodes
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.decide.plan_json import ResultJson
-from kafkalog.recovery.duplicates import refuse_duplicates
+from kafkalog.recovery.duplicates import holding, refuse_duplicates, with_better_copies
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.unreadable import around_unreadable
@@ -41,9 +42,22 @@ def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool 
 
     Partitions that were closed cleanly are left as they are only if the plan changes nothing, because a recovery
     removes the marker that vouched for them. If there are changes, problems that remain after them are added as
-    findings. With `compare=False`, other ways of recovering are not simulated, and records are not counted. Raises
-    `StorageError` if something outside these directories cannot be read.
+    findings. Directories that hold more of a topic-partition than the one that is kept are in `choice.better_copies`.
+    With `compare=False`, other ways of recovering are not simulated, and records are not counted. Raises `StorageError`
+    if something outside these directories cannot be read.
     """
+    made = _plan_survey(found, workers, rules, compare=compare)
+    if not compare:
+        return made
+
+    def holding_of(name: str) -> Holding | None:
+        with survey(found.root, only=frozenset([name]), tolerant=True) as beside:
+            return holding(_plan_survey(beside, workers, rules, compare=True), name)
+
+    return with_better_copies(made, holding_of)
+
+
+def _plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool) -> Plan:
     mark_clean = rules.mark_clean
     rules = structs.replace(rules, full=rules.full or mark_clean)  # as what a marker vouches for is verified
     tiering = rules.facts.tiering

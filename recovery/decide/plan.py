@@ -571,6 +571,7 @@ def plan_json(plan: Plan) -> PlanJson:
 def _partition_json(choice: RecoveryChoice, partition: PartitionPlan) -> PartitionPlanJson:
     ways = choice.by_partition.get(partition.name, [])
     is_elsewhere = choice.loses_metadata and partition.name == CLUSTER_METADATA_DIRECTORY
+    is_elsewhere |= any(partition.name == each.name for each in choice.better_copies)
     best = None if is_elsewhere else recommended(ways)
     line = shaped(partition, PartitionPlanJson)
     return structs.replace(line, ways=list(map(way_json, ways)), recommended=None if best is None else best.way)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
@@ -100,6 +101,14 @@ def what_to_type(plan: Outlined, given: Given) -> tuple[str, list[str]]:
 def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
     if plan.waits_for_a_run:
         return FIRST_END_THE_RUN, []
+    if plan.choice.better_copies:
+        first, *more = plan.choice.better_copies
+        named = os.path.basename if first.is_in_one_directory else os.fspath
+        others = ", ".join(f"{named(other.path)}: {other.text}" for other in first.others)
+        rest = f"; {len(more)} more of this kind" if more else ""
+        note = f"type this to keep {named(first.best.path)}, which holds more ({first.best.text}; {others}{rest})"
+        moves = [paths for better in plan.choice.better_copies for paths in better.moves]
+        return f"{note}, and then ask again:", [f"mv {shell_line(paths)}" for paths in moves]
     if plan.choice.loses_metadata:
         return f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}", []
     mended = list(mends_of(plan))

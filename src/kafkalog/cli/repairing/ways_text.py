@@ -16,7 +16,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
 from kafkalog.recovery.decide.plan import Plan
-from kafkalog.recovery.decide.ways import Measured, RecoveryWay, recommended
+from kafkalog.recovery.decide.ways import Measured, RecoveryWay
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, paths_of
 from kafkalog.words.escapes import escape_controls
@@ -39,10 +39,13 @@ def print_ways(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False)
     for name, of_partition in partitions.items() if every and len(partitions) > 1 else ():
         _table(f"ways for {escape_controls(name)}", of_partition)
     _table(f"ways for {escape_controls(plan.root)}" + (", all partitions" if len(partitions) > 1 else ""), ways)
-    best = recommended(ways)
+    best = plan.choice.recommended
     with SentenceWriter() as writer:
         if plan.choice.loses_metadata:
             writer.write(f"recommended: none of these; {IN_PLACE_OF_A_WAY}")
+        elif plan.choice.better_copies:
+            better = "; ".join(each.sentence for each in plan.choice.better_copies)
+            writer.write(escape_controls(f"recommended: none of these; {better}"))
         elif best is not None:
             _write_recommended(writer, plan, given, best)
 
