@@ -17,6 +17,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.index_files import TIME_ENTRY, decode_producer_snapshot
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
+    CLUSTER_METADATA_TOPIC,
     DirectoryState,
     FileKind,
     PartitionName,
@@ -44,7 +45,7 @@ class LossConsequence(Struct, frozen=True):
 
     kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention"]
     """groups whose offsets lie beyond the log's end; a lost marker of a transaction that has ended; a compacted topic
-    that has lost records; segments that retention deletes soon after the start, by a limit that is set"""
+    that has lost records; segments that retention deletes soon after the start, by a limit that is known"""
     partition: str
     """the partition directory"""
     detail: str
@@ -96,16 +97,18 @@ def _of_retention(
     after: Tree, result: LoadedPartition, name: PartitionName, rules: Rules
 ) -> Iterator[LossConsequence]:
     """Yield one `retention` consequence if a broker deletes segments soon after its start: below the log start offset,
-    or by limits for size or age that are explicitly set. Nothing if no limit is set, the topic is not deleted by
-    retention, or the segments are empty. A broker takes the time of the newest record from the last entry of the time
+    or by limits for size or age that are known: set explicitly, or a default of the broker whose properties are given.
+    Nothing if no limit is known, the topic is not deleted by retention, or the segments are empty. The metadata log has
+    limits of its own. A broker takes the time of the newest record from the last entry of the time
     index (`LogSegment.largestTimestamp`); age is counted up to `rules.now_ms`.
     """
     given = known_settings({**rules.server, **rules.config})
     is_set = {*given, *rules.facts.cleaner_broker_configs, *rules.facts.cleaner_configs.get(name.topic, {})}
+    is_set |= {"retention.ms"} if rules.server else set()  # the default of `log.retention.hours` is the broker's then
     settings = rules.facts.cleaner_config(name.topic, given)
     most_bytes = settings.retention_bytes if "retention.bytes" in is_set else -1
     most_ms = settings.retention_ms if "retention.ms" in is_set else -1
-    if not settings.deletes_old or max(most_bytes, most_ms) < 0:
+    if name.topic == CLUSTER_METADATA_TOPIC or not settings.deletes_old or max(most_bytes, most_ms) < 0:
         return
     segments = list(_segments(after, result.name))
     count = retention.below_start(segments, result.log_start_offset)

@@ -225,7 +225,7 @@ def _planned(
     roots = [log_dir.path for log_dir in inventory.log_dirs if log_dir.path in wanted or asked.chosen == ALL]
     alone = [each.path for each in inventory.standalone if each.path in wanted and os.path.isdir(each.path)]
     possible = [path for path in (*roots, *alone) if _has_root(path)]
-    request = Recovery(config=asked.config, at=asked.at, select=asked.chosen)
+    request = Recovery(config=asked.config, server=asked.server, at=asked.at, select=asked.chosen)
     facts = facts_of_each([log_directory_of(path) for path in possible])
     holders = _holders(inventory)
     with watch.planning() as update:
