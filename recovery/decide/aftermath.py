@@ -6,6 +6,7 @@ two batches. What coordinators know about it shows this.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -13,6 +14,7 @@ from msgspec import Struct
 
 from kafkalog.cluster.transactions.lost_markers import decided_by
 from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.index_files import TIME_ENTRY, decode_producer_snapshot
 from kafkalog.codec.model import ProducerEntry
@@ -30,11 +32,12 @@ from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import LoadedPartition
 from kafkalog.recovery.decide.ways import Measured
+from kafkalog.recovery.decide.written_end import start_of_empty_log
 from kafkalog.recovery.facts.cleaner_settings import known_settings
 from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.recovery_request import Rules
 
-__all__ = ["LossConsequence", "consequences"]
+__all__ = ["LossConsequence", "consequences", "ends_going_back"]
 
 _NAMED = 3
 """Most groups that a sentence names."""
@@ -43,9 +46,10 @@ _NAMED = 3
 class LossConsequence(Struct, frozen=True):
     """What follows for others from where one partition's log ends, or from what it loses."""
 
-    kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention"]
+    kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention", "end_goes_back"]
     """groups whose offsets lie beyond the log's end; a lost marker of a transaction that has ended; a compacted topic
-    that has lost records; segments that retention deletes soon after the start, by a limit that is known"""
+    that has lost records; segments that retention deletes soon after the start, by a limit that is known; a log
+    without records that will end below the offset at which it began"""
     partition: str
     """the partition directory"""
     detail: str
@@ -85,6 +89,30 @@ def consequences(
             )
             yield LossConsequence("older_values_return", result.name, detail)
         yield from _of_retention(after, result, name, rules)
+
+
+def ends_going_back(
+    root: str, before: Tree, results: Iterable[LoadedPartition], measured: Mapping[str, Measured]
+) -> Iterator[LossConsequence]:
+    """Yield an `end_goes_back` consequence for each live partition whose log has lost its last, empty segment file, but
+    no records: it will end below the offset at which it began. `root` is the log directory, `before` its tree now,
+    `results` and `measured` are as in `consequences`.
+
+    A log begins at the base offset of its first segment, even if that is empty (`LogLoader.load`).
+    """
+    for result in results:
+        name, found = parse_partition_directory(result.name), measured.get(result.name)
+        is_live = name is not None and name.state is DirectoryState.LIVE and result.stray is None
+        began = start_of_empty_log(before, result.name) if is_live else 0
+        if began <= result.log_end_offset or (found is not None and found.lost):
+            continue
+        path = os.path.join(root, result.name, segment_file(began, FileKind.LOG))
+        detail = (
+            f"no record of {result.name} is lost, but it began at {began}, without records, and will end at "
+            f"{result.log_end_offset}: if it leads, offsets from there on are given again, and consumers at {began} "
+            f"are beyond the end; an empty file keeps the end, if it is made before any start: touch {shell_word(path)}"
+        )
+        yield LossConsequence("end_goes_back", result.name, detail)
 
 
 class _Segment(NamedTuple):

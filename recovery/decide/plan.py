@@ -50,7 +50,7 @@ from kafkalog.recovery.decide.actions import (
     difference,
     marker_first,
 )
-from kafkalog.recovery.decide.aftermath import LossConsequence, consequences
+from kafkalog.recovery.decide.aftermath import LossConsequence, consequences, ends_going_back
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import findings_of_checks, is_for_full
 from kafkalog.recovery.decide.deleted_data import note_of_deleted
@@ -337,6 +337,7 @@ def plan_of(
         deleted=note_of_deleted(survey, rules.facts.tiering),
         consequences=(
             *consequences(result.tree, result.partitions.values(), lost, rules, directory.coordinators),
+            *ends_going_back(survey.root, survey.tree(), result.partitions.values(), lost),
             *(each for each in choice.consequences if best is not None and each.way == best.way),
         ),
     )
