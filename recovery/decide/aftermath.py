@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
+from kafkalog.cluster.transactions.abort_command import abort_command_at
 from kafkalog.cluster.transactions.lost_markers import decided_by
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.shell import shell_word
@@ -20,6 +21,7 @@ from kafkalog.codec.files.index_files import TIME_ENTRY, decode_producer_snapsho
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
+    TRANSACTION_STATE_TOPIC,
     DirectoryState,
     FileKind,
     PartitionName,
@@ -37,7 +39,7 @@ from kafkalog.recovery.facts.cleaner_settings import known_settings
 from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.recovery_request import Rules
 
-__all__ = ["LossConsequence", "consequences", "ends_going_back"]
+__all__ = ["LossConsequence", "consequences", "ends_going_back", "transactions_staying_open"]
 
 _NAMED = 3
 """Most groups that a sentence names."""
@@ -46,10 +48,12 @@ _NAMED = 3
 class LossConsequence(Struct, frozen=True):
     """What follows for others from where one partition's log ends, or from what it loses."""
 
-    kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention", "end_goes_back"]
+    kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention", "end_goes_back",
+                  "transaction_stays_open"]  # fmt: skip
     """groups whose offsets lie beyond the log's end; a lost marker of a transaction that has ended; a compacted topic
     that has lost records; segments that retention deletes soon after the start, by a limit that is known; a log
-    without records that will end below the offset at which it began"""
+    without records that will end below the offset at which it began; an open transaction whose coordinator has lost its
+    log"""
     partition: str
     """the partition directory"""
     detail: str
@@ -113,6 +117,34 @@ def ends_going_back(
             f"are beyond the end; an empty file keeps the end, if it is made before any start: touch {shell_word(path)}"
         )
         yield LossConsequence("end_goes_back", result.name, detail)
+
+
+def transactions_staying_open(
+    after: Tree, results: Iterable[LoadedPartition], coordinators: Coordinators
+) -> Iterator[LossConsequence]:
+    """Yield a `transaction_stays_open` consequence for each transaction that is open at the end of a live log and of
+    which no partition of `__transaction_state` here knows the producer: nobody ends it if one of these is lost. `after`
+    and `results` are as in `consequences`.
+    """
+    for result in results:
+        name = parse_partition_directory(result.name)
+        if name is None or name.state is not DirectoryState.LIVE or result.stray is not None:
+            continue
+        path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
+        opened = _open_at_end(after, path)
+        known = coordinators.transactions if opened else None
+        ids = {each.producer_id for each in known.ids} if known is not None else set()
+        for entry in opened:
+            if entry.producer_id in ids:
+                continue
+            first = entry.current_txn_first_offset
+            detail = (
+                f"with its coordinator's log lost ({TRANSACTION_STATE_TOPIC}), the transaction of producer "
+                f"{entry.producer_id} that is open in {result.name} from offset {first} on never ends: consumers of "
+                "committed data do not get past it until it is aborted: "
+                f"{abort_command_at(name.topic, name.partition, first)}"
+            )
+            yield LossConsequence("transaction_stays_open", result.name, detail)
 
 
 class _Segment(NamedTuple):

@@ -50,7 +50,7 @@ from kafkalog.recovery.decide.actions import (
     difference,
     marker_first,
 )
-from kafkalog.recovery.decide.aftermath import LossConsequence, consequences, ends_going_back
+from kafkalog.recovery.decide.aftermath import LossConsequence, consequences, ends_going_back, transactions_staying_open
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import findings_of_checks, is_for_full
 from kafkalog.recovery.decide.deleted_data import note_of_deleted
@@ -142,6 +142,8 @@ class Plan:
     """all log directories of the broker, if this one has lost its `meta.properties` and another one names the owner"""
     consequences: Sequence[LossConsequence] = ()
     """what follows for others from lost records, or from where logs end"""
+    if_coordinator_is_lost: Sequence[LossConsequence] = ()
+    """what follows in addition if a partition of `__transaction_state` is lost"""
     begins: Mapping[str, int] = field(default_factory=dict)
     """offset at which a tiered log begins, empty, after its remote part, by partition directory"""
     is_of_newer_kafka: bool = False
@@ -339,6 +341,9 @@ def plan_of(
             *consequences(result.tree, result.partitions.values(), lost, rules, directory.coordinators),
             *ends_going_back(survey.root, survey.tree(), result.partitions.values(), lost),
             *(each for each in choice.consequences if best is not None and each.way == best.way),
+        ),
+        if_coordinator_is_lost=tuple(
+            transactions_staying_open(result.tree, result.partitions.values(), directory.coordinators)
         ),
     )
     if mark_clean or plan.is_worth_a_look:

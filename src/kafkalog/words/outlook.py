@@ -34,8 +34,7 @@ __all__ = [
 _SHOWN = 24
 """Most partitions whose lost batches are read again for their times."""
 _NAMED = 3
-_OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN,
-        ConsequenceKind.FUTURE_TRUNCATED)  # fmt: skip
+_OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.FUTURE_TRUNCATED)
 
 DONE_NEXT: Final = "this is done next, and `kafkalog undo` takes it back"
 
@@ -223,7 +222,7 @@ def _is_down(forecast: BrokerForecast) -> bool:
 
 def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
     """Return a sentence about partitions (or the directory or node) that are out of service after a start with any
-    release; empty if none are.
+    release, or else about those that are served empty, because only this broker had their records; empty if none are.
     """
     start_consequences = [each for node in nodes for answer in node.answers for each in answer.consequences]
     names = {name for consequence in start_consequences if consequence.kind in _OUT for name in consequence.names}
@@ -233,6 +232,9 @@ def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
         return "out of service after a start as it is: a log directory, with all its partitions"
     if any(start_consequence.kind is ConsequenceKind.NOT_SERVING for start_consequence in start_consequences):
         return "out of service after a start as it is: the node, or a part of it, as said above"
+    empty = {name for each in start_consequences if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
+    if empty:
+        return f"served after a start as it is, but empty: {first_names(sorted(empty, key=natural_order))}"
     return ""
 
 
