@@ -18,7 +18,7 @@ from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
 from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.decide.better_copies import Holding
 from kafkalog.recovery.decide.choosing import compare_ways
-from kafkalog.recovery.decide.closed_in_order import checks_of, is_for_full, left_by, left_in_place
+from kafkalog.recovery.decide.closed_in_order import checks_of, left_by, left_in_place
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory, forecast
 from kafkalog.recovery.decide.node_part import start_now, with_nodes
 from kafkalog.recovery.decide.plan import Plan, plan_of
@@ -83,8 +83,9 @@ def _plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool
             if compare:
                 remaining = list(left)
                 is_able = rules.mode.spec.is_compared and not rules.full
-                needs_full = is_able and any(map(is_for_full, remaining))
-                plan = replace(plan, findings=[*plan.findings, *remaining], needs_full=needs_full)
+                needs_full = is_able and any(each.needs_full for each in remaining)
+                findings = [*plan.findings, *(each.finding for each in remaining)]
+                plan = replace(plan, findings=findings, needs_full=needs_full)
         return plan
 
     whole = around_unreadable(found.without(rules.lacking), make, workers)
