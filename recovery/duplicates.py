@@ -21,7 +21,7 @@ from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.facts.topic_facts import node_id_of
 from kafkalog.recovery.modes.spec import Help
 
-__all__ = ["holding", "refuse_duplicates", "tell_duplicates", "with_better_copies"]
+__all__ = ["holding", "refuse_duplicates", "roots_with_duplicates", "tell_duplicates", "with_better_copies"]
 
 
 class _Duplicate(Struct, frozen=True):
@@ -93,6 +93,13 @@ def _better(name: PartitionName, kept: Holding, *others: Holding) -> BetterCopy 
 def _with_better(plan: Plan, *better: BetterCopy | None) -> Plan:
     known = (*plan.choice.better_copies, *(each for each in better if each is not None))
     return replace(plan, choice=structs.replace(plan.choice, better_copies=known)) if known else plan
+
+
+def roots_with_duplicates(roots: Sequence[str]) -> frozenset[str]:
+    """Those of the log directories that share a live topic-partition with another one of their broker. Raises
+    `StorageError` if a directory cannot be listed.
+    """
+    return frozenset(root for duplicate in _duplicates(roots) for root in duplicate.roots)
 
 
 def refuse_duplicates(roots: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -98,6 +99,9 @@ def test_a_whole_copy_beside_a_torn_one_is_kept_by_the_commands_that_are_named(b
     if whole.parent == one:
         shutil.rmtree(two)
         shutil.copytree(torn, whole)
+    else:  # not a copy of the first directory, but another one of its broker
+        identity = two / "meta.properties"
+        identity.write_text(re.sub("directory.id=.*", "directory.id=AAAAAAAAAAMAAAAAAAAABA", identity.read_text()))
     without_last_segment(torn)
     given = [path for path in (one, two) if path.exists()]
     planned = kafkalog("plan", *given)
@@ -106,11 +110,10 @@ def test_a_whole_copy_beside_a_torn_one_is_kept_by_the_commands_that_are_named(b
     assert "loses less" not in said
     assert not any(line.strip().startswith("kafkalog recover") for line in planned.out.splitlines())
     assert all(line["recommended"] is None for line in kafkalog("plan", "--json", *given).objects)
-    if given == [one]:
-        report = kafkalog("report", "--format", "text", "--output", "-", one)
-        assert moves(report.out) == moves(planned.out)
-        assert "cannot be had back" not in report.out
-        assert "to keep it" in kafkalog("recover", one, "--yes").err
+    report = kafkalog("report", "--format", "text", "--output", "-", *given)
+    assert moves(report.out) == moves(planned.out)
+    assert "cannot be had back" not in report.out
+    assert kafkalog("recover", *given, "--yes").code == 3
     for source, target in moves(planned.out):
         shutil.move(source, target)
     kept = next(path for path in (torn, two / "orders-23-0") if path.exists())
