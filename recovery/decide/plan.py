@@ -24,6 +24,7 @@ from kafkalog.codec.names import (
     META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
+    TRANSACTION_STATE_TOPIC,
     DirectoryState,
     FileKind,
     parse_partition_directory,
@@ -64,7 +65,7 @@ from kafkalog.recovery.decide.refusals import (
     refusal_of,
     written_through,
 )
-from kafkalog.recovery.decide.ways import RecoveryWay, recommended
+from kafkalog.recovery.decide.ways import Measured, RecoveryWay, recommended
 from kafkalog.recovery.decide.ways_json import way_json
 from kafkalog.recovery.facts.own_identity import directories_that_name
 from kafkalog.recovery.facts.recovery_request import Rules
@@ -334,6 +335,8 @@ def plan_of(
     if choice is None:
         return plan
     lost, best = choice.own_by_partition, plan.choice.recommended
+    open_ones = tuple(transactions_staying_open(result.tree, result.partitions.values(), directory.coordinators))
+    is_emptied = _empties_coordinator(lost, rules.facts)
     plan = replace(
         plan,
         deleted=note_of_deleted(survey, rules.facts.tiering),
@@ -341,16 +344,27 @@ def plan_of(
             *consequences(result.tree, result.partitions.values(), lost, rules, directory.coordinators),
             *ends_going_back(survey.root, survey.tree(), result.partitions.values(), lost),
             *(each for each in choice.consequences if best is not None and each.way == best.way),
+            *(open_ones if is_emptied else ()),
         ),
-        if_coordinator_is_lost=tuple(
-            transactions_staying_open(result.tree, result.partitions.values(), directory.coordinators)
-        ),
+        if_coordinator_is_lost=() if is_emptied else open_ones,
     )
     if mark_clean or plan.is_worth_a_look:
         return plan
     unseen = list(findings_of_checks(survey, rules.facts.tiering, forecasts.checked))  # else all would be well
     needs_full = rules.mode in (Mode.SAFE, Mode.SALVAGE) and not rules.full and any(map(is_for_full, unseen))
     return replace(plan, findings=[*plan.findings, *unseen], needs_full=needs_full)
+
+
+def _empties_coordinator(measured: Mapping[str, Measured], facts: TopicFacts) -> bool:
+    """Whether a partition of `__transaction_state` that only this broker has loses all of its records."""
+    for name, found in measured.items():
+        parsed = parse_partition_directory(name)
+        if parsed is None or parsed.topic != TRANSACTION_STATE_TOPIC or parsed.state is not DirectoryState.LIVE:
+            continue
+        is_alone = facts.replicas.get((parsed.topic, parsed.partition)) == (facts.node_id,)
+        if found.lost and not found.records_kept and is_alone:
+            return True
+    return False
 
 
 def _named_in(survey: Survey, rules: Rules, findings: Sequence[Finding]) -> tuple[str, ...]:

@@ -31,18 +31,24 @@ def told(root: Path) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.parametrize("is_emptied", [False, True])
 @pytest.mark.parametrize("lost", [(0, 1), (0,), (1,)])
-def test_each_open_transaction_of_a_lost_coordinator_is_named(lost: tuple[int, ...], root: Path) -> None:
+def test_each_open_transaction_of_a_lost_coordinator_is_named(
+    lost: tuple[int, ...], is_emptied: bool, root: Path
+) -> None:
     assert told(root) == {}
     ids = [each for each in transactions(root).transactional_ids if each.is_undecided and each.log_partition in lost]
     expected = {(f"{topic}-{number}", each.producer_id) for each in ids for topic, number in each.partitions}
     for number in lost:
-        shutil.rmtree(root / f"{STATE}-{number}")
+        for path in (root / f"{STATE}-{number}").glob("[0-9]*") if is_emptied else ():
+            path.unlink()
+        if not is_emptied:
+            shutil.rmtree(root / f"{STATE}-{number}")
     found = told(root)
     named = {(name, int(detail.partition("transaction of producer ")[2].split()[0]))
              for name, details in found.items() for detail in details}  # fmt: skip
     assert named == expected
     assert len(lost) == 1 or named
     printed = " ".join(kafkalog("plan", root).out.split())
-    assert "out of service" not in printed
-    assert "served after a start as it is, but empty" in printed
+    assert "out of service after a start as it is" not in printed
+    assert ("served after a start as it is, but empty" in printed) is not is_emptied
