@@ -96,7 +96,7 @@ def _with_better(plan: Plan, *better: BetterCopy | None) -> Plan:
 
 
 def roots_with_duplicates(roots: Sequence[str]) -> frozenset[str]:
-    """Those of the log directories that share a live topic-partition with another one of their broker. Raises
+    """Return the log directories that share a live topic-partition with another one of the same broker. Raises
     `StorageError` if a directory cannot be listed.
     """
     return frozenset(root for duplicate in _duplicates(roots) for root in duplicate.roots)
