@@ -12,8 +12,6 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from kafkalog.cluster.transactions.abort_command import abort_command_at
-from kafkalog.cluster.transactions.lost_markers import decided_by
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.wording import counted
@@ -132,7 +130,11 @@ def transactions_staying_open(
             continue
         path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
         opened = _open_at_end(after, path)
-        known = coordinators.transactions if opened else None
+        if not opened:
+            continue
+        from kafkalog.cluster.transactions.abort_command import abort_command_at  # most logs have nothing open
+
+        known = coordinators.transactions
         ids = {each.producer_id for each in known.ids} if known is not None else set()
         for entry in opened:
             if entry.producer_id in ids:
@@ -232,6 +234,8 @@ def _of_transactions(
     known = coordinators.transactions if opened else None
     if known is None:
         return
+    from kafkalog.cluster.transactions.lost_markers import decided_by  # most logs have nothing open
+
     for opened_here in opened:
         producer_id = opened_here.producer_id
         listed = known.listed.get((producer_id, (name.topic, name.partition)))
