@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from msgspec import Struct, structs
@@ -16,11 +16,12 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.broker.manager import StartResult
+from kafkalog.recovery.decide.better_copies import BetterCopy, Holding
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.facts.topic_facts import node_id_of
 from kafkalog.recovery.modes.spec import Help
 
-__all__ = ["refuse_duplicates", "tell_duplicates"]
+__all__ = ["holding", "refuse_duplicates", "roots_with_duplicates", "tell_duplicates", "with_better_copies"]
 
 
 class _Duplicate(Struct, frozen=True):
@@ -53,6 +54,55 @@ def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
             others.append(root)
 
 
+def holding(plan: Plan, name: str) -> Holding | None:
+    """What a plan keeps of a partition directory; None if that is unknown."""
+    kept = plan.choice.own_by_partition.get(name)
+    end = next((each.log_end_offset for each in plan.partitions if each.name == name), None)
+    if kept is None or end is None or name in plan.declined:
+        return None
+    return Holding(os.path.join(plan.root, name), end, kept.records_kept)
+
+
+def with_better_copies(plan: Plan, holding_of: Callable[[str], Holding | None]) -> Plan:
+    """Return the plan with the directories that hold more of a topic-partition than the one with the usual name beside
+    them, which a recovery keeps. `holding_of` examines one directory. A name may have zeros before its number, and is
+    the same partition to a broker. Raises `StorageError` if the directory cannot be listed.
+    """
+    groups: dict[PartitionName, list[str]] = {}
+    for entry in scan_directory(plan.root):
+        name = parse_partition_directory(entry.name) if entry.is_dir(follow_symlinks=False) else None
+        if name is not None and name.state is DirectoryState.LIVE:
+            groups.setdefault(name, []).append(entry.name)
+    wanted = {*plan.asked_for} or {*plan.survey.directories}
+    several = {name: group for name, group in groups.items() if len(group) > 1 and wanted & {*group}}
+    better = []
+    for name, group in several.items():
+        kept, *others = [holding_of(each) for each in sorted(group, key=lambda each: (len(each), each))]
+        known = [each for each in others if each is not None]
+        if kept is not None and len(known) == len(others):
+            better += [each] if (each := _better(name, kept, *known)) is not None else []
+    return _with_better(plan, *better)
+
+
+def _better(name: PartitionName, kept: Holding, *others: Holding) -> BetterCopy | None:
+    """The copy that holds more than `kept`; None if none does."""
+    best = max((kept, *others), key=lambda each: each.rank)
+    rest = tuple(each for each in (kept, *others) if each is not best)
+    return None if best is kept else BetterCopy(str(name), best, rest)
+
+
+def _with_better(plan: Plan, *better: BetterCopy | None) -> Plan:
+    known = (*plan.choice.better_copies, *(each for each in better if each is not None))
+    return replace(plan, choice=structs.replace(plan.choice, better_copies=known)) if known else plan
+
+
+def roots_with_duplicates(roots: Sequence[str]) -> frozenset[str]:
+    """Return the log directories that share a live topic-partition with another one of the same broker. Raises
+    `StorageError` if a directory cannot be listed.
+    """
+    return frozenset(root for duplicate in _duplicates(roots) for root in duplicate.roots)
+
+
 def refuse_duplicates(roots: Sequence[str]) -> None:
     """Raise `RecoveryRefused` if a topic-partition is live in two of several log directories of one broker."""
     for duplicate in _duplicates(roots):
@@ -62,19 +112,22 @@ def refuse_duplicates(roots: Sequence[str]) -> None:
 
 def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
     """Return the plans, in order. If two have a live partition in common, each gets a refusal that compares both
-    copies, because `recover` declines both directories; and the forecast of a broker's start becomes START_FAILS, if it
-    was to load. A plan that already has a refusal keeps it. The given plans are not changed. Raises `StorageError` if a
-    directory cannot be listed.
+    copies, because `recover` declines both directories; the forecast of a broker's start becomes START_FAILS, if it was
+    to load; and if one copy holds more, the plans say how to keep it. A plan that already has a refusal keeps it. The
+    given plans are not changed. Raises `StorageError` if a directory cannot be listed.
     """
     by_root = {plan.root: plan for plan in plans}
     refused = dict(by_root)
     for duplicate in _duplicates(list(by_root)):
         both = [by_root[root] for root in duplicate.roots]
-        if all(refused[plan.root] is not plan for plan in both):
-            continue  # a further partition changes nothing
-        states = "; ".join(f"the one in {plan.root} {_state(plan, str(duplicate.name))}" for plan in both)
-        why = f"{duplicate.sentence}; {states}; move one of them away"
-        refused |= {plan.root: _refused(refused[plan.root], duplicate, why) for plan in both}
+        if any(refused[plan.root] is plan for plan in both):  # a further partition changes nothing
+            states = "; ".join(f"the one in {plan.root} {_state(plan, str(duplicate.name))}" for plan in both)
+            why = f"{duplicate.sentence}; {states}; move one of them away"
+            refused |= {plan.root: _refused(refused[plan.root], duplicate, why) for plan in both}
+        first, other = (holding(plan, str(duplicate.name)) for plan in both)
+        if first is not None and other is not None and first.rank != other.rank:
+            better = _better(duplicate.name, *sorted((first, other), key=lambda each: each.rank))
+            refused |= {plan.root: _with_better(refused[plan.root], better) for plan in both}
     return [refused[plan.root] for plan in plans]
 
 

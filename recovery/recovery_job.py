@@ -16,13 +16,14 @@ from kafkalog.recovery.act.runner import Earlier
 from kafkalog.recovery.act.transaction import Keeping, Transaction
 from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
 from kafkalog.recovery.broker.manager import StartResult
+from kafkalog.recovery.decide.better_copies import Holding
 from kafkalog.recovery.decide.choosing import compare_ways
-from kafkalog.recovery.decide.closed_in_order import checks_of, is_for_full, left_by, left_in_place
+from kafkalog.recovery.decide.closed_in_order import checks_of, left_by, left_in_place
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory, forecast
 from kafkalog.recovery.decide.node_part import start_now, with_nodes
 from kafkalog.recovery.decide.plan import Plan, plan_of, with_findings_of_segments
 from kafkalog.recovery.decide.plan_json import ResultJson
-from kafkalog.recovery.duplicates import refuse_duplicates
+from kafkalog.recovery.duplicates import holding, refuse_duplicates, with_better_copies
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.unreadable import around_unreadable
@@ -41,10 +42,23 @@ def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool 
 
     Partitions that were closed cleanly are left as they are only if the plan changes nothing, because a recovery
     removes the clean-shutdown marker that vouched for them. If there are changes, problems that remain after them are
-    added as findings. With `compare=False`, other ways of recovering are not simulated, records are not counted, and
-    remaining problems are not added. `mark_clean` in the rules implies `full`. Raises `StorageError` if something
+    added as findings. Directories that hold more of a topic-partition than the one that is kept are in
+    `choice.better_copies`. With `compare=False`, other ways of recovering are not simulated, records are not counted,
+    and remaining problems are not added. `mark_clean` in the rules implies `full`. Raises `StorageError` if something
     outside the unreadable directories cannot be read.
     """
+    made = _plan_survey(found, workers, rules, compare=compare)
+    if not compare:
+        return made
+
+    def holding_of(name: str) -> Holding | None:
+        with survey(found.root, only=frozenset([name]), tolerant=True) as beside:
+            return holding(_plan_survey(beside, workers, rules, compare=True), name)
+
+    return with_better_copies(made, holding_of)
+
+
+def _plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool) -> Plan:
     mark_clean = rules.mark_clean
     rules = structs.replace(rules, full=rules.full or mark_clean)  # as what a marker vouches for is verified
     tiering = rules.facts.tiering
@@ -70,8 +84,9 @@ def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool 
             if compare:
                 remaining = list(left)
                 is_able = rules.mode.spec.is_compared and not rules.full
-                needs_full = is_able and any(map(is_for_full, remaining))
-                plan = replace(plan, findings=[*plan.findings, *remaining], needs_full=needs_full)
+                needs_full = is_able and any(each.needs_full for each in remaining)
+                findings = [*plan.findings, *(each.finding for each in remaining)]
+                plan = replace(plan, findings=findings, needs_full=needs_full)
         return with_findings_of_segments(plan) if compare else plan
 
     whole = around_unreadable(found.without(rules.lacking), make, workers)

@@ -6,18 +6,21 @@ two batches. What coordinators know about it shows this.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from kafkalog.cluster.transactions.lost_markers import decided_by
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.index_files import TIME_ENTRY, decode_producer_snapshot
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
+    CLUSTER_METADATA_TOPIC,
+    TRANSACTION_STATE_TOPIC,
     DirectoryState,
     FileKind,
     PartitionName,
@@ -30,11 +33,12 @@ from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import LoadedPartition
 from kafkalog.recovery.decide.ways import Measured
+from kafkalog.recovery.decide.written_end import start_of_empty_log
 from kafkalog.recovery.facts.cleaner_settings import known_settings
 from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.recovery_request import Rules
 
-__all__ = ["LossConsequence", "consequences", "of_overlaps"]
+__all__ = ["LossConsequence", "consequences", "ends_going_back", "of_overlaps", "transactions_staying_open"]
 
 _NAMED = 3
 """Most groups that a sentence names."""
@@ -43,10 +47,12 @@ _NAMED = 3
 class LossConsequence(Struct, frozen=True):
     """What follows for others from where one partition's log ends, or from what it loses."""
 
-    kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention", "aborted_records"]
+    kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention", "end_goes_back",
+                  "transaction_stays_open", "aborted_records"]  # fmt: skip
     """groups whose offsets lie beyond the log's end; a lost marker of a transaction that has ended; a compacted topic
-    that has lost records; segments that retention deletes soon after the start, by a limit that is set; an overlapping
-    segment from which readers of committed data get aborted records"""
+    that has lost records; segments that retention deletes soon after the start, by a limit that is known; a log
+    without records that will end below the offset at which it began; an open transaction whose coordinator has lost its
+    log; an overlapping segment from which readers of committed data get aborted records"""
     partition: str
     """the partition directory"""
     detail: str
@@ -100,6 +106,62 @@ def of_overlaps(findings: Iterable[Finding], changed: Container[str]) -> Iterato
             yield LossConsequence("aborted_records", partition, f"{partition}, {name}: {finding.detail}")
 
 
+def ends_going_back(
+    root: str, before: Tree, results: Iterable[LoadedPartition], measured: Mapping[str, Measured]
+) -> Iterator[LossConsequence]:
+    """Yield an `end_goes_back` consequence for each live partition whose log has lost its last, empty segment file, but
+    no records: it will end below the offset at which it began. `root` is the log directory, `before` its tree now,
+    `results` and `measured` are as in `consequences`.
+
+    A log begins at the base offset of its first segment, even if that is empty (`LogLoader.load`).
+    """
+    for result in results:
+        name, found = parse_partition_directory(result.name), measured.get(result.name)
+        is_live = name is not None and name.state is DirectoryState.LIVE and result.stray is None
+        began = start_of_empty_log(before, result.name) if is_live else 0
+        if began <= result.log_end_offset or (found is not None and found.lost):
+            continue
+        path = os.path.join(root, result.name, segment_file(began, FileKind.LOG))
+        detail = (
+            f"no record of {result.name} is lost, but it began at {began}, without records, and will end at "
+            f"{result.log_end_offset}: if it leads, offsets from there on are given again, and consumers at {began} "
+            f"are beyond the end; an empty file keeps the end, if it is made before any start: touch {shell_word(path)}"
+        )
+        yield LossConsequence("end_goes_back", result.name, detail)
+
+
+def transactions_staying_open(
+    after: Tree, results: Iterable[LoadedPartition], coordinators: Coordinators
+) -> Iterator[LossConsequence]:
+    """Yield a `transaction_stays_open` consequence for each transaction that is open at the end of a live log and of
+    which no partition of `__transaction_state` here knows the producer: nobody ends it if one of these is lost. `after`
+    and `results` are as in `consequences`.
+    """
+    for result in results:
+        name = parse_partition_directory(result.name)
+        if name is None or name.state is not DirectoryState.LIVE or result.stray is not None:
+            continue
+        path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
+        opened = _open_at_end(after, path)
+        if not opened:
+            continue
+        from kafkalog.cluster.transactions.abort_command import abort_command_at  # most logs have nothing open
+
+        known = coordinators.transactions
+        ids = {each.producer_id for each in known.ids} if known is not None else set()
+        for entry in opened:
+            if entry.producer_id in ids:
+                continue
+            first = entry.current_txn_first_offset
+            detail = (
+                f"with its coordinator's log lost ({TRANSACTION_STATE_TOPIC}), the transaction of producer "
+                f"{entry.producer_id} that is open in {result.name} from offset {first} on never ends: consumers of "
+                "committed data do not get past it until it is aborted: "
+                f"{abort_command_at(name.topic, name.partition, first)}"
+            )
+            yield LossConsequence("transaction_stays_open", result.name, detail)
+
+
 class _Segment(NamedTuple):
     base_offset: int
     size: int
@@ -110,16 +172,18 @@ def _of_retention(
     after: Tree, result: LoadedPartition, name: PartitionName, rules: Rules
 ) -> Iterator[LossConsequence]:
     """Yield one `retention` consequence if a broker deletes segments soon after its start: below the log start offset,
-    or by limits for size or age that are explicitly set. Nothing if no limit is set, the topic is not deleted by
-    retention, or the segments are empty. A broker takes the time of the newest record from the last entry of the time
+    or by limits for size or age that are known: set explicitly, or a default of the broker whose properties are given.
+    Nothing if no limit is known, the topic is not deleted by retention, or the segments are empty. The metadata log has
+    limits of its own. A broker takes the time of the newest record from the last entry of the time
     index (`LogSegment.largestTimestamp`); age is counted up to `rules.now_ms`.
     """
     given = known_settings({**rules.server, **rules.config})
     is_set = {*given, *rules.facts.cleaner_broker_configs, *rules.facts.cleaner_configs.get(name.topic, {})}
+    is_set |= {"retention.ms"} if rules.server else set()  # the default of `log.retention.hours` is the broker's then
     settings = rules.facts.cleaner_config(name.topic, given)
     most_bytes = settings.retention_bytes if "retention.bytes" in is_set else -1
     most_ms = settings.retention_ms if "retention.ms" in is_set else -1
-    if not settings.deletes_old or max(most_bytes, most_ms) < 0:
+    if name.topic == CLUSTER_METADATA_TOPIC or not settings.deletes_old or max(most_bytes, most_ms) < 0:
         return
     segments = list(_segments(after, result.name))
     count = retention.below_start(segments, result.log_start_offset)
@@ -184,6 +248,8 @@ def _of_transactions(
     known = coordinators.transactions if opened else None
     if known is None:
         return
+    from kafkalog.cluster.transactions.lost_markers import decided_by  # most logs have nothing open
+
     for opened_here in opened:
         producer_id = opened_here.producer_id
         listed = known.listed.get((producer_id, (name.topic, name.partition)))

@@ -11,6 +11,7 @@ from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.shapes import plain
 from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.decide.aftermath import LossConsequence
+from kafkalog.recovery.decide.better_copies import BetterCopy
 from kafkalog.recovery.decide.losses import sentence_of_lost
 from kafkalog.recovery.decide.ways import LostRange, Measured, RecoveryWay, recommended
 from kafkalog.recovery.decide.ways_json import way_json
@@ -38,6 +39,8 @@ class RecoveryChoice(Struct, frozen=True):
     """for readers of committed data, of the way that is recommended if it is not the plan's own"""
     loses_metadata: bool = False
     """whether no way keeps all of a metadata log, of which other nodes have copies"""
+    better_copies: tuple[BetterCopy, ...] = ()
+    """directories that hold more of a partition than the one that the ways are for"""
 
     def lost_by_kafka(self) -> dict[str, int]:
         """Number of sound records that the broker's own start would lose, by partition directory; those without loss
@@ -47,8 +50,10 @@ class RecoveryChoice(Struct, frozen=True):
 
     @property
     def recommended(self) -> RecoveryWay | None:
-        """The way that loses least; None if it would lose metadata that other nodes have, or none is known."""
-        return None if self.loses_metadata else recommended(self.ways)
+        """The way that loses least; None if it would lose metadata that other nodes have or records that another
+        directory has, or none is known.
+        """
+        return None if self.loses_metadata or self.better_copies else recommended(self.ways)
 
 
 def sentence_of_loss(choice: RecoveryChoice) -> str:
@@ -60,15 +65,16 @@ def sentence_of_loss(choice: RecoveryChoice) -> str:
     hurt = {name: measured for name, measured in choice.own_by_partition.items() if measured.drops_sound}
     name, worst = max(hurt.items(), key=lambda item: (item[1].sound_lost, item[1].markers_lost))
     ranges = ranges_text(worst.lost)
-    others = f", and {counted(len(hurt) - 1, 'more partition')}" if len(hurt) > 1 else ""
-    where = f"{name}: {ranges}{others}" if ranges else name + others
+    more = f", and {counted(len(hurt) - 1, 'more partition')}" if len(hurt) > 1 else ""
+    where = f"{name}: {ranges}{more}" if ranges else name + more
     what = []
     if own.sound_lost:
         what.append(f"{counted(own.sound_lost, 'record')} that can still be read")
     if own.markers_lost:
         what.append(f"{counted(own.markers_lost, 'sound marker')} of the end of a transaction")
     text = f"this would drop {' and '.join(what)} ({where})"
-    return f"{text}; {OTHER_COPIES}" if choice.loses_metadata else text
+    others = OTHER_COPIES if choice.loses_metadata else "; ".join(each.sentence for each in choice.better_copies)
+    return f"{text}; {others}" if others else text
 
 
 def advice_on_loss(choice: RecoveryChoice) -> Iterator[Advice]:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
@@ -134,9 +134,21 @@ def findings_of_checks(survey: Survey, tiering: Tiering, checked: Checked = _NOT
         )
 
 
+class Left(NamedTuple):
+    """A problem that a plan's findings do not mention, and whether the plan repairs it all the same."""
+
+    finding: Finding
+    is_repaired: bool
+
+    @property
+    def needs_full(self) -> bool:
+        """Whether it stays, and a full recovery repairs it."""
+        return not self.is_repaired and is_for_full(self.finding)
+
+
 def left_by(
     actions: Iterable[RecoveryAction], findings: Collection[Finding], survey: Survey, tiering: Tiering, checked: Checked
-) -> Iterator[Finding]:
+) -> Iterator[Left]:
     """Yield problems that remain after a plan: warnings and errors of the checks about files that the plan's `actions`
     do not change and its `findings` do not mention.
 
@@ -154,9 +166,11 @@ def left_by(
             continue
         if finding.file is not None and _is_mended(finding, finding.file, changed):
             if is_trusted and (is_for_full(finding) or finding.code is FindingCode.LEADER_EPOCH_MISMATCH):
-                yield structs.replace(finding, detail=f"{finding.detail}; this plan rebuilds it")
+                repaired = structs.replace(finding, detail=f"{finding.detail}; this plan rebuilds it")
+                yield Left(repaired, is_repaired=True)
             continue
-        yield structs.replace(finding, detail=f"{finding.detail}{_STAYS}") if finding.code in _OF_INDEXES else finding
+        stays = _STAYS if finding.code in _OF_INDEXES else ""
+        yield Left(structs.replace(finding, detail=f"{finding.detail}{stays}"), is_repaired=False)
 
 
 def is_for_full(finding: Finding) -> bool:
@@ -172,7 +186,7 @@ def left_in_place(
     survey: Survey,
     tiering: Tiering,
     directories: Collection[str],
-) -> Iterator[Finding]:
+) -> Iterator[Left]:
     """Yield the problems that remain after a plan (`left_by`) in these partition directories, but only those that have
     a file position that the plan's findings do not mention. Nothing if `directories` is empty. Other partitions are not
     checked, because that would take as long as planning for them.
@@ -180,9 +194,9 @@ def left_in_place(
     if not directories:
         return
     reported = {(finding.file, finding.position) for finding in findings}
-    for finding in left_by(actions, findings, survey.only(directories), tiering, _NOTHING):
-        if finding.position is not None and (finding.file, finding.position) not in reported:
-            yield finding
+    for left in left_by(actions, findings, survey.only(directories), tiering, _NOTHING):
+        if left.finding.position is not None and (left.finding.file, left.finding.position) not in reported:
+            yield left
 
 
 def _place(finding: Finding) -> tuple[object, ...]:

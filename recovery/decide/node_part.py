@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
-from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, FileKind
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, TRANSACTION_STATE_TOPIC, FileKind
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
@@ -82,7 +82,13 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
     of_metadata = [
         each for each in _of_metadata_log(plan.root, rules) if (each.code, each.file, each.position) not in known
     ]
-    return replace(plan, broker=broker, findings=[*plan.findings, *of_metadata, *findings])
+    is_lost = any(name.startswith(f"{TRANSACTION_STATE_TOPIC}-") for name in start.lost)
+    return replace(
+        plan,
+        broker=broker,
+        findings=[*plan.findings, *of_metadata, *findings],
+        consequences=[*plan.consequences, *(plan.if_coordinator_is_lost if is_lost else ())],
+    )
 
 
 def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:

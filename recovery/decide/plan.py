@@ -24,6 +24,7 @@ from kafkalog.codec.names import (
     META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
+    TRANSACTION_STATE_TOPIC,
     DirectoryState,
     FileKind,
     parse_partition_directory,
@@ -58,7 +59,13 @@ from kafkalog.recovery.decide.actions import (
     difference,
     marker_first,
 )
-from kafkalog.recovery.decide.aftermath import LossConsequence, consequences, of_overlaps
+from kafkalog.recovery.decide.aftermath import (
+    LossConsequence,
+    consequences,
+    ends_going_back,
+    of_overlaps,
+    transactions_staying_open,
+)
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import findings_of_checks, is_for_full
 from kafkalog.recovery.decide.deleted_data import note_of_deleted
@@ -72,7 +79,7 @@ from kafkalog.recovery.decide.refusals import (
     refusal_of,
     written_through,
 )
-from kafkalog.recovery.decide.ways import RecoveryWay, recommended
+from kafkalog.recovery.decide.ways import Measured, RecoveryWay, recommended
 from kafkalog.recovery.decide.ways_json import way_json
 from kafkalog.recovery.facts.own_identity import directories_that_name
 from kafkalog.recovery.facts.recovery_request import Rules
@@ -150,6 +157,8 @@ class Plan:
     """all log directories of the broker, if this one has lost its `meta.properties` and another one names the owner"""
     consequences: Sequence[LossConsequence] = ()
     """what follows for others from lost records, or from where logs end"""
+    if_coordinator_is_lost: Sequence[LossConsequence] = ()
+    """what follows in addition if a partition of `__transaction_state` is lost"""
     begins: Mapping[str, int] = field(default_factory=dict)
     """offset at which a tiered log begins, empty, after its remote part, by partition directory"""
     is_of_newer_kafka: bool = False
@@ -180,6 +189,24 @@ class Plan:
     def is_unreadable(self) -> bool:
         """Whether something in the log directory cannot be read."""
         return bool(self.survey.unreadable)
+
+    @property
+    def node(self) -> NodeStart | None:
+        """Forecast of the whole node's start; None if unknown."""
+        return self.broker.node
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the partition directories in the plan."""
+        return tuple(partition.name for partition in self.partitions)
+
+    @property
+    def is_not_needed(self) -> bool:
+        """Whether only indexes and snapshots would change, which a broker rebuilds by itself if necessary."""
+        starts = self.broker.starts_and_loses_nothing and self.broker.clean_shutdown
+        harmless = not (self.is_hurt or self.findings or any(partition.cut_bytes for partition in self.partitions))
+        hides = any(way.spec.is_start and way.measured.records_hidden for way in self.choice.ways)
+        return bool(self.changes and starts and harmless and not hides)
 
     @property
     def note_of_identity(self) -> str | None:
@@ -323,13 +350,18 @@ def plan_of(
     if choice is None:
         return plan
     lost, best = choice.own_by_partition, plan.choice.recommended
+    open_ones = tuple(transactions_staying_open(result.tree, result.partitions.values(), directory.coordinators))
+    is_emptied = _empties_coordinator(lost, rules.facts)
     plan = replace(
         plan,
         deleted=note_of_deleted(survey, rules.facts.tiering),
         consequences=(
             *consequences(result.tree, result.partitions.values(), lost, rules, directory.coordinators),
+            *ends_going_back(survey.root, survey.tree(), result.partitions.values(), lost),
             *(each for each in choice.consequences if best is not None and each.way == best.way),
+            *(open_ones if is_emptied else ()),
         ),
+        if_coordinator_is_lost=() if is_emptied else open_ones,
     )
     if mark_clean or plan.is_worth_a_look:
         return plan
@@ -346,6 +378,18 @@ def with_findings_of_segments(plan: Plan) -> Plan:
     findings = [*(finding for finding in _of_segments(plan) if finding not in known), *known]
     overlaps = of_overlaps(findings, {action.path for action in plan.actions})
     return replace(plan, findings=findings, consequences=(*plan.consequences, *overlaps))
+
+
+def _empties_coordinator(measured: Mapping[str, Measured], facts: TopicFacts) -> bool:
+    """Whether a partition of `__transaction_state` that only this broker has loses all of its records."""
+    for name, found in measured.items():
+        parsed = parse_partition_directory(name)
+        if parsed is None or parsed.topic != TRANSACTION_STATE_TOPIC or parsed.state is not DirectoryState.LIVE:
+            continue
+        is_alone = facts.replicas.get((parsed.topic, parsed.partition)) == (facts.node_id,)
+        if found.lost and not found.records_kept and is_alone:
+            return True
+    return False
 
 
 def _named_in(survey: Survey, rules: Rules, findings: Sequence[Finding]) -> tuple[str, ...]:
@@ -613,6 +657,7 @@ def plan_json(plan: Plan) -> PlanJson:
 def _partition_json(choice: RecoveryChoice, partition: PartitionPlan) -> PartitionPlanJson:
     ways = choice.by_partition.get(partition.name, [])
     is_elsewhere = choice.loses_metadata and partition.name == CLUSTER_METADATA_DIRECTORY
+    is_elsewhere |= any(partition.name == each.name for each in choice.better_copies)
     best = None if is_elsewhere else recommended(ways)
     line = shaped(partition, PartitionPlanJson)
     return structs.replace(line, ways=list(map(way_json, ways)), recommended=None if best is None else best.way)

@@ -20,7 +20,7 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.safe.normalize import Checkpoints
 from kafkalog.tiers.tiering import LocalStart, Tiering
 
-__all__ = ["Written", "indexed_end", "written"]
+__all__ = ["Written", "indexed_end", "start_of_empty_log", "written"]
 
 
 class Written(Struct):
@@ -29,7 +29,7 @@ class Written(Struct):
     end: int = 0
     """offset after the last one written; 0 if unknown"""
     begins: int = 0
-    """base offset of the first segment; below it only `lost_start` is missing"""
+    """base offset of the first segment, or start of a log without records; below it only `lost_start` is missing"""
     local_start: LocalStart | None = None
     """where the first local segment begins, and what is below"""
     lost_start: list[tuple[int, int]] = field(default_factory=list)
@@ -42,7 +42,8 @@ def written(
     """Return the offsets that a topic-partition's log must have had, according to the files in its directories, the
     checkpoints and the tiering: its end, its first segment, and lost offsets before that. `key` is topic and partition
     number. With several directories, the highest end and the highest first segment count, the lost offsets of all, and
-    the local start of the last. Directories without a log are ignored; if all are, the end is 0.
+    the local start of the last. Of directories without a log only the first leader epoch counts; if there are no
+    others, the end is 0.
 
     After a clean stop the recovery point is the log's end, and later leader epochs are ignored. Unreadable epoch
     checkpoints count as empty.
@@ -51,6 +52,7 @@ def written(
     for directory in directories:
         names = tree.names(directory)
         bases = [base for base, _path in tree.logs(directory)]
+        found.begins = max(found.begins, start_of_empty_log(tree, directory))
         if not bases:
             continue
         last, begins = max(bases), min(bases)
@@ -64,6 +66,18 @@ def written(
         found.local_start = tiering.of(key, names, begins, epochs, found.end)
         found.lost_start += [] if found.local_start.lost is None else [found.local_start.lost]
     return found
+
+
+def start_of_empty_log(tree: Tree, directory: str) -> int:
+    """Return the start offset of the first leader epoch of a partition directory whose logs are missing or empty; 0 if
+    there is none or a log has bytes.
+
+    When the start of a log moves, the first epoch gets that offset (`LeaderEpochFileCache.truncateFromStart`): the
+    offsets below were deleted on purpose.
+    """
+    if any(tree.source(path).size for _base, path in tree.logs(directory)):
+        return 0
+    return min(_epoch_starts(tree, directory), default=0)
 
 
 def indexed_end(tree: Tree, directories: Iterable[str]) -> int:

@@ -6,13 +6,18 @@ after an orderly stop a start builds no index that is below the recovery point.
 
 from __future__ import annotations
 
+import re
 import shlex
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
+from kafkalog.codec.files.index_files import decode_producer_snapshot
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import Finished, kafkalog
+
+_PRODUCER = attrgetter("producer_id")
 
 
 @pytest.fixture
@@ -45,11 +50,39 @@ def test_the_command_that_a_plan_names_mends_it(before: list[str], data: Path) -
     assert (kafkalog("verify", data).code, kafkalog("plan", data).code) == (0, 0)
 
 
+@pytest.mark.parametrize("kind", ["text", "md", "html"])
+def test_the_command_that_a_report_names_mends_it(kind: str, data: Path) -> None:
+    written = kafkalog("report", "--format", kind, "--output", "-", data)
+    words = named(kafkalog("plan", data))
+    plain = re.sub("</?code>", "\n", written.out)
+    assert named(Finished(written.code, plain, written.err)) == words
+    assert kafkalog(*words).code == 2
+    assert kafkalog("verify", data).code == 0
+
+
 def test_a_full_plan_that_mends_it_is_needed(data: Path) -> None:
     planned = kafkalog("plan", "--full", data)
     assert "txn_index_mismatch" in planned.out
     assert "a recovery is not needed" not in planned.out
     assert named(planned)[-2:] == ["--full", "--yes"]
+
+
+def test_what_a_recovery_without_it_has_rebuilt_does_not_need_it(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.1.1/txn")[0], tmp_path / "data")
+    older, newest = sorted((root / "trades-41-0").glob("*.snapshot"))[-2:]
+    recorded = decode_producer_snapshot(newest.read_bytes())
+    newest.chmod(0o600)
+    newest.write_bytes(older.read_bytes())
+    stopped = max(producer.timestamp for producer in recorded)  # a day later these producers have expired
+    planned = kafkalog("plan", root, "--at", stopped)
+    assert "this plan rebuilds it" in " ".join(planned.out.split())
+    words = named(planned)
+    assert "--full" not in words
+    recovered = kafkalog(*words)
+    assert "--full" not in recovered.out
+    rebuilt = decode_producer_snapshot(newest.read_bytes())
+    assert sorted(rebuilt, key=_PRODUCER) == sorted(recorded, key=_PRODUCER)
+    assert kafkalog("verify", root).code == 0
 
 
 def test_an_index_of_another_log_is_an_error_that_the_named_command_mends(tmp_path: Path) -> None:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 from pathlib import Path
 
-from testkit.recorded.broker_dirs import brokers, own_copy, with_raised_offset
+import pytest
+
+from testkit.recorded.broker_dirs import (
+    brokers,
+    expected_offsets,
+    expected_records,
+    own_copy,
+    with_raised_offset,
+)
+from testkit.recorded.fixture_data import broker_case
 from testkit.running.command import kafkalog
 
 
@@ -36,7 +47,7 @@ def test_both_plans_say_which_of_the_two_is_sound(tmp_path: Path) -> None:
         assert line["recommended"] is None
     out = kafkalog("plan", one, two).out
     assert "would start on it" not in out
-    assert "recommended:" not in out
+    assert out.count("recommended:") == out.count("recommended: none of these") == 1
     alone = kafkalog("plan", "--json", two).objects[0]
     assert alone["recommended"] == "salvage"
     assert kafkalog("recover", "--yes", one, two).code == 3
@@ -57,3 +68,68 @@ def test_one_command_is_not_given_twice(tmp_path: Path) -> None:
     assert len(commands) == 1
     assert "--mode salvage --accept-loss" in commands[0]
     assert "to proceed as planned above" not in out
+
+
+CASE = broker_case("4.1.1", "segments")
+RECORDS = sum(key[:2] == ("orders-23", 0) for key in expected_records(CASE, "read_uncommitted"))
+_START, END = expected_offsets(CASE, "read_uncommitted")["orders-23", 0]
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def without_last_segment(directory: Path) -> None:
+    last = max(directory.glob("*.log")).stem
+    for path in directory.glob(f"{last}.*"):
+        path.unlink()
+
+
+def moves(out: str) -> list[list[str]]:
+    """The arguments of the `mv` commands of a screen."""
+    lines = out.replace("\\\n", " ").splitlines()
+    return [shlex.split(line)[1:] for line in lines if line.startswith("  mv ")]
+
+
+@pytest.mark.parametrize("beside", ["orders-23-00", "../d2/orders-23-0"])
+def test_a_whole_copy_beside_a_torn_one_is_kept_by_the_commands_that_are_named(beside: str, tmp_path: Path) -> None:
+    one, two = with_a_second_copy(tmp_path)
+    torn, whole = one / "orders-23-0", one / beside
+    recorded = contents(torn)
+    if whole.parent == one:
+        shutil.rmtree(two)
+        shutil.copytree(torn, whole)
+    else:  # not a copy of the first directory, but another one of its broker
+        identity = two / "meta.properties"
+        identity.write_text(re.sub("directory.id=.*", "directory.id=AAAAAAAAAAMAAAAAAAAABA", identity.read_text()))
+    without_last_segment(torn)
+    given = [path for path in (one, two) if path.exists()]
+    planned = kafkalog("plan", *given)
+    said = " ".join(planned.out.split())
+    assert f"holds more ({RECORDS} records, end {END}" in said
+    assert "loses less" not in said
+    assert not any(line.strip().startswith("kafkalog recover") for line in planned.out.splitlines())
+    assert all(line["recommended"] is None for line in kafkalog("plan", "--json", *given).objects)
+    report = kafkalog("report", "--format", "text", "--output", "-", *given)
+    assert moves(report.out) == moves(planned.out)
+    assert "cannot be had back" not in report.out
+    assert kafkalog("recover", *given, "--yes").code == 3
+    for source, target in moves(planned.out):
+        shutil.move(source, target)
+    kept = next(path for path in (torn, two / "orders-23-0") if path.exists())
+    assert contents(kept) == recorded
+    assert not kafkalog("plan", "--json", *given).objects[0]["consequences"]
+    assert moves(kafkalog("plan", *given).out) == []
+
+
+def test_a_copy_that_holds_less_is_not_preferred_to_the_usual_name(tmp_path: Path) -> None:
+    one, two = with_a_second_copy(tmp_path)
+    shutil.rmtree(two)
+    recorded = contents(one / "orders-23-0")
+    shutil.copytree(one / "orders-23-0", one / "orders-23-00")
+    without_last_segment(one / "orders-23-00")
+    assert moves(kafkalog("plan", one).out) == []
+    assert kafkalog("recover", one, "--yes").code in (0, 2)
+    assert not (one / "orders-23-00").exists()
+    logs = {name: data for name, data in contents(one / "orders-23-0").items() if name.endswith(".log")}
+    assert logs == {name: data for name, data in recorded.items() if name.endswith(".log")}

@@ -28,6 +28,7 @@ from kafkalog.recovery.act.unfinished_business import standing
 from kafkalog.recovery.checks.report import VerifyReport
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.decide.plan import Plan
+from kafkalog.recovery.duplicates import roots_with_duplicates, tell_duplicates
 from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.recovery_request import Recovery
 from kafkalog.recovery.run import log_directory_of, plan_one
@@ -219,18 +220,22 @@ def _planned(
 ) -> Iterator[Planned]:
     """Yield a plan for each log directory that is chosen, and for partition directories that were given by their own
     path. Other directories with the same partitions serve as copies; if that fails, plans without copies. If no plan
-    is possible, yields an entry with the first error.
+    is possible, yields an entry with the first error. Directories of one broker that share a partition are no copies:
+    no broker starts on them, and their plans say so. These are yielded last.
     """
     wanted = {directory for directory, _partition in placed}
     roots = [log_dir.path for log_dir in inventory.log_dirs if log_dir.path in wanted or asked.chosen == ALL]
     alone = [each.path for each in inventory.standalone if each.path in wanted and os.path.isdir(each.path)]
     possible = [path for path in (*roots, *alone) if _has_root(path)]
-    request = Recovery(config=asked.config, at=asked.at, select=asked.chosen)
+    request = Recovery(config=asked.config, server=asked.server, at=asked.at, select=asked.chosen)
     facts = facts_of_each([log_directory_of(path) for path in possible])
-    holders = _holders(inventory)
+    holders, colliding = _holders(inventory), _colliding(inventory, roots)
+    held: list[tuple[str, Plan]] = []
     with watch.planning() as update:
         for path in (*roots, *alone):
-            copies = tuple(other for other in roots if other != path and holders.get(path, set()) & holders[other])
+            copies = () if os.path.realpath(path) in colliding else tuple(
+                other for other in roots if other != path and holders.get(path, set()) & holders[other]
+            )  # fmt: skip
             problem: KafkaLogError | None = None
             for with_copies in dict.fromkeys((copies, ())):
                 known = facts[log_directory_of(path)] if path in possible else None
@@ -240,10 +245,25 @@ def _planned(
                 except (RecoveryRefused, StorageError, UsageError) as error:
                     problem = problem or error
                     continue
-                yield _kept(path, plan)
+                if plan.root in colliding:
+                    held.append((path, plan))
+                else:
+                    yield _kept(path, plan)
                 break
             else:
                 yield Planned(path, os.path.realpath(path), problem=problem)
+    for (path, _plan), told in zip(held, tell_duplicates([plan for _path, plan in held]), strict=True):
+        yield _kept(path, told)
+
+
+def _colliding(inventory: Inventory, roots: Sequence[str]) -> frozenset[str]:
+    """Real paths of the log directories of one broker that share a live partition; empty if all are copies of one."""
+    if are_copies_of_one(inventory.log_dirs):
+        return frozenset()
+    try:
+        return roots_with_duplicates([os.path.realpath(root) for root in roots])
+    except StorageError:
+        return frozenset()
 
 
 _ABOUT_LOSSES = (FindingCode.BATCHES_OUTSIDE, FindingCode.SEGMENT_MISNAMED, FindingCode.LOG_END_BELOW_LOG_START)
@@ -259,8 +279,14 @@ def _kept(path: str, made: Plan) -> Planned:
         forecast=made.broker,
         refusal=made.refusal,
         files=len(made.actions),
-        partitions=len(made.partitions),
+        names=made.names,
+        mode=made.mode,
         is_worth_a_look=made.is_worth_a_look,
+        is_not_needed=made.is_not_needed,
+        needs_consent=made.needs_consent,
+        needs_full=made.needs_full,
+        copies=made.copies,
+        note_of_identity=made.note_of_identity,
         choice=made.choice,
         declined=made.declined,
         deleted=made.deleted,

@@ -15,9 +15,11 @@ from kafkalog.inspect.stretches import SegmentMap
 from kafkalog.inspect.timeline import Series
 from kafkalog.recovery.act.history import RunInfo
 from kafkalog.recovery.act.unfinished_business import Standing
+from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.plan import BrokerForecast
+from kafkalog.recovery.modes.table import Mode
 
 __all__ = ["Damage", "Directory", "Examined", "PartitionFacts", "Planned", "ReportFacts", "TopicFacts"]
 
@@ -103,9 +105,20 @@ class Planned(Struct, frozen=True):
     refusal: str | None = None
     files: int = 0
     """number of files that would change"""
-    partitions: int = 0
-    """number of partitions in the plan"""
+    names: tuple[str, ...] = ()
+    """names of the partition directories in the plan"""
+    mode: Mode = Mode.SAFE
     is_worth_a_look: bool = True
+    is_not_needed: bool = False
+    """whether only files would change that a broker rebuilds by itself"""
+    needs_consent: bool = False
+    """whether recovery would lose readable records, or make a partition with records stray"""
+    needs_full: bool = False
+    """whether an error is left that a recovery with `full` repairs"""
+    copies: tuple[str, ...] = ()
+    """directories that hold other copies"""
+    note_of_identity: str | None = None
+    """why brokers may not start because of `meta.properties`; None if they may"""
     choice: RecoveryChoice = msgspec.field(default_factory=RecoveryChoice)
     declined: Mapping[str, str] = {}
     deleted: str | None = None
@@ -124,6 +137,16 @@ class Planned(Struct, frozen=True):
 
     metadata_beside: str | None = None
     """path of the metadata log that the plan relies on, if it is in another log directory of the broker; else None"""
+
+    @property
+    def node(self) -> NodeStart | None:
+        """Forecast of the node's start; None if unknown."""
+        return None if self.forecast is None else self.forecast.node
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything would be changed."""
+        return bool(self.files)
 
     @property
     def is_choice(self) -> bool:

@@ -45,6 +45,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     chosen: Selection = ALL
     config: Mapping[str, str] = {}
     """settings under Kafka's names"""
+    server: Mapping[str, str] = {}
+    """the broker's own properties, if they are known"""
     at: int | None = None
     """the time to treat as now, ms since 1970; None: the clock's"""
     deep: bool = True

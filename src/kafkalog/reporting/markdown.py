@@ -10,7 +10,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import Planned, ReportFacts
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.reporting.losses import loss_rows
-from kafkalog.reporting.recommended import recommended_command, why_no_plan
+from kafkalog.reporting.recommended import given_in, why_no_plan
 from kafkalog.reporting.section_comparison import standing_of
 from kafkalog.reporting.section_runs import undo_line
 from kafkalog.reporting.section_ways import forecast_text, kept_text, lost_text
@@ -19,8 +19,10 @@ from kafkalog.reporting.text import screen_of
 from kafkalog.reporting.verdict import verdict_of
 from kafkalog.reporting.wording import records_counted, seconds_text, size_text
 from kafkalog.words.advice import told
+from kafkalog.words.commands import Given
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.fields import explain_command
+from kafkalog.words.next_step import what_to_type
 from kafkalog.words.ways import label_of, needs_of, needs_text
 from kafkalog.words.wrapping import REPORT_WIDTH
 
@@ -96,8 +98,9 @@ def _lines(facts: ReportFacts) -> Iterator[str]:
         f"{facts.version}."
     )
     yield from _losses(facts)
+    given = given_in(facts)
     for planned in _worth_it(facts.planned)[:_DIRECTORIES]:
-        yield from _ways(planned, facts.arguments, is_one_of_several=len(facts.planned) > 1)
+        yield from _ways(planned, given, is_one_of_several=len(facts.planned) > 1)
     left = len(_worth_it(facts.planned)) - _DIRECTORIES
     if left > 0:
         yield ""
@@ -163,11 +166,11 @@ def _worth_it(planned: Sequence[Planned]) -> list[Planned]:
     return [each for each in planned if each.is_worth_a_look]
 
 
-def _ways(planned: Planned, arguments: Sequence[str], *, is_one_of_several: bool) -> Iterator[str]:
+def _ways(planned: Planned, given: Given, *, is_one_of_several: bool) -> Iterator[str]:
     """Yield Markdown lines about the ways to recover one log directory: a heading, the outcome of Kafka's start, a
     table of the ways, and the recommended command. If no plan could be made, only the heading and the reason.
 
-    `arguments` are options that the command repeats. Unless `is_one_of_several`, the outcome (if there is a choice)
+    `given` has the options that the command repeats. Unless `is_one_of_several`, the outcome (if there is a choice)
     and the command are left out, because the report's first screen has them.
     """
     forecast = planned.forecast
@@ -195,11 +198,13 @@ def _ways(planned: Planned, arguments: Sequence[str], *, is_one_of_several: bool
             yield (
                 f"| {name} | {kept_text(way.measured)} | {lost_text(way.measured)} | {_text(_cut(lost))} | {needs} |"
             )
-    command = recommended_command(planned, arguments) if is_one_of_several else None
-    if command is not None:
+    note, commands = what_to_type(planned, given) if is_one_of_several else ("", [])
+    if commands:
+        yield ""
+        yield _text(note)
         yield ""
         yield "```console"
-        yield from (f"$ {escape_controls(line)}" for line in command.splitlines())
+        yield from (f"$ {escape_controls(line)}" for line in commands)
         yield "```"
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
 
-from kafkalog.codec.common.shell import shell_line
-from kafkalog.inspect.facts import Planned
-from kafkalog.words.commands import Given, commands_for, identity_command, paths_of
+from kafkalog.inspect.facts import Planned, ReportFacts
+from kafkalog.words.commands import Given
 from kafkalog.words.exit_codes import sentence_of
+from kafkalog.words.next_step import of_all_together
 
-__all__ = ["recommended_command", "why_no_plan"]
+__all__ = ["given_in", "why_no_plan"]
 
 
 def why_no_plan(planned: Planned) -> str:
@@ -17,18 +17,9 @@ def why_no_plan(planned: Planned) -> str:
     return "" if planned.problem is None else sentence_of(planned.problem)
 
 
-def recommended_command(planned: Planned, arguments: Sequence[str]) -> str | None:
-    """Return the command lines of the recommended way to recover, joined by newlines, or of the plan itself if
-    nothing has to be chosen; None if there is nothing to do, recovery is refused, no plan could be made, or an
-    unfinished run comes first. `arguments` are options that the commands repeat.
-    """
-    if planned.refusal is not None or planned.problem is not None or planned.choice.loses_metadata:
-        return None
-    if planned.waits_for_a_run:
-        return None
-    best = planned.choice.recommended
-    if best is not None and (planned.files or best.measured.bytes_cut or best.measured.damage_left):
-        return "\n".join(commands_for(best, planned, Given(arguments))) or None
-    if planned.files:
-        return shell_line(["kafkalog", "recover", *paths_of(planned, Given(arguments)), *arguments, "--yes"])
-    return identity_command(planned, arguments)
+def given_in(facts: ReportFacts) -> Given:
+    """Return the words that the report's commands repeat, and which of its directories are in use."""
+    locked = frozenset(os.path.realpath(each.path) for each in facts.directories if each.standing.locked)
+    given = Given(facts.arguments, locked=locked)
+    has_problem = any(planned.problem is not None for planned in facts.planned)
+    return given if has_problem else of_all_together(facts.planned, given)

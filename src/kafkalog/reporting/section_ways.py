@@ -16,10 +16,12 @@ from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay
 from kafkalog.reporting.markup import Content, Markup, code, element, prose, table
-from kafkalog.reporting.recommended import recommended_command, why_no_plan
+from kafkalog.reporting.recommended import given_in, why_no_plan
 from kafkalog.reporting.section import Section, section
 from kafkalog.reporting.wording import shortened
 from kafkalog.words.advice import told
+from kafkalog.words.commands import Given, commands_for
+from kafkalog.words.next_step import what_to_type
 from kafkalog.words.outlook import renaming_text
 from kafkalog.words.ways import label_of, needs_of, needs_text
 
@@ -37,12 +39,13 @@ def ways_section(facts: ReportFacts) -> Section | None:
         return None
     changing = sum(planned.is_worth_a_look for planned in facts.planned)
     note = f"for {counted(changing, 'log directory')}" if changing else "nothing"
-    content = [_planned(planned, facts) for planned in facts.planned]
+    given = given_in(facts)
+    content = [_planned(planned, given, is_one_of_several=len(facts.planned) > 1) for planned in facts.planned]
     return section("ways", "What to do", note, *content)
 
 
-def _planned(planned: Planned, facts: ReportFacts) -> Markup:
-    parts: list[Content] = [element("h3", code(planned.path))] if len(facts.planned) > 1 else []
+def _planned(planned: Planned, given: Given, *, is_one_of_several: bool) -> Markup:
+    parts: list[Content] = [element("h3", code(planned.path))] if is_one_of_several else []
     forecast = planned.forecast
     if forecast is None:
         parts.append(element("p", f"No plan could be made: {shortened(why_no_plan(planned))}."))
@@ -62,9 +65,6 @@ def _planned(planned: Planned, facts: ReportFacts) -> Markup:
     elif planned.files:
         words = f"Nothing is lost either way: {counted(planned.files, 'file')} would be put in order, as a broker does."
         parts.append(element("p", words))
-    else:
-        words = "This mode changes nothing." if planned.is_worth_a_look else "There is nothing to do."
-        parts.append(element("p", words))
     told_of = planned.consequences[:_MOST_PARTITIONS]
     parts += [element("p", prose(f"{loss_consequence.detail}."), class_="warn") for loss_consequence in told_of]
     if len(told_of) < len(planned.consequences):
@@ -72,7 +72,7 @@ def _planned(planned: Planned, facts: ReportFacts) -> Markup:
     misnamed = [finding for finding in planned.damages if finding.code is FindingCode.SEGMENT_MISNAMED]
     if misnamed:
         parts.append(element("p", prose(f"First {renaming_text(misnamed)}; then ask again."), class_="warn"))
-    parts.append(_recommendation(planned, facts.arguments))
+    parts.append(_recommendation(planned, given))
     declined = list(planned.declined.items())
     for name, why in declined[:_MOST_PARTITIONS]:
         parts.append(element("p", code(name), f" would be left as it is: {shortened(told(why))}."))
@@ -83,20 +83,20 @@ def _planned(planned: Planned, facts: ReportFacts) -> Markup:
     return element("div", *parts, class_="way")
 
 
-def _recommendation(planned: Planned, arguments: Sequence[str]) -> Markup | None:
-    command = recommended_command(planned, arguments)
-    if command is None:
-        return None
+def _recommendation(planned: Planned, given: Given) -> Markup | None:
+    note, commands = what_to_type(planned, given)
+    note = f"{note[:1].upper()}{note[1:]}"
+    if not commands:
+        return None if planned.refusal is not None else element("p", prose(f"{note}."))
     line = element(
         "div",
-        element("pre", code(command), tabindex=0),
+        element("pre", code("\n".join(commands)), tabindex=0),
         element("button", "Copy", type="button", class_="copy"),
         class_="command",
     )
     best = planned.choice.recommended
-    if best is None or not planned.is_choice:
-        note = "To do so without a broker:" if planned.files else "Type this:"
-        return element("div", element("p", note, class_="note"), line, class_="tidy")
+    if best is None or not planned.is_choice or commands != commands_for(best, planned, given):
+        return element("div", element("p", prose(note), class_="note"), line, class_="tidy")
     return element(
         "div",
         element("p", element("strong", f"Recommended: {label_of(best)}. "), _sum(best)),

@@ -77,10 +77,14 @@ def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     for planned in declined:
         where = f" in {planned.path}" if len(facts.planned) > 1 else ""
         own = planned.choice.own
-        yield f"Lost{where}", f"{with_skipped(records_text(own), own)}, and recovery declines"
+        why = "; ".join(each.sentence for each in planned.choice.better_copies) or "recovery declines"
+        yield f"Lost{where}", f"{with_skipped(records_text(own), own)} by a recovery as it is, and {why}"
     if not told and not beside and not declined:
-        nothing = "nothing more" if runs_that_lost(facts) else "no record"
-        yield "Lost", "unknown: no plan could be made" if unknown else f"{nothing}, as far as the logs themselves tell"
+        is_old = any(each.kind == "retention" for planned in facts.planned for each in planned.consequences)
+        nothing = "nothing more" if runs_that_lost(facts) else "nothing" if is_old else "no record"
+        old = " but what retention deletes" if is_old else ""
+        told_by = f"{nothing}{old}, as far as the logs themselves tell"
+        yield "Lost", "unknown: no plan could be made" if unknown else told_by
     for planned, way in told:
         where = f" in {planned.path}" if len(facts.planned) > 1 else ""
         if way.measured.records_lost is None:

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import Planned, ReportFacts
 from kafkalog.reporting.losses import loss_rows
-from kafkalog.reporting.recommended import recommended_command, why_no_plan
+from kafkalog.reporting.recommended import given_in, why_no_plan
 from kafkalog.reporting.section_runs import undo_line
 from kafkalog.reporting.summary import summary_of
 from kafkalog.reporting.verdict import verdict_of
-from kafkalog.words.advice import told
+from kafkalog.words.commands import Given
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.fields import explain_command
 from kafkalog.words.first_screen import FirstScreen, paths_text
-from kafkalog.words.node import mends
-from kafkalog.words.outlook import FIRST_END_THE_RUN, Outlook, first_screen
+from kafkalog.words.next_step import what_to_type
+from kafkalog.words.outlook import Outlook, first_screen
 from kafkalog.words.wrapping import REPORT_WIDTH, folded
 
 __all__ = ["screen_of", "text_of_report"]
@@ -34,36 +34,22 @@ def screen_of(facts: ReportFacts) -> FirstScreen:
     problems = [f"{each.path}: {why_no_plan(each)}" for each in facts.planned if each.problem is not None]
     planned = [each for each in facts.planned if each.forecast is not None]
     title = f"{verdict.word}: {paths_text(facts.paths)}"
-    return first_screen(title, [_outlook(each, facts) for each in planned], problems)
+    given = given_in(facts)
+    return first_screen(title, [_outlook(each, given) for each in planned], problems)
 
 
-def _outlook(planned: Planned, facts: ReportFacts) -> Outlook:
-    note, commands = _what_to_type(planned, facts)
+def _outlook(planned: Planned, given: Given) -> Outlook:
+    note, commands = what_to_type(planned, given)
     return Outlook(
         planned.root,
         planned.forecast,
         planned.choice,
         planned.consequences,
-        partitions=planned.partitions,
+        partitions=len(planned.names),
         note=note,
         commands=commands,
         findings=planned.damages,
     )
-
-
-def _what_to_type(planned: Planned, facts: ReportFacts) -> tuple[str, list[str]]:
-    if planned.waits_for_a_run:
-        return FIRST_END_THE_RUN, []
-    command = recommended_command(planned, facts.arguments)
-    if command is not None:
-        return "type this:", command.splitlines()
-    if planned.refusal is not None:
-        return f"recovery declines: {told(planned.refusal)}", []
-    node = None if planned.forecast is None else planned.forecast.node
-    mended = list(mends(node))
-    if mended:
-        return f"{mended[0].words}:", [mended[0].command]
-    return "recover changes nothing here" if planned.is_worth_a_look else "nothing to do", []
 
 
 def text_of_report(facts: ReportFacts) -> str:

@@ -100,6 +100,7 @@ _NAMES = {
     "kafkalog.recovery.checks.report": ["BrokerStart", "DirectoryReport", "PartitionReport", "VerifyReport"],
     "kafkalog.recovery.decide.actions": ["ActionKind", "RecoveryAction"],
     "kafkalog.recovery.decide.aftermath": ["LossConsequence"],
+    "kafkalog.recovery.decide.better_copies": ["BetterCopy", "Holding"],
     "kafkalog.recovery.decide.choice": ["RecoveryChoice"],
     "kafkalog.recovery.decide.partition_plan": ["PartitionPlan"],
     "kafkalog.recovery.decide.plan": ["BrokerForecast"],

@@ -162,6 +162,8 @@ from kafkalog.recovery.checks.report import VerifyReport as VerifyReport
 from kafkalog.recovery.decide.actions import ActionKind as ActionKind
 from kafkalog.recovery.decide.actions import RecoveryAction as RecoveryAction
 from kafkalog.recovery.decide.aftermath import LossConsequence as LossConsequence
+from kafkalog.recovery.decide.better_copies import BetterCopy as BetterCopy
+from kafkalog.recovery.decide.better_copies import Holding as Holding
 from kafkalog.recovery.decide.choice import RecoveryChoice as RecoveryChoice
 from kafkalog.recovery.decide.partition_plan import PartitionPlan as PartitionPlan
 from kafkalog.recovery.decide.plan import BrokerForecast as BrokerForecast

@@ -23,25 +23,20 @@ from kafkalog.recovery.decide.losses import first_names, lost_beside, sentence_o
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured, total
 from kafkalog.words.first_screen import FirstScreen, Loss
+from kafkalog.words.next_step import TYPE_THIS
 from kafkalog.words.order import natural_order
 
 __all__ = [
-    "DONE_NEXT", "FIRST_END_THE_RUN", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "losses_of",
+    "DONE_NEXT", "Outlook", "copies_to_keep", "first_screen", "forecast_sentences", "losses_of",
     "out_of_service_sentence", "renaming_text",
 ]  # fmt: skip
 
 _SHOWN = 24
 """Most partitions whose lost batches are read again for their times."""
 _NAMED = 3
-_TYPE_THIS = "type this:"
-_OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN,
-        ConsequenceKind.FUTURE_TRUNCATED)  # fmt: skip
+_OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.FUTURE_TRUNCATED)
 
 DONE_NEXT: Final = "this is done next, and `kafkalog undo` takes it back"
-FIRST_END_THE_RUN: Final = (
-    "first end the run that was cut short: `kafkalog recover` completes it and does no more, `kafkalog undo` takes "
-    "it back; if a broker was started since, `recover` sets the run aside; then ask again"
-)
 
 
 class Outlook(Struct, frozen=True):
@@ -134,7 +129,7 @@ def _note(outlooks: Sequence[Outlook]) -> str:
     if DONE_NEXT in {outlook.note for outlook in noted}:
         return DONE_NEXT
     shown = [outlook for outlook in noted if outlook.commands] or noted[:1]
-    if len(shown) > 1 and len({outlook.note for outlook in shown}) == 1 and shown[0].note == _TYPE_THIS:
+    if len(shown) > 1 and len({outlook.note for outlook in shown}) == 1 and shown[0].note == TYPE_THIS:
         return "type these, one for each directory:"
     text = "; ".join(f"{outlook.root}: {outlook.note.removesuffix(':')}" for outlook in shown)
     left = len(noted) - len(shown)
@@ -239,7 +234,7 @@ def _is_down(forecast: BrokerForecast) -> bool:
 
 def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
     """Return a sentence about partitions (or the directory or node) that are out of service after a start with any
-    release; empty if none are.
+    release, or else about those that are served empty, because only this broker had their records; empty if none are.
     """
     start_consequences = [each for node in nodes for answer in node.answers for each in answer.consequences]
     names = {name for consequence in start_consequences if consequence.kind in _OUT for name in consequence.names}
@@ -249,6 +244,9 @@ def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
         return "out of service after a start as it is: a log directory, with all its partitions"
     if any(start_consequence.kind is ConsequenceKind.NOT_SERVING for start_consequence in start_consequences):
         return "out of service after a start as it is: the node, or a part of it, as said above"
+    empty = {name for each in start_consequences if each.kind is ConsequenceKind.EMPTY_AGAIN for name in each.lost}
+    if empty:
+        return f"served after a start as it is, but empty: {first_names(sorted(empty, key=natural_order))}"
     return ""
 
 

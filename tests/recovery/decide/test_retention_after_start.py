@@ -33,6 +33,38 @@ def test_what_retention_takes_is_what_the_command_about_it_foresees(data: Path) 
         assert told[name].startswith(f"retention deletes {count} of ")
 
 
+@pytest.mark.parametrize("given", ["retention.ms=60000", "log.retention.hours=168"])
+def test_a_report_says_what_the_plan_says(given: str, data: Path, tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"node.id=1\n{given}\n")
+    words = (data, "--server-properties", properties, *LATER)
+    reported = kafkalog("report", "--format", "text", "--output", "-", *words).out
+    planned = " ".join(kafkalog("plan", *words).out.split())
+    assert "lost with this plan: nothing but what retention deletes retention deletes" in planned
+    assert "lost with this plan: nothing but what retention deletes retention deletes" in " ".join(reported.split())
+    assert "no record, as far" not in " ".join(reported.split())
+
+
+def test_a_broker_whose_file_names_no_limit_has_the_default_one(data: Path, tmp_path: Path) -> None:
+    """Kafka 4.1.0, started with such a file on a directory whose newest record was older, deleted all records."""
+    properties = tmp_path / "server.properties"
+    properties.write_text("node.id=1\n")
+    limit = "retention.ms=604800000"  # log.retention.hours=168
+
+    def told(*words: object) -> dict[str, str]:
+        (planned,) = kafkalog("plan", "--json", data, *words).objects
+        return {each["partition"]: each["detail"] for each in planned["consequences"] if each["kind"] == "retention"}
+
+    by_default = told("--server-properties", properties, *LATER)
+    assert by_default == told("--config", limit, *LATER)
+    assert not any(name.startswith("__") for name in by_default)
+    unlimited = told("--server-properties", properties, "--config", "retention.ms=-1", *LATER)
+    assert unlimited.keys() <= told(*LATER).keys()
+    newest = kafkalog("retention", "--json", data, "--config", limit).objects
+    times = [each["largest_timestamp"] for line in newest for each in line.get("segments", ()) if each["size"]]
+    assert not told("--server-properties", properties, "--at", str(min(times) + 604_800_000))
+
+
 def test_it_stands_where_nothing_else_is_lost(data: Path) -> None:
     printed = " ".join(kafkalog("plan", data, "--config", "retention.ms=60000", *LATER).out.split())
     assert "lost with this plan: nothing but what retention deletes" in printed

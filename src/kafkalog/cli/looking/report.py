@@ -18,7 +18,6 @@ from kafkalog.cli.progress import ByteProgress, RecoveryProgress
 from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.settings import parse_settings, planning_words
 from kafkalog.inspect.report_request import Asked, Watch
-from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.workers import ProgressState
 from kafkalog.recovery.facts.recovery_request import Recovery
 from kafkalog.reporting.making import make_report
@@ -82,11 +81,11 @@ def command(
     Exit code 0 if nothing was found, 1 if something was, 4 if something could not be read.
     """
     check_place(output, paths, overwrite=overwrite)
-    settings = LogSettings.from_server_properties(settings_in(server_properties))
     recovery = Recovery(at=given["at"], config=parse_settings(config), select=given["chosen"])
     asked = Asked(
         chosen=given["chosen"],
-        config={**settings, **parse_settings(config)},
+        config=parse_settings(config),
+        server=settings_in(server_properties),
         at=given["at"],
         deep=not given["shallow"],
         with_bytes=not given["no_bytes"],

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
-
-from msgspec.structs import replace
+from collections.abc import Mapping, Sequence
 
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.repairing.ways_text import (
-    done_of,
-    is_done,
     print_ways,
     sentence_of_damage_left,
     sentences_of_log_starts,
 )
 from kafkalog.cli.sentences import SentenceWriter, print_screen
 from kafkalog.cli.tables import Column, Kind, print_table, size_text, text_width
-from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.decide.actions import ActionKind
 from kafkalog.recovery.decide.choice import ranges_text
-from kafkalog.recovery.decide.losses import sentence_of_lost
 from kafkalog.recovery.decide.moved_to_quarantine import PutAway, put_away
 from kafkalog.recovery.decide.plan import PartitionPlan, Plan
-from kafkalog.recovery.decide.ways import Measured, RecoveryWay
-from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
+from kafkalog.recovery.decide.ways import Measured
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.advice import told
-from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, identity_command, paths_of, with_identity
+from kafkalog.words.commands import NOTHING_GIVEN, Given
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.insides import NOT_EXAMINED
-from kafkalog.words.node import Mend, mends
+from kafkalog.words.next_step import NOTHING_TO_DO, mends_of, of_all_together, what_to_type
 from kafkalog.words.order import natural_order
-from kafkalog.words.outlook import DONE_NEXT, FIRST_END_THE_RUN, Outlook, first_screen
-from kafkalog.words.ways import label_of, mode_words, needs_copies
+from kafkalog.words.outlook import DONE_NEXT, Outlook, first_screen
 
 __all__ = ["print_plan", "print_plans"]
 
@@ -133,14 +124,6 @@ def _content(away: PutAway) -> str:
     return f"{counted(away.files, 'file')}, {size_text(away.size)}" if away.files else "no file in it"
 
 
-def _is_not_needed(plan: Plan) -> bool:
-    """Whether only indexes and snapshots would change, which a broker rebuilds by itself if necessary."""
-    starts = plan.broker.starts_and_loses_nothing and plan.broker.clean_shutdown
-    harmless = not (plan.is_hurt or plan.findings or any(partition.cut_bytes for partition in plan.partitions))
-    hides = any(way.spec.is_start and way.measured.records_hidden for way in plan.choice.ways)
-    return bool(plan.changes and starts and harmless and not hides)
-
-
 def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionPlan]) -> None:
     """Write a line for each of the first `_SHOWN` files or directories that move to quarantine as a whole, and sums
     of changed files and removed log bytes. A note follows if the recovery does not examine everything.
@@ -161,17 +144,13 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
         writer.write(NOT_EXAMINED)
 
 
-_STOP_FIRST = "stop the broker, or wait for the recovery, that holds the lock; then look at the plan again, and "
-NOT_NEEDED = "the broker was stopped cleanly and would start on this as it is: a recovery is not needed"
-
-
 def _write_apart(writer: LineWriter, plan: Plan) -> None:
     """Write sentences about the parts of a plan outside of its tables: repairs by other commands, partitions that
     become `-stray`, logs that start beyond their end, partitions that begin empty after their remote part, and
     partitions that are left unchanged.
     """
-    _, typed = _what_to_type(plan, NOTHING_GIVEN)
-    for mend in _mends(plan):
+    _, typed = what_to_type(plan, NOTHING_GIVEN)
+    for mend in mends_of(plan):
         if mend.command not in typed:
             writer.write(escape_controls(mend.sentence))
     for name in plan.made_stray:
@@ -185,18 +164,14 @@ def _write_apart(writer: LineWriter, plan: Plan) -> None:
         writer.write(escape_controls(f"{name} is left as it is: {told(why)}"))
 
 
-def _mends(plan: Plan) -> Iterator[Mend]:
-    return mends(plan.broker.node, (partition.name for partition in plan.partitions))
-
-
 def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) -> Outlook:
     """Return the contents of the first screen for one plan. `given` has the options that recommended commands repeat.
     With `acts` the plan is carried out next, so no command is recommended if it changes something and is not refused.
     """
     is_done_next = acts and plan.changes and plan.refusal is None
-    note, commands = (DONE_NEXT, []) if is_done_next else _what_to_type(plan, given)
-    if commands and plan.root in given.locked:
-        note = f"{_STOP_FIRST}{note}"
+    note, commands = (DONE_NEXT, []) if is_done_next else what_to_type(plan, given)
+    if note == NOTHING_TO_DO:
+        note = f"{note}; {NOT_EXAMINED}"
     return Outlook(
         plan.root,
         plan.broker,
@@ -209,55 +184,6 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
         commands=commands,
         findings=plan.findings,
     )
-
-
-def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
-    """Return a sentence and the commands that the user should type next. The list is empty if there is nothing to
-    type: an unfinished run comes first, the recovery is refused or not needed, or nothing is wrong; the sentence then
-    says which.
-    """
-    if plan.waits_for_a_run:
-        return FIRST_END_THE_RUN, []
-    if plan.choice.loses_metadata:
-        return f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}", []
-    mended = list(_mends(plan))
-    if mended and plan.changes and plan.broker.node is not None and plan.broker.node.never_starts:
-        return f"{mended[0].words}, and then ask again:", [mended[0].command]
-    best = plan.choice.recommended
-    is_choice = any(way.measured.may_lose for way in plan.choice.ways)
-    if best is not None and is_choice and not is_done(best, plan):
-        commands = commands_for(best, plan, given)
-        if commands:
-            return f"type this ({label_of(best)}; it loses {sentence_of_lost(best.measured)}):", commands
-    if plan.refusal is not None:
-        return f"refused: {told(plan.refusal)}", []
-    if _is_not_needed(plan):
-        return NOT_NEEDED, []
-    if plan.changes or plan.needs_full:
-        own = mode_words(plan.mode)
-        consent = ["--accept-loss"] if plan.needs_consent else []
-        copies = [word for copy in plan.copies if needs_copies(plan.mode) for word in ("--copy", copy)]
-        paths, words = paths_of(plan, given), [*given.words, *(["--full"] if plan.needs_full else [])]
-        if plan.root in paths:
-            paths, words = with_identity(plan, words, paths)
-        typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
-        return (_note_of_consent(best) if consent else "type this:"), [typed]
-    identity = None if plan.note_of_identity is None else identity_command(plan, given.words)
-    if identity is not None:
-        return "type this:", [identity]
-    if is_choice and best is not None:
-        return done_of(best), []
-    if mended:
-        return f"{mended[0].words}:", [mended[0].command]
-    return ("this mode changes nothing" if plan.is_worth_a_look else f"nothing to do; {NOT_EXAMINED}"), []
-
-
-def _note_of_consent(best: RecoveryWay | None) -> str:
-    """The sentence before a command that drops what can still be read; `best` is the recommended way."""
-    drop = "to drop what can still be read"
-    if best is not None and best.how is None:
-        return f"recommended is {label_of(best)}, below; type this only {drop} here:"
-    return f"type this {drop} here:"
 
 
 def title_of(plans: Sequence[Plan]) -> str:
@@ -275,28 +201,11 @@ def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: b
     sentences about directories for which there is no plan. With `acts` the plans are carried out next.
     """
     is_one = len(plans) == 1 and not problems
-    given = given if problems else _of_all_together(plans, given)
+    given = given if problems else of_all_together(plans, given)
     if plans and not is_one:
         print_screen(first_screen(title_of(plans), [outlook_of(each, given, acts=acts) for each in plans], problems))
     for plan in plans:
         print_plan(plan, given, every=every, with_screen=is_one, acts=acts)
-
-
-def _of_all_together(plans: Sequence[Plan], given: Given) -> Given:
-    """Return `given` with the directories of all plans, for one command that covers them all; this requires that each
-    plan recommends the same command apart from its directory. Otherwise, or with fewer than two plans, returns
-    `given` itself.
-    """
-    if len(plans) < 2 or given.original is not None or any(each.refusal or each.identity_in for each in plans):
-        return given
-    options = set()
-    for plan in plans:
-        start = ["kafkalog", "recover", plan.root]
-        for command in _what_to_type(plan, given)[1]:
-            words = shlex.split(command)
-            options.add(tuple(words[len(start):]) if words[: len(start)] == start else (command,))  # fmt: skip
-    does_for_all = len(options) == 1 and not any(each.asked_for for each in plans)
-    return replace(given, together=tuple(each.root for each in plans)) if does_for_all else given
 
 
 def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False, with_screen: bool = True,

@@ -16,19 +16,15 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
 from kafkalog.recovery.decide.plan import Plan
-from kafkalog.recovery.decide.ways import Measured, RecoveryWay, recommended
+from kafkalog.recovery.decide.ways import Measured, RecoveryWay
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
-from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, paths_of
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.next_step import done_of, is_done
 from kafkalog.words.outlook import copies_to_keep, renaming_text
 from kafkalog.words.ways import label_of, mode_words, needs_copies, needs_text
 
-__all__ = ["done_of", "is_done", "print_ways", "sentence_of_damage_left", "sentences_of_log_starts"]
-
-DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
-ONLY_SKIPPED = "nothing is left to do here: no record is missing, and no way here makes the skipped ones readable"
-
+__all__ = ["print_ways", "sentence_of_damage_left", "sentences_of_log_starts"]
 
 def print_ways(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False) -> None:
     """Print a table that compares the ways to recover, for all partitions together, and the recommended one with its
@@ -43,10 +39,13 @@ def print_ways(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False)
     for name, of_partition in partitions.items() if every and len(partitions) > 1 else ():
         _table(f"ways for {escape_controls(name)}", of_partition)
     _table(f"ways for {escape_controls(plan.root)}" + (", all partitions" if len(partitions) > 1 else ""), ways)
-    best = recommended(ways)
+    best = plan.choice.recommended
     with SentenceWriter() as writer:
         if plan.choice.loses_metadata:
             writer.write(f"recommended: none of these; {IN_PLACE_OF_A_WAY}")
+        elif plan.choice.better_copies:
+            better = "; ".join(each.sentence for each in plan.choice.better_copies)
+            writer.write(escape_controls(f"recommended: none of these; {better}"))
         elif best is not None:
             _write_recommended(writer, plan, given, best)
 
@@ -103,21 +102,6 @@ def sentences_of_log_starts(plan: Plan) -> list[str]:
         for partition in plan.partitions
         if partition.name in wrong and partition.changes
     ]
-
-
-def done_of(best: RecoveryWay) -> str:
-    """Sentence in place of a command that would do nothing."""
-    measured = best.measured
-    is_only_skipped = measured.records_hidden and measured.records_lost == 0 and measured.is_exact
-    return ONLY_SKIPPED if is_only_skipped else DONE
-
-
-def is_done(best: RecoveryWay, plan: Plan) -> bool:
-    """The plan changes nothing, and the way that loses least leaves the same: its command would do nothing."""
-    if plan.changes or plan.refusal is not None or not plan.mode.spec.is_compared:
-        return False
-    measured = best.measured
-    return best.spec in (Mode.SAFE.spec.way, Mode.SALVAGE.spec.way) and not (measured.bytes_cut or measured.damage_left)
 
 
 def sentence_of_damage_left(found: Measured) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafkalog.cluster.transactions.transactions import OpenTransaction
 from kafkalog.codec.common.shell import shell_line, shell_option
 
-__all__ = ["PLACEHOLDER", "abort_command", "abort_command_before_3_0"]
+__all__ = ["PLACEHOLDER", "abort_command", "abort_command_at", "abort_command_before_3_0"]
 
 PLACEHOLDER = "HOST:PORT"
 
@@ -14,7 +14,12 @@ def abort_command(found: OpenTransaction, bootstrap_server: str | None = None) -
     """Command for brokers of 3.0 and later, which find the producer by the transaction's first offset; quoted for a
     shell.
     """
-    return shell_line([*_beginning(found, bootstrap_server), "--start-offset", str(found.producer.transaction_start)])
+    return abort_command_at(found.topic, found.partition, found.producer.transaction_start, bootstrap_server)
+
+
+def abort_command_at(topic: str, partition: int, first_offset: int | None, bootstrap_server: str | None = None) -> str:
+    """Command for brokers of 3.0 and later that aborts the transaction that begins at `first_offset`."""
+    return shell_line([*_beginning(topic, partition, bootstrap_server), "--start-offset", str(first_offset)])
 
 
 def abort_command_before_3_0(found: OpenTransaction, bootstrap_server: str | None = None) -> str:
@@ -31,11 +36,11 @@ def abort_command_before_3_0(found: OpenTransaction, bootstrap_server: str | Non
         "--coordinator-epoch": producer.coordinator_epoch or 0,
     }
     words = [word for name, value in named.items() for word in (name, str(value))]
-    return shell_line([*_beginning(found, bootstrap_server), *words])
+    return shell_line([*_beginning(found.topic, found.partition, bootstrap_server), *words])
 
 
-def _beginning(found: OpenTransaction, bootstrap_server: str | None) -> list[str]:
+def _beginning(topic: str, partition: int, bootstrap_server: str | None) -> list[str]:
     return [
         "kafka-transactions.sh", "--bootstrap-server", bootstrap_server or PLACEHOLDER, "abort",
-        *shell_option("--topic", found.topic), "--partition", str(found.partition),
+        *shell_option("--topic", topic), "--partition", str(partition),
     ]  # fmt: skip

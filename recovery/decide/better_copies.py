@@ -1,0 +1,72 @@
+"""Two directories of one topic-partition in the log directories of one broker, of which one holds more.
+
+No broker starts on them (`LogManager`), and a recovery keeps the log under the usual name: only a person can keep the
+other one instead.
+"""
+
+from __future__ import annotations
+
+import os
+
+from msgspec import Struct
+
+from kafkalog.codec.common.wording import counted
+
+__all__ = ["BetterCopy", "Holding"]
+
+
+class Holding(Struct, frozen=True):
+    """What a recovery by itself would leave of one partition directory."""
+
+    path: str
+    end: int
+    """log end offset"""
+    records: int | None
+    """number of records that can be kept; None if unknown"""
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """The more, the greater: by the end of the log, then by the records in it."""
+        return self.end, self.records or 0
+
+    @property
+    def text(self) -> str:
+        """What it holds, in words."""
+        held = "" if self.records is None else f"{counted(self.records, 'record')}, "
+        return f"{held}end {self.end}"
+
+
+class BetterCopy(Struct, frozen=True):
+    """The directory that holds most of a topic-partition, and the others, which a broker would need to be without."""
+
+    name: str
+    """the topic-partition, which is also the usual name of its directory"""
+    best: Holding
+    others: tuple[Holding, ...]
+
+    @property
+    def directory(self) -> str:
+        """Path that the best directory gets when the others are moved out."""
+        return os.path.join(os.path.dirname(self.best.path), self.name)
+
+    @property
+    def is_in_one_directory(self) -> bool:
+        """Whether all are in one log directory."""
+        return {os.path.dirname(each.path) for each in self.others} == {os.path.dirname(self.best.path)}
+
+    @property
+    def moves(self) -> list[tuple[str, str]]:
+        """Old and new path of each directory to move, in order: the others out of their log directories, then the best
+        one to the usual name if it has another.
+        """
+        out = [(other.path, f"{os.path.dirname(other.path)}.{os.path.basename(other.path)}") for other in self.others]
+        return [*out, *([(self.best.path, self.directory)] if self.best.path != self.directory else [])]
+
+    @property
+    def sentence(self) -> str:
+        """Which directory holds most, and what keeps it."""
+        others = ", ".join(f"{other.path} ({other.text})" for other in self.others)
+        return (
+            f"{self.best.path} is {self.name} too and holds more ({self.best.text}) than {others}: to keep it, "
+            f"move the rest out of the log directory{'' if self.best.path == self.directory else ' and rename it'}"
+        )

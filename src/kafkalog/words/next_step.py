@@ -1,0 +1,188 @@
+"""What to type next about a plan: one answer for all commands and for the report."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from msgspec.structs import replace
+
+from kafkalog.codec.common.shell import shell_line
+from kafkalog.recovery.broker.node.answer import NodeStart
+from kafkalog.recovery.decide.losses import sentence_of_lost
+from kafkalog.recovery.decide.ways import RecoveryWay
+from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
+from kafkalog.recovery.modes.table import Mode
+from kafkalog.words.advice import told
+from kafkalog.words.commands import Given, PlannedFor, commands_for, identity_command, paths_of, with_identity
+from kafkalog.words.node import Mend, mends
+from kafkalog.words.ways import label_of, mode_words, needs_copies
+
+__all__ = [
+    "FIRST_END_THE_RUN", "NOTHING_TO_DO", "NOT_NEEDED", "TYPE_THIS", "Outlined", "done_of", "is_done", "mends_of",
+    "of_all_together", "what_to_type",
+]  # fmt: skip
+
+TYPE_THIS: Final = "type this:"
+FIRST_END_THE_RUN: Final = (
+    "first end the run that was cut short: `kafkalog recover` completes it and does no more, `kafkalog undo` takes "
+    "it back; if a broker was started since, `recover` sets the run aside; then ask again"
+)
+NOT_NEEDED: Final = "the broker was stopped cleanly and would start on this as it is: a recovery is not needed"
+NOTHING_TO_DO: Final = "nothing to do"
+_STOP_FIRST = "stop the broker, or wait for the recovery, that holds the lock; then look at the plan again, and "
+_DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
+_ONLY_SKIPPED = "nothing is left to do here: no record is missing, and no way here makes the skipped ones readable"
+
+
+class Outlined(PlannedFor, Protocol):
+    """What the next step depends on: a `Plan`, or what a report keeps of one."""
+
+    @property
+    def mode(self) -> Mode:
+        """Mode of recovery."""
+
+    @property
+    def node(self) -> NodeStart | None:
+        """Forecast of the node's start; None if unknown."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the partition directories in the plan."""
+
+    @property
+    def copies(self) -> Sequence[str]:
+        """Directories that hold other copies."""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why recovery in this mode declines; None if it does not."""
+
+    @property
+    def note_of_identity(self) -> str | None:
+        """Why brokers may not start because of `meta.properties`; None if they may."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything would be changed."""
+
+    @property
+    def needs_consent(self) -> bool:
+        """Whether recovery asks for consent."""
+
+    @property
+    def needs_full(self) -> bool:
+        """Whether an error is left that a recovery with `full` repairs."""
+
+    @property
+    def is_not_needed(self) -> bool:
+        """Whether only files would change that a broker rebuilds by itself."""
+
+    @property
+    def is_worth_a_look(self) -> bool:
+        """Whether the plan changes something or reports a problem."""
+
+    @property
+    def waits_for_a_run(self) -> bool:
+        """Whether an interrupted execution has to be completed first."""
+
+
+def what_to_type(plan: Outlined, given: Given) -> tuple[str, list[str]]:
+    """Return a sentence and the commands that the user should type next. The list is empty if there is nothing to
+    type: an unfinished run comes first, the recovery is refused or not needed, or nothing is wrong; the sentence then
+    says which. It begins with a broker to stop first if commands follow and the directory is in use (`given.locked`).
+    """
+    note, commands = _next_step(plan, given)
+    return (f"{_STOP_FIRST}{note}" if commands and plan.root in given.locked else note), commands
+
+
+def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
+    if plan.waits_for_a_run:
+        return FIRST_END_THE_RUN, []
+    if plan.choice.better_copies:
+        first, *more = plan.choice.better_copies
+        named = os.path.basename if first.is_in_one_directory else os.fspath
+        others = ", ".join(f"{named(other.path)}: {other.text}" for other in first.others)
+        rest = f"; {len(more)} more of this kind" if more else ""
+        note = f"type this to keep {named(first.best.path)}, which holds more ({first.best.text}; {others}{rest})"
+        moves = [paths for better in plan.choice.better_copies for paths in better.moves]
+        return f"{note}, and then ask again:", [f"mv {shell_line(paths)}" for paths in moves]
+    if plan.choice.loses_metadata:
+        return f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}", []
+    mended = list(mends_of(plan))
+    if mended and plan.changes and plan.node is not None and plan.node.never_starts:
+        return f"{mended[0].words}, and then ask again:", [mended[0].command]
+    best = plan.choice.recommended
+    is_choice = any(way.measured.may_lose for way in plan.choice.ways)
+    if best is not None and is_choice and not is_done(best, plan):
+        commands = commands_for(best, plan, given)
+        if commands:
+            return f"type this ({label_of(best)}; it loses {sentence_of_lost(best.measured)}):", commands
+    if plan.refusal is not None:
+        return f"refused: {told(plan.refusal)}", []
+    if plan.is_not_needed:
+        return NOT_NEEDED, []
+    if plan.changes or plan.needs_full:
+        own = mode_words(plan.mode)
+        consent = ["--accept-loss"] if plan.needs_consent else []
+        copies = [word for copy in plan.copies if needs_copies(plan.mode) for word in ("--copy", copy)]
+        paths, words = paths_of(plan, given), [*given.words, *(["--full"] if plan.needs_full else [])]
+        if plan.root in paths:
+            paths, words = with_identity(plan, words, paths)
+        typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
+        return (_note_of_consent(best) if consent else TYPE_THIS), [typed]
+    identity = None if plan.note_of_identity is None else identity_command(plan, given.words)
+    if identity is not None:
+        return TYPE_THIS, [identity]
+    if is_choice and best is not None:
+        return done_of(best), []
+    if mended:
+        return f"{mended[0].words}:", [mended[0].command]
+    return ("this mode changes nothing" if plan.is_worth_a_look else NOTHING_TO_DO), []
+
+
+def mends_of(plan: Outlined) -> Iterator[Mend]:
+    """Yield advice for faults of the node's start that the plan does not repair."""
+    return mends(plan.node, plan.names)
+
+
+def _note_of_consent(best: RecoveryWay | None) -> str:
+    """The sentence before a command that drops what can still be read; `best` is the recommended way."""
+    drop = "to drop what can still be read"
+    if best is not None and best.how is None:
+        return f"recommended is {label_of(best)}, below; type this only {drop} here:"
+    return f"type this {drop} here:"
+
+
+def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
+    """Return `given` with the directories of all plans, for one command that covers them all; this requires that each
+    plan recommends the same command apart from its directory. Otherwise, or with fewer than two plans, returns
+    `given` itself.
+    """
+    if len(plans) < 2 or given.original is not None or any(each.refusal or each.identity_in for each in plans):
+        return given
+    options = set()
+    for plan in plans:
+        start = ["kafkalog", "recover", plan.root]
+        for command in what_to_type(plan, given)[1]:
+            words = shlex.split(command)
+            options.add(tuple(words[len(start):]) if words[: len(start)] == start else (command,))  # fmt: skip
+    does_for_all = len(options) == 1 and not any(each.asked_for for each in plans)
+    return replace(given, together=tuple(each.root for each in plans)) if does_for_all else given
+
+
+def done_of(best: RecoveryWay) -> str:
+    """Sentence in place of a command that would do nothing."""
+    measured = best.measured
+    is_only_skipped = measured.records_hidden and measured.records_lost == 0 and measured.is_exact
+    return _ONLY_SKIPPED if is_only_skipped else _DONE
+
+
+def is_done(best: RecoveryWay, plan: Outlined) -> bool:
+    """The plan changes nothing, and the way that loses least leaves the same: its command would do nothing."""
+    if plan.changes or plan.refusal is not None or not plan.mode.spec.is_compared:
+        return False
+    measured = best.measured
+    return best.spec in (Mode.SAFE.spec.way, Mode.SALVAGE.spec.way) and not (measured.bytes_cut or measured.damage_left)
