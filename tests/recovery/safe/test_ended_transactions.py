@@ -118,7 +118,7 @@ def test_a_plan_tells_what_its_recommendation_means_for_readers(original: Path, 
     assert min(opened(original, END).values()) == 206
     (planned,) = plan(root)
     assert planned.choice.recommended is not None
-    assert (planned.choice.recommended.way, planned.consequences) == ("salvage", ())
+    assert (planned.choice.recommended.way, list(planned.consequences)) == ("salvage", [])
     take_index(root)
     (planned,) = plan(root)
     told = {each.detail.partition(" of trades")[0].rpartition(" ")[2]: each.way for each in planned.consequences}
