@@ -33,7 +33,7 @@ def scan(
     limits: Limits = DEFAULT_LIMITS,
 ) -> pl.LazyFrame:
     """Return the records as a LazyFrame; the arguments are those of `kafkalog.KafkaTable`. Records are read only when
-    the frame is collected; directories are opened, and `UsageError` raised, at once.
+    the frame is collected, and `findings` are added then; directories are opened, and `UsageError` raised, at once.
 
     Comparisons of `topic`, `partition`, `offset` and `timestamp` decide what is read; every filter is applied.
     """
