@@ -268,9 +268,9 @@ class ArrowAssembler:
             yield from self._cut(piece)
 
     def _cut(self, piece: pa.RecordBatch, record_bytes: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the piece, or consecutive slices of it (at least one row each) if it exceeds the bounds of rows and
-        bytes. Each step doubles `_rows_bound` up to `bounds.rows`. `record_bytes` is the size of the records from which
-        the piece was made, None if unknown.
+        """Yield the piece unchanged or, if it exceeds the bounds of rows and bytes, consecutive slices of it (at least
+        one row each); nothing for a piece without rows. Each step doubles `_rows_bound` up to `bounds.rows`.
+        `record_bytes` is the size of the records from which the piece was made, None if unknown.
         """
         start = 0
         ends = _byte_ends(piece) if self._is_larger(piece, _ABOUT * self._bounds.bytes, record_bytes) else None

@@ -244,7 +244,8 @@ def build_control_batch(
 ) -> bytes:
     """Build a control batch of one record for each (type, value) pair, with consecutive offsets from `base_offset` and
     one timestamp (ms). `delete_horizon_ms` is stored as base timestamp if given. For the values of KRaft's records see
-    `kraft`. Raises `UsageError` as `build_batch` does.
+    `codec.files.kraft`. Raises `UsageError` if `values` is empty, for an impossible producer state, and for a field
+    that does not fit.
     """
     records = [
         Record(

@@ -114,8 +114,8 @@ def build_batches(
     `headers`; nothing for no rows. Offsets count from `base_offset`, or with `keep_offsets` are those of the column
     `offset`. Sequence numbers continue from batch to batch. A batch has at most `batch_bytes` bytes before compression,
     unless a single record is larger. If these rows are part of a larger job, `work_bytes` is the size of all its rows:
-    it decides whether compiled code is loaded. Raises `UsageError` as `record_columns` and `build_batch` do, on the
-    first step of the iterator.
+    it decides whether compiled code is loaded. Raises `UsageError` on the first step of the iterator if a needed column
+    is missing or cannot be converted, or if `build_batch` would refuse the records.
     """
     columns = record_columns(records)
     rows = columns.num_rows

@@ -101,7 +101,7 @@ def build_kraft_snapshot(
     """Build a KRaft snapshot as bytes: a header batch, one batch of `records` (they get new offsets and `timestamp`)
     unless there are none, and a footer batch. `epoch` is the leader epoch and `timestamp` (ms) the time of all batches;
     `last_contained_log_timestamp` (ms) is stored in the header. `kraft_version` and `voters` are written if given:
-    kraft.version 1 needs them. Raises `UsageError` as `build_batch` does.
+    kraft.version 1 needs them. Raises `UsageError` for records or fields that `build_batch` refuses.
     """
     head: list[KRaftRecord] = [SnapshotHeader(0, last_contained_log_timestamp)]
     if kraft_version is not None:

@@ -273,9 +273,10 @@ def decode_window(
 ) -> tuple[int, int, int, int, int]:  # fmt: skip
     """Append the records of the batches in `size` bytes at an address, up to the first batch that is not sound and in
     order. Return the number of batches, their bytes, the offset after them, their record bytes, and a reason for
-    stopping: the record bytes of the next batch if it lacks room, `MEMORY_IS_FULL`, or 0. `largest` (most bytes of a
-    batch) and `headers` (receives their headers) are those of `scan_batches`; `expected`, `highest`, `end` and `flags`
-    those of `consecutive_batches`. No batch may have more than `most_records` records, no record more than
+    stopping: the record bytes of the next batch if it lacks room, `MEMORY_IS_FULL`, or 0. `largest` is the most bytes
+    of a batch, and `headers` receives the batches' headers. `expected` is the offset that should come first, `highest`
+    the last one that the segment can have, `end` the end of the wanted offsets (exclusive); a batch with any of the
+    attribute bits `flags` ends the call. No batch may have more than `most_records` records, no record more than
     `most_headers` headers, and all record bytes together no more than `most_bytes`. `capacity` bounds the counters in
     `filled`; `rows` receives the rows of each batch.
     """
@@ -335,9 +336,10 @@ def decode_sets(
     addresses: Int64s, headers: Table, sets: Table, lows: Int64s, high: int, buffers: Int64s, filled: Int64s,
     rows: Int64s,
 ) -> int:  # fmt: skip
-    """Append the messages of entries to the buffers; return the number of entries before one with a fault. `addresses`,
-    `headers` and `sets` are those of `measure_sets`; no count may be -1. Only offsets from `lows` (one for each entry)
-    to `high` (exclusive) are appended. `rows` receives the number of appended rows of each entry.
+    """Append the messages of entries to the buffers; return the number of entries before one with a fault. `addresses`
+    are the addresses of the entries' message sets, and `sets` is the table that `measure_sets` filled for them; no
+    count in it may be -1. Only offsets from `lows` (one for each entry) to `high` (exclusive) are appended. `rows`
+    receives the number of appended rows of each entry.
     """
     table = _table(MessageColumn, headers)
     return _call(

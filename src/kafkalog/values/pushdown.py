@@ -77,8 +77,8 @@ class Reach(Struct, frozen=True):
         return _least(0, NO_END, lambda begin: not self.may_pass(ds.field("offset") >= pa.scalar(begin, pa.int64())), 0)
 
     def start_timestamp(self) -> int | None:
-        """Return a timestamp (ms since 1970) before which no row passes the filter. None if there is no such time, or a
-        row without a timestamp can pass.
+        """Return the largest timestamp (ms since 1970) before which no row is known to pass the filter. None if rows of
+        any time can pass, or a row without a timestamp can.
         """
 
         def may_pass(end: int) -> bool:

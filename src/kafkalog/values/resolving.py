@@ -190,7 +190,8 @@ class _Pair:
 
     def _first_match(self, writer: Type, branches: Sequence[Type]) -> int | None:
         """Return the number of the first branch that matches the writer's type, None if none does
-        (`ReaderUnion.firstMatchingBranch`): same type and name, else a record with the same fields, else a wider type.
+        (`ReaderUnion.firstMatchingBranch`): same type and name, else a record as which the writer's record can be read
+        (one with the same short name is preferred), else a type to which the writer's type can be promoted.
         """
         structure: int | None = None
         name = self.aliases.name(writer)

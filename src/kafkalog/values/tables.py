@@ -220,8 +220,8 @@ class KafkaTable:
         )
 
     def reader(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None) -> pa.RecordBatchReader:
-        """Return the batches of `read` as an Arrow reader, with the same arguments. Its columns are in the table's
-        order. Files are read as batches are taken.
+        """Return an Arrow reader of the named columns (None: all; in the table's order) with at least the rows that
+        pass the filter, as `read` yields them. Files are read as batches are taken.
         """
         import pyarrow as pa
 
