@@ -141,9 +141,9 @@ def native() -> None:
 
 
 def _sanitized(windows: int) -> None:
-    """Build the compiled code with sanitizers, which end the process at the first access outside its memory, and run
-    its tests and `windows` random windows with it. The build is kept in `.cache`. Raises `DevError` if there is no
-    compiler or a test fails.
+    """Build the compiled code with sanitizers, which end the process at the first access outside its memory; run its
+    tests, and a campaign of `windows` random windows, with it. The build is kept in `.cache`, and made again only if it
+    is not current. Raises `DevError` if there is no compiler or a test fails.
     """
     spec = importlib.util.spec_from_file_location("native", ROOT / "release" / "native.py")
     if spec is None or spec.loader is None:
@@ -202,8 +202,9 @@ def _compare_with(base: str, *options: str) -> None:
 
 
 def _same() -> None:
-    """Compare a part of the fixtures and recorded cases with the commit in tests/campaigns/base_commit.txt. Only prints
-    a line if this checkout does not have the commit; raises `DevError` if results differ.
+    """Compare results for a part of the fixtures and recorded cases with those of the commit named in
+    tests/campaigns/base_commit.txt. Raises `DevError` if results differ. If this checkout does not have the commit,
+    nothing is compared, and a line says so.
     """
     base = (ROOT / "tests" / "campaigns" / "base_commit.txt").read_text(encoding="utf-8").strip()
     known = subprocess.run(["git", "cat-file", "-e", f"{base}^{{commit}}"], cwd=ROOT, capture_output=True, check=False)
@@ -214,9 +215,9 @@ def _same() -> None:
 
 
 def _installed_commit(name: str) -> Path:
-    """Return the folder with the tree of a commit (any name that git knows), set up in an environment of its own below
-    `.cache`. The tree is extracted once; its `dev.py setup` runs each time. Raises `DevError` if there is no such
-    commit.
+    """Return the folder below `.cache` with the tree of a commit (any name that git knows), set up with an environment
+    of its own. The tree is extracted once; its `dev.py setup` runs each time. Raises `DevError` if there is no such
+    commit or the setup fails.
     """
     found = subprocess.run(
         ["git", "rev-parse", "--verify", f"{name}^{{commit}}"], cwd=ROOT, capture_output=True, text=True, check=False
@@ -326,8 +327,9 @@ def _lint(venv: Path = VENV) -> None:
 
 
 def _linters() -> Path:
-    """Return the virtual environment in `.cache` that holds only the linters, which saves 1 GB. It is made, or made
-    again, unless it has the versions that requirements pin. Raises `DevError` if the installation fails.
+    """Return the virtual environment in `.cache` that holds only the linters: without the other packages it is 1 GB
+    smaller. It is made, or made again, unless it was made from the present requirements/dev.txt. Raises `DevError` if
+    the installation fails.
     """
     venv = CACHE / "lint"
     stamp, pinned = venv / "kafkalog-stamp", REQUIREMENTS / "dev.txt"
@@ -386,10 +388,10 @@ def _pytest(compiling: _Compiling) -> None:
 
 
 def has_room_in_memory(place: Path, facts: Path) -> bool:
-    """Whether tests may write to a file system in memory: they make and remove a million small files, 400 MiB at most.
-    False if `place` cannot be written, or it or the memory has too little room.
+    """Whether tests may write to a file system in memory, mounted at `place`: they make and remove a million small
+    files, 400 MiB at most. False if `place` cannot be written, or if it or the memory has too little room.
 
-    `facts` is the file with Linux's memory figures (/proc/meminfo); False if it cannot be read.
+    `facts` is the file with Linux's memory figures (/proc/meminfo); the result is False if it cannot be read.
     """
     try:
         available = re.search(r"^MemAvailable: +(\d+) kB$", facts.read_text(encoding="ascii"), re.MULTILINE)
@@ -403,7 +405,8 @@ def has_room_in_memory(place: Path, facts: Path) -> bool:
 
 def _within(end: float, share: float, campaign: Callable[[], None]) -> None:
     """Run a campaign with `share` (0 to 1) of the time left until `end` (seconds since 1970). While it runs, the
-    environment variable `UNTIL` tells its tests when to stop. If no time is left, only print that.
+    environment variable `UNTIL` tells its tests when to stop (seconds since 1970); afterwards the variable is removed.
+    If no time is left, nothing is run, and a line says so.
     """
     seconds = (end - time.time()) * share
     if seconds <= 0:
@@ -459,8 +462,8 @@ def _call_marked(marker: str, *options: str) -> None:
 
 
 def _run_all(steps: Mapping[str, Callable[[], None]]) -> None:
-    """Run every step in order, even after one has failed, and print its name. Raises `DevError` with the names of the
-    failed steps at the end.
+    """Run every step in order, even after one has failed, and print the name of each. A step fails by raising
+    `DevError`, which is printed to stderr. At the end, raises `DevError` with the names of the failed steps, if any.
     """
     failed = []
     for name, step in steps.items():
@@ -498,8 +501,8 @@ def _wheel_of_here(wheels: Mapping[str, Path]) -> Path:
 
 def _built(temporary: Path) -> tuple[Path, dict[str, Path]]:
     """Build a source distribution, and a wheel for each platform, below `temporary`, and check their contents. Return
-    the path of the source distribution, and of each wheel by platform. Raises `DevError` if a build fails or contents
-    are wrong.
+    the path of the source distribution, and a dict of the wheels' paths by platform. Installs Zig, a C compiler for all
+    platforms, into `.venv`. Raises `DevError` if a build fails or contents are wrong.
     """
     built, sources = temporary / "dist", temporary / "sources"
     build = [_python(), "-m", "build", "--no-isolation", "--outdir", str(built)]
@@ -531,7 +534,9 @@ def _pinned(archive: Path, temporary: Path) -> list[str]:
 
 
 def package_sources(root: Path) -> dict[str, Path]:
-    """Return every source file that an installation must hold: path inside the package -> file below `root`."""
+    """Return every source file that an installation must hold, as a dict: path inside the package -> file below `root`.
+    Only files that exist are found, except `py.typed`, which is always listed.
+    """
     sources = {"kafkalog/py.typed": root / "src" / "kafkalog" / "py.typed"}
     folders = [(f"kafkalog/{room}", root / room) for room in ROOMS]
     folders += [(marker.parent.name, marker.parent) for marker in sorted((root / "src").glob("*/__init__.py"))]
@@ -629,7 +634,8 @@ except (OSError, RuntimeError) as error:
 
 def _with_first(made: Path, program: str) -> None:
     """Replace `__main__.py`, which Python runs first, in the packed file `made` by the text `program`. The file keeps
-    its first line (the interpreter), its other entries and its mode.
+    its first line (the interpreter), its other entries and its mode. It is written under another name beside it first,
+    and then renamed.
     """
     other = made.with_suffix(".other")
     with made.open("rb") as packed, other.open("wb") as file:
@@ -643,8 +649,8 @@ def _with_first(made: Path, program: str) -> None:
 
 
 def _bundle() -> None:
-    """Pack the command and its dependencies into one file, run it in an environment without them, and copy it to
-    `dist`. Raises `DevError` if a step fails.
+    """Pack the command and its dependencies into one file, run it in an environment without them, copy it to `dist`,
+    and print its size. Builds all wheels first. Raises `DevError` if a step fails.
     """
     show = "import sys, sysconfig; print(sys.implementation.name, *sys.version_info[:2], sysconfig.get_platform())"
     implementation, major, minor, platform = _output([_python(), "-c", show]).split()
@@ -738,7 +744,7 @@ def _stamp() -> str:
 
 
 def _venv_works() -> bool:
-    """Whether `.venv` has a Python of the running version that starts. Starts that Python."""
+    """Whether `.venv` has a Python of the running version (all three numbers) that starts. Starts that Python."""
     if not Path(_python()).exists():
         return False
     show = "import sys; print(sys.version_info[:3] , sys.prefix)"
@@ -778,7 +784,8 @@ def venv_sentence() -> str | None:
 
 def environment() -> dict[str, str]:
     """Return a copy of the environment for every program started here: `.venv` first on PATH, its Python for PySpark,
-    JAVA_HOME of the Java found, and no variables that lead Python or pip elsewhere.
+    JAVA_HOME of the Java found, KAFKALOG_PROGRESS=1, and no variables that lead Python or pip elsewhere. Starts the
+    candidates for Java to learn their versions.
     """
     values = dict(os.environ)
     for name in ("PYTHONPATH", "PYTHONHOME", "PIP_USER", "PIP_TARGET", "PIP_PREFIX"):
@@ -843,7 +850,7 @@ def _java_version(java: Path) -> int | None:
 
 def missing_tools(variables: Mapping[str, str]) -> list[str]:
     """Return one sentence for each missing tool (JDK, compiler, Maven), with the tests that are then not run; empty if
-    all are there. `variables` are environment variables.
+    all are there. `variables` are environment variables. Starts the Java programs found to learn their versions.
     """
     sentences = []
     java = find_java(variables)
@@ -884,8 +891,9 @@ def _code(command: Sequence[str], **variables: str) -> int:
 
 
 def _step(label: str, command: Sequence[str], folder: Path = ROOT, **variables: str) -> None:
-    """Run a program in `folder` with `variables` added to the environment, and print its label and its time. Its output
-    is written to stderr only if it fails, and `DevError` raised. The program is terminated if this one is interrupted.
+    """Run a program in `folder` with `variables` added to the environment, and print its label and its time. If it
+    fails, its output is written to stderr and `DevError` raised; otherwise its output is dropped. The program is
+    terminated if this one is interrupted.
     """
     terminal = sys.stdout.isatty()
     started = shown = time.monotonic()

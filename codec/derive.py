@@ -108,8 +108,9 @@ class FixedLayout(msgspec.Struct, frozen=True):
         return read
 
     def writer(self, name: str) -> Callable[[bytearray, int, int], None]:
-        """Return a function (buffer, position of the structure, value) that overwrites field `name` in the buffer. It
-        raises `struct.error` if the value does not fit the field or the buffer is too short.
+        """Return a function (buffer, position of the structure, value) that overwrites field `name` in the buffer.
+        Raises `KeyError` for an unknown field; the function raises `struct.error` if the value does not fit the field
+        or the buffer is too short.
         """
         field = self[name]
         pack_into = struct.Struct(self.order + field.format).pack_into
@@ -210,8 +211,8 @@ _LEAVES: dict[int, OpKind] = {
 
 def opcodes(tree: Construct) -> tuple[Opcode, ...]:
     """Derive the decoding steps of a layout with fields of variable length, one opcode for each field in order. An
-    array's opcode contains those of its element. Only int8, the leaves of `primitives` and varint arrays are possible;
-    raises `DerivationError` for others.
+    array's opcode contains those of its element. Raises `DerivationError` for a field that is not an int8, one of the
+    variable-length types of `layout.primitives`, or an array with a varint count.
     """
     steps: list[Opcode] = []
     for name, _doc, named in _named(tree):
@@ -296,9 +297,9 @@ def bit_range(lowest: int, width: int) -> str:
 
 def documentation(tree: Construct, prefix: str = "", position: int | None = 0) -> list[DocRow]:
     """Return the rows of a format page for the fields of `tree` in order. A structure has no row of its own, only its
-    fields, as `name.field`; an array's row is followed by those of its element, as `name[].field`. `prefix` is put
-    before every name. `position` is the byte position of the first field; a row's is None after a field of variable
-    size.
+    fields, as `name.field`; an array's row is followed by those of its element, as `name[].field`, and a row of named
+    bits by one for each. `prefix` is put before every name. `position` is the byte position of the first field; a row's
+    is None after a structure or a field of variable size, and inside an array.
     """
     rows: list[DocRow] = []
     for name, doc, leaf in _named(tree):

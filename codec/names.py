@@ -305,7 +305,7 @@ def kraft_snapshot_file(end_offset: int, epoch: int) -> str:
 
 
 def parse_kraft_snapshot_file(name: str) -> KRaftSnapshotName | None:
-    """Parse the name of a KRaft snapshot as `Snapshots.parse` does, by the positions of the characters: end offset,
+    """Parse the name of a KRaft snapshot by the positions of the characters, as `Snapshots.parse` does: end offset,
     epoch, and the suffix of a deleted or unfinished snapshot (empty if there is none). Return None for any other name,
     such as `bootstrap.checkpoint`. A snapshot that is still being written is named `<end
     offset>-<epoch>-<random>.checkpoint.part`.

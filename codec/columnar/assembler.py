@@ -107,9 +107,10 @@ class ArrowAssembler:
 
     def add_run(self, run: BatchRun | MessageRun, low: npt.NDArray[np.int64], high: int = NO_END) -> Iterator[Piece]:
         """Add the batches of a run (consecutive log batches in one window); yield each Arrow batch that becomes
-        complete, and a `Fault` for each log batch with a record that cannot be decoded. Records with offsets from `low`
-        (one bound for each batch) to `high` (exclusive) are kept; those that do not fill an Arrow batch stay collected
-        for the next call or `flush`. Raises `TypeError` on the first step of the iterator unless `takes_runs`.
+        complete, and a `Fault` for each log batch that cannot be decompressed or has a record that cannot be decoded.
+        Records with offsets from `low` (one bound for each batch) to `high` (exclusive) are kept; those that do not
+        fill an Arrow batch stay collected for the next call or `flush`. Raises `TypeError` on the first step of the
+        iterator if `takes_runs` is False.
         """
         if not self.takes_runs:
             raise TypeError("this assembler takes one batch at a time")
@@ -134,11 +135,12 @@ class ArrowAssembler:
                 yield from self.flush()
 
     def add_window(self, window: bytes | memoryview, order: Order) -> tuple[int, bool, list[Piece]]:
-        """Add v2 batches from the start of a window. Return the number of bytes decoded, True if decoding stopped only
-        because enough was decoded for now (False: at the end of the window or of `order`, or at a batch that must be
-        examined in Python), and the Arrow batches completed so far. (0, False, []) if the window does not begin with a
-        v2 header. Arrow batches contain copies; only view columns point into the window. Sets `order.next_offset` to
-        the offset after the decoded batches.
+        """Decode v2 batches from the start of a window; `order` has the wanted offsets and conditions for the batches.
+        Return three values: the number of bytes decoded; True if decoding stopped only because enough records are held
+        for now (False: at the end of the window or of `order`, or at a batch that must be examined in Python); and the
+        Arrow batches completed so far. The first value is 0 if the window does not begin with a v2 header. Arrow
+        batches contain copies; only view columns point into the window. Sets `order.next_offset` to the offset after
+        the decoded batches. Records that do not fill an Arrow batch stay collected for the next call or `flush`.
         """
         done: list[Piece] = []
         if len(window) < BATCH.size or window[MAGIC_POSITION] != BATCH_MAGIC:
@@ -173,8 +175,8 @@ class ArrowAssembler:
     def add(self, batch: RecordBatch, low: int, high: int = NO_END) -> Iterator[Piece]:
         """Add one log batch; yield each Arrow batch that becomes complete, and a `Fault` if the batch cannot be
         decompressed or a record cannot be decoded. Records with offsets from `low` to `high` (exclusive) are kept;
-        small batches stay collected for a later call or `flush`. A large batch is decompressed only after all records
-        before it were yielded, and `await_turn` is called first.
+        small batches stay collected for a later call or `flush`. A compressed batch too large for that is decompressed
+        only after all records before it were yielded; the callback `await_turn`, if set, is called before.
         """
         header = batch.header
         if isinstance(header, BatchHeader):
@@ -217,8 +219,8 @@ class ArrowAssembler:
         return self._batches
 
     def _opened_unless_large(self, batch: RecordBatch) -> tuple[bytes | memoryview | None, Finding | None] | None:
-        """Return the decompressed payload (or None) and finding of `open_payload`. Return None instead of the tuple if
-        a compressed batch exceeds the limit for small batches.
+        """Return the decompressed payload and finding of `open_payload`, of which at least one is None. Return None
+        instead of the tuple if a compressed batch exceeds the limit for small batches.
         """
         if batch.header.codec == Codec.NONE:
             return open_payload(batch, self._limits)
@@ -241,7 +243,7 @@ class ArrowAssembler:
         return self._bytes >= self._bounds.collected
 
     def flush(self) -> Iterator[Piece]:
-        """Yield all collected records in order as Arrow batches without empty ones, and a `Fault` for each log batch
+        """Yield all collected records in order as Arrow batches, none of them empty, and a `Fault` for each log batch
         with a faulty record. Nothing remains collected once the iterator ends.
         """
         if self._collecting is not None and not self._collecting.is_empty:
@@ -266,9 +268,9 @@ class ArrowAssembler:
             yield from self._cut(piece)
 
     def _cut(self, piece: pa.RecordBatch, record_bytes: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the piece, or consecutive slices of it (at least one row each) if it exceeds the bounds of rows and
-        bytes. Each step doubles `_rows_bound` up to `bounds.rows`. `record_bytes` is the size of the records from which
-        the piece was made, None if unknown.
+        """Yield the piece unchanged or, if it exceeds the bounds of rows and bytes, consecutive slices of it (at least
+        one row each); nothing for a piece without rows. Each step doubles `_rows_bound` up to `bounds.rows`.
+        `record_bytes` is the size of the records from which the piece was made, None if unknown.
         """
         start = 0
         ends = _byte_ends(piece) if self._is_larger(piece, _ABOUT * self._bounds.bytes, record_bytes) else None

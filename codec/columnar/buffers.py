@@ -100,7 +100,7 @@ class ColumnBuffers:
 
     def number_of(self, memory: pa.Buffer) -> int:
         """Return the index of this memory among the data buffers of view columns; append it if it is not one of the
-        last three. The memory must be smaller than 2 GiB (not checked).
+        last two. The memory must be smaller than 2 GiB (not checked).
         """
         place = memory.address, memory.size
         for number in range(len(self._viewed) - 1, max(len(self._viewed) - 3, -1), -1):
@@ -175,9 +175,9 @@ class ColumnBuffers:
         self.addresses[buffer] = block.address
 
     def reset(self) -> None:
-        """Start a new Arrow batch: set all counters to 0 and let go of the filled buffers, which belong to Arrow arrays
-        now. Buffers that Arrow did not get are kept for reuse. The bytes per row seen so far become the estimate for
-        the next buffers.
+        """Start a new Arrow batch: set all counters to 0, forget the data buffers of view columns, and let go of the
+        filled buffers, which belong to Arrow arrays now. Buffers that Arrow did not get are kept for reuse. The bytes
+        per row seen so far become the estimate for the next buffers.
         """
         filled = self.filled.tolist()
         if filled[Filled.ROWS]:

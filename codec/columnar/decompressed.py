@@ -47,9 +47,10 @@ class Decompressed(NamedTuple):
 
 
 def decompress_batches(run: BatchRun, codec: int, limits: Limits, budget: int) -> Decompressed:
-    """Decompress the first batches of a run: as many as have about `budget` bytes, at least one. Uncompressed records
-    are not copied: their addresses are in the run's window. The result is empty if the first batch cannot be
-    decompressed or exceeds the limits. All batches must have the compression `codec` and at least one record.
+    """Decompress the first batches of a run, at least one, until they have about `budget` bytes; stop before a batch
+    that cannot be decompressed or exceeds the limits, or has more than `2 * budget` bytes if it is compressed. The
+    result is empty if that is the first batch. Uncompressed records are not copied: their addresses are in the run's
+    window. All batches must have the compression `codec` and at least one record.
     """
     window = run.window
     base = np.frombuffer(window, np.uint8).ctypes.data
@@ -78,10 +79,10 @@ def decompressor(limits: Limits, memory: int, memory_bytes: int) -> Int64s:
 def decompress_together(
     codec: int, sources: Int64s, compressed: Int64s, limits: Limits, budget: int
 ) -> Decompressed:
-    """Decompress batches in one call of compiled code until they fill about `budget` bytes; stops before the first that
-    fails. `sources` and `compressed` are the address and size in bytes of each compressed stream. The result is empty
-    if the first stream is damaged, too large or unusual (more than a plain single stream), or no installed library has
-    the codec.
+    """Decompress batches in one call of compiled code until they fill about `budget` bytes; stop before the first that
+    fails. `sources` and `compressed` are the address and size in bytes of each compressed stream. Return address and
+    size of the decompressed bytes of each batch, and their memory. The result is empty if the first stream is damaged,
+    larger than `2 * budget` or the limit, or not a plain single stream, or no installed library has the codec.
     """
     block = Block(2 * budget)
     thread_decompressor = decompressor(limits, block.address, 2 * budget)
@@ -155,8 +156,9 @@ def _opened(
 
 
 def opened_batches(run: BatchRun, limits: Limits, budget: int) -> Iterator[OpenedBatches]:
-    """Yield the record bytes of the batches of a run in order, in pieces of about `budget` bytes and one compression
-    each. Batches without records and batches that cannot be decompressed are left out.
+    """Yield the record bytes of the batches of a run in order, in groups of about `budget` bytes and one compression
+    each. Batches without records are left out, and so are batches that cannot be decompressed or have more than `2 *
+    budget` bytes after it.
     """
     start = 0
     while start < len(run):

@@ -50,8 +50,9 @@ class Opened(NamedTuple):
 
 
 def open_entries(run: MessageRun, limits: Limits) -> Iterator[Opened]:
-    """Yield all entries of a run in order, in groups whose decompressed wrappers hold about `_AT_ONCE` bytes. A run
-    without wrappers is one group. The size of an entry is -1 if it is too large or cannot be decompressed.
+    """Yield the addresses and sizes of the message sets of all entries of a run in order, in groups whose decompressed
+    wrappers hold about `_AT_ONCE` bytes. An entry that is not a wrapper is its own message set. A run without wrappers
+    is one group. The size is -1 if the entry is too large or cannot be decompressed.
     """
     base = np.frombuffer(run.window, np.uint8).ctypes.data
     addresses, sizes = run["position"] + base, run.sizes

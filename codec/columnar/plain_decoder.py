@@ -25,9 +25,9 @@ class PlainDecoder:
         self._given = {"topic": topic, "partition": partition}
 
     def decode(self, parts: Sequence[Part]) -> Iterator[Piece]:
-        """Yield the wanted rows (offsets from `low` to `high`, exclusive) of all parts in order as Arrow batches, and a
-        `Fault` after the rows before it. The last Arrow batch, and one before a fault, may be empty. Records of a
-        faulty batch after the fault are skipped.
+        """Yield the wanted rows (offsets from `low` to `high`, exclusive) of all parts in order as Arrow batches. A
+        `Fault` follows the rows before it; records of the faulty batch after the fault are skipped, and the next parts
+        continue. The last Arrow batch, and one before a fault, may be empty.
         """
         rows: list[tuple[RecordBatch, Record]] = []
         for part in parts:

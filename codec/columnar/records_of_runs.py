@@ -49,8 +49,8 @@ class RecordsOfRuns:
 
     def _unlike(self, run: BatchRun, begin: int, end: int) -> Iterator[int]:
         """Yield the numbers of the decoded batches from `begin` to `end` (exclusive) whose largest record timestamp is
-        not the header's. Batches with LogAppendTime are left out; a timestamp beyond Arrow's range makes every batch
-        with CreateTime doubtful. Drops the decoded records afterwards.
+        not the header's. Batches with LogAppendTime and batches without records are left out. If any decoded timestamp
+        is beyond Arrow's range, every batch with CreateTime is yielded. Drops the decoded records afterwards.
         """
         buffers, rows = self._decoder.builder.buffers, self._decoder.builder.rows
         numbers = begin + np.flatnonzero(run["records_count"][begin:end])

@@ -104,8 +104,9 @@ class RunDecoder:
 
     def decode_window(self, window: bytes | memoryview, start: int, order: Order) -> tuple[int, bool]:
         """Collect batches from byte `start` of a window until the window or `order` ends, or at a batch that is not
-        sound. Return the byte position after the collected batches, and True if the bounds are reached: then `drop`
-        must be called before the next call. Sets `order.next_offset` to the offset after these batches.
+        sound. Return the byte position after the collected batches, and True if the bounds of the collected records are
+        reached: then `drop` must be called before the next call. The second value is False if nothing is collected
+        because one batch alone exceeds the bounds. Sets `order.next_offset` to the offset after these batches.
         """
         memory = arrow_buffer(window)
         headers, builder = self._headers, self.builder
@@ -158,8 +159,8 @@ class RunDecoder:
         self._scratch_used = 0
 
     def _decompressor(self) -> Int64s:
-        """Return the C struct `Decompressor` of this thread with the free part of the scratch memory; a struct of zeros
-        while there is no scratch memory, as until a compressed batch is found.
+        """Return the C struct `Decompressor` of this thread with the free part of the scratch memory. Until a
+        compressed batch is found there is no scratch memory, and the struct is all zeros.
         """
         if self._scratch is None:
             return self._nothing

@@ -33,8 +33,8 @@ class TextLines(OfRuns[str]):
         self._text_of = text_of
 
     def make(self) -> str:
-        """Return one line for each decoded record, in order, joined by newlines without one at the end. Timestamps are
-        in ms; a null key or value has size -1 and no text.
+        """Return one line of text for each decoded record, in order, joined by newlines without one at the end; an
+        empty string for no records. Timestamps are in ms; a null key or value has size -1 and no text.
         """
         builder = self.builder
         buffers, rows = builder.buffers, builder.rows

@@ -74,9 +74,9 @@ class Advice(Struct, frozen=True):
 
 
 def in_python(advice: Advice) -> str:
-    """Return the advice as text for callers of the library: `{}` is replaced by a Python expression, such as arguments
-    of a recovery. If no recovery can satisfy the request, it is replaced by the brokers that must lead, or "nothing
-    more".
+    """Return the advice as text for callers of the library: the first `{}` is replaced by a Python expression, such as
+    arguments of a recovery. If no recovery can satisfy the request, it is replaced by the brokers that must lead, or by
+    "nothing more" if there are none.
     """
     if advice.ask is not Ask.WAY:
         return advice.text.replace("{}", str(advice.ask).format(**advice.values), 1)

@@ -155,8 +155,8 @@ def _tuple(takes: Sequence[_Take]) -> _Take:
 def _container(name: str, origin: type, arguments: Sequence[Any]) -> _Take:
     """Return the function that checks a container and its elements: all keys and values of a dict, or the first
     `_MOST_LOOKED_AT` elements of another collection. It returns the same container. For an iterator it returns another
-    iterator that checks each element when it is taken. Strings are rejected. Elements whose type is a union are not
-    checked.
+    iterator, which raises `UsageError` at the first element of a wrong type. It raises an exception for a value of
+    another type, a str or a wrong element. Elements whose type is a union are not checked.
     """
     if origin is Iterable and not isinstance(arguments[0], type):
         arguments = ()

@@ -72,9 +72,9 @@ class _Pool:
         return memory
 
     def _used_again(self, size: int, thread: int) -> _Memory | None:
-        """Remove and return free memory of `size` to `2 * size` bytes; None if there is none. Preferred is this
-        thread's, then the smallest, because other threads need the larger blocks. If none fits and much is free, the
-        oldest free blocks are released, up to `size` bytes in all.
+        """Remove and return free memory of `size` to `2 * size` bytes; None if there is none. Memory of this thread is
+        preferred, then the smallest, because other threads need the larger blocks. If none fits and much is free, the
+        oldest free blocks are released, until `size` bytes are released or little is free.
         """
         free, best = self._free, -1
         for number in range(len(free) - 1, -1, -1):
@@ -97,8 +97,8 @@ class _Pool:
         return None
 
     def give_back(self, memory: _Memory) -> None:
-        """Keep memory for later blocks. It is dropped, so that Python releases it, if enough is kept or the lock is
-        held.
+        """Keep memory in the pool for later blocks. If the pool is full or its lock is held, nothing is kept, and
+        Python releases the memory.
         """
         if self._guard.acquire(blocking=False):
             try:

@@ -18,9 +18,9 @@ _OPTIONAL = frozenset({
 
 @contextmanager
 def needed(what: str, extra: str) -> Iterator[None]:
-    """Context manager for imports that the feature `what` needs. If one of kafkalog's optional packages is missing, the
-    error becomes `UsageError`, with the command that installs `extra`; a `ModuleNotFoundError` for any other module
-    passes through.
+    """Context manager for imports that the feature `what` needs. If one of kafkalog's optional packages is missing, it
+    raises `UsageError` with the command that installs `extra` (a name in `kafkalog[...]`); a `ModuleNotFoundError` for
+    any other module passes through.
     """
     try:
         yield

@@ -55,9 +55,9 @@ def reads_into(source: Source) -> ReadsInto | None:
 
 
 def next_data(source: Source, position: int, end: int) -> int:
-    """Return the first position from `position` on that may hold anything but zeros: `end` if none before it. A hole in
-    a file reads as zeros and takes no space: skipping 1 TiB of it takes one system call. Only sources that know their
-    holes have a method `next_data`; for others, `position` is returned.
+    """Return the first position from `position` on that may hold anything but zeros, at most `end`. A hole in a file
+    reads as zeros and takes no space: skipping 1 TiB of it takes one system call. Only sources that know their holes
+    have a method `next_data`; for others, `position` is returned.
     """
     method = getattr(source, "next_data", None)
     if method is None:

@@ -45,8 +45,8 @@ class Pieces:
             self._whole.append(part)
 
     def joined(self) -> bytes | memoryview:
-        """Return all pieces as one: a read-only view of `target` if all fitted, else bytes or a view of the memory.
-        Nothing can be appended afterwards.
+        """Return all pieces as one: a read-only view of `target` if all fitted, else bytes, or a view of the memory to
+        which they were copied. Without pieces the result is empty. Nothing can be appended afterwards.
         """
         if self._whole is not None:
             return self._whole.view()

@@ -89,7 +89,9 @@ class _Reads:
 
 
 def _without_reserved_flags(start: bytes | memoryview) -> bytes | memoryview:
-    """Return the start of a member with its reserved header flags cleared: zlib rejects them, the JDK ignores them."""
+    """Return the start of a gzip member with its reserved header flags cleared (a copy; unchanged if none is set): zlib
+    rejects these flags, the JDK ignores them.
+    """
     if len(start) <= _FLAGS_POSITION or not start[_FLAGS_POSITION] & _RESERVED_FLAGS:
         return start
     copied = bytearray(start)
@@ -99,8 +101,8 @@ def _without_reserved_flags(start: bytes | memoryview) -> bytes | memoryview:
 
 def _member(data: memoryview, position: int, parts: Pieces, limits: Limits) -> int:
     """Decompress the gzip member at `position` and append its content to `parts`; return the position after the member.
-    Raises `FormatError` if it is damaged or incomplete, `LimitExceeded` if `parts` would exceed the limit. The decoder
-    copies its unused input, so it is fed pieces of doubling size: otherwise many tiny members would take quadratic
+    Raises `FormatError` if it is damaged or incomplete, `LimitExceeded` if `parts` would exceed the limit. Input is fed
+    in pieces of doubling size, because zlib copies the unused input: many tiny members would otherwise take quadratic
     time.
     """
     decoder = zlib.decompressobj(_GZIP_WINDOW)
@@ -131,10 +133,10 @@ def _member(data: memoryview, position: int, parts: Pieces, limits: Limits) -> i
 def decompress(
     data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, target: memoryview | None = None, *, magic: int = 2
 ) -> bytes | memoryview:
-    """Decompress all members of the stream. Bytes after a member that do not begin another header end the stream, as in
-    the JDK. In the JDK's last read, 18 bytes or fewer after a member are ignored even if they are a whole member. The
-    result is written into `target` if it fits. `magic` is ignored. Raises `FormatError` for a damaged or incomplete
-    member, `LimitExceeded` for a too large result.
+    """Decompress all members of the stream; return their contents as one, written into `target` if it fits. Bytes after
+    a member that do not begin another header are ignored, as in the JDK. 18 bytes or fewer after a member, if the JDK
+    would have them from its last read of the input, are ignored even if they are a whole member. `magic` is ignored.
+    Raises `FormatError` for a damaged or incomplete member, `LimitExceeded` for a too large result.
     """
     parts = Pieces(target)
     view = memoryview(data)
@@ -187,8 +189,9 @@ def before_damage(data: bytes, limits: Limits) -> bytes:
 
 
 def _one_by_one(decoder: zlib._Decompress, rest: bytes, out: bytearray, limits: Limits) -> None:
-    """Append to `out` the output of a decoder for `rest`, byte by byte, until it fails, ends or `out` reaches the
-    limit: a call that fails returns nothing of the bytes that it decoded.
+    """Append to `out` the output of `decoder` for the input `rest`, byte by byte, until the decoder fails, the input
+    ends, or `out` reaches the limit. One byte at a time, because a call that fails returns none of the bytes that it
+    decoded.
     """
     try:
         while rest and len(out) < limits.decompressed_batch_bytes:

@@ -90,9 +90,9 @@ def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int
 
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes | memoryview:
-    """Decompress one LZ4 frame; bytes after it are ignored. Block checksums are compared, the content checksum is not.
-    For magic 0 the header checksum is not compared either, as in Kafka. Raises `FormatError` for a damaged or
-    incomplete frame, `LimitExceeded` for a too large result.
+    """Decompress one LZ4 frame; return its content. Bytes after the frame are ignored. Block checksums are compared,
+    the content checksum is not. For magic 0 the header checksum is not compared either, as in Kafka. Raises
+    `FormatError` for a damaged or incomplete frame, `LimitExceeded` for a too large result.
     """
     position, max_block, with_checksums, with_content_checksum = _read_header(data, magic != 0)
     parts = Pieces()
@@ -148,9 +148,9 @@ def most_bytes(data: bytes | memoryview) -> int | None:
 
 
 def blocks_before_damage(data: bytes) -> Iterator[tuple[bytes, int, bool]]:
-    """Yield for each block its bytes without checksum, the most bytes that it can hold, and whether it is stored
-    uncompressed. The end mark, or an impossible block size, ends the iterator; an incomplete last block is included.
-    Raises `FormatError` if the header is damaged.
+    """Yield a tuple for each block: its bytes without checksum, the largest size in bytes that a block of this frame
+    can have decompressed, and whether it is stored uncompressed. The end mark, or an impossible block size, ends the
+    iterator; an incomplete last block is included. Raises `FormatError` if the header is damaged.
     """
     position, max_block, with_checksums, _ = _read_header(data, check_header=True)
     while position + _SIZE.size <= len(data):
@@ -194,8 +194,8 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
-    """Decompress the blocks of a damaged frame up to the damage in each; at most `limits.decompressed_batch_bytes`
-    bytes, empty if the header is damaged.
+    """Decompress the blocks of a damaged frame one after another, each up to its own damage; return at most
+    `limits.decompressed_batch_bytes` bytes in all, empty if the header is damaged. Never raises for damage.
     """
     out = bytearray()
     try:

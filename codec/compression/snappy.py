@@ -86,8 +86,9 @@ def most_bytes(data: bytes | memoryview) -> int | None:
 
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes | memoryview:
-    """Decompress a framed stream or one raw block; `magic` is ignored. Fewer than 4 bytes at the end are ignored.
-    Raises `FormatError` for an empty or damaged stream, `LimitExceeded` for a too large result.
+    """Decompress a stream in snappy-java's framing or, if its header is missing, one raw block. Fewer than 4 bytes at
+    the end of a framed stream are ignored, and so is `magic`. Raises `FormatError` for an empty or damaged stream,
+    `LimitExceeded` for a too large result.
     """
     if len(data) == 0:
         raise bad_stream("snappy", "it is empty")

@@ -105,9 +105,10 @@ def _frame_end(data: bytes | memoryview, start: int, limits: Limits) -> tuple[in
 
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes | memoryview:
-    """Decompress all frames of the stream; skippable frames are skipped, `magic` is ignored. An incomplete last frame
-    is accepted if zstd-jni would read its bytes together with the end of the frame before. Raises `FormatError` for an
-    empty stream or a damaged or incomplete frame, `LimitExceeded` for a too large result or window.
+    """Decompress all frames of the stream; skippable frames add nothing, `magic` is ignored. An incomplete last frame
+    is decompressed as far as possible if zstd-jni would read its bytes together with the end of the frame before.
+    Raises `FormatError` for an empty stream or a damaged or otherwise incomplete frame, `LimitExceeded` for a too large
+    result or window.
     """
     if len(data) == 0:
         raise bad_stream("zstd", "it is empty")

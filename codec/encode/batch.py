@@ -142,11 +142,11 @@ def build_batch(
     is_control: bool = False,
 ) -> bytes:
     """Build one v2 batch of `records` (at least one; see `empty_batch`) with their offsets, and timestamps in ms.
-    `base_offset` and `last_offset` default to those of the first and last record; compaction keeps the original ones.
-    With LogAppendTime consumers get `log_append_time` (ms), while the records keep their own times. A
-    `delete_horizon_ms` is stored as base timestamp and flagged. `level` None is the compression's default. Sequence,
-    leader epoch and timestamp type of the records are ignored. Raises `UsageError` for everything that
-    `MemoryRecordsBuilder` refuses, as offsets that do not increase.
+    `base_offset` and `last_offset` default to the offsets of the first and last record; compaction keeps the original
+    ones. With LogAppendTime consumers get `log_append_time` (ms), while the records keep their own times. A
+    `delete_horizon_ms` is stored as base timestamp and flagged. `level` None is the compression's default level.
+    Sequence, leader epoch and timestamp type of the records are ignored. Raises `UsageError` for everything that
+    `MemoryRecordsBuilder` refuses (for example, offsets that do not increase), and if `records` is empty.
     """
     if not records:
         raise UsageError("a batch needs a record; an emptied one is empty_batch")
@@ -244,7 +244,8 @@ def build_control_batch(
 ) -> bytes:
     """Build a control batch of one record for each (type, value) pair, with consecutive offsets from `base_offset` and
     one timestamp (ms). `delete_horizon_ms` is stored as base timestamp if given. For the values of KRaft's records see
-    `kraft`. Raises `UsageError` as `build_batch` does.
+    `codec.files.kraft`. Raises `UsageError` if `values` is empty, for an impossible producer state, and for a field
+    that does not fit.
     """
     records = [
         Record(
@@ -276,7 +277,8 @@ def build_end_transaction_marker(
     delete_horizon_ms: int | None = None,
 ) -> bytes:
     """Build the transactional control batch with one COMMIT or ABORT marker (`MemoryRecords.withEndTransactionMarker`);
-    `timestamp` is in ms. Raises `UsageError` for a marker of another type, or a field that does not fit.
+    `timestamp` is in ms, and `delete_horizon_ms` is stored as base timestamp if given. Raises `UsageError` for a marker
+    of another type, or a field that does not fit.
     """
     if marker.type not in (ControlType.ABORT, ControlType.COMMIT):
         raise UsageError(f"{marker.type.name} does not end a transaction")

@@ -57,8 +57,9 @@ def _has_raw_names(headers: pa.Array) -> bool:
 
 
 def _as_milliseconds(column: pa.Array) -> pa.Array:
-    """Convert timestamps to ms since 1970 as int64, rounded down (also before 1970). A column of integers is taken as
-    ms. Nulls stay null. Raises `pa.ArrowInvalid` or `pa.ArrowNotImplementedError` for a column of another type.
+    """Convert timestamps to ms since 1970 as int64, rounded down (also before 1970). Integers are returned as they are,
+    for they are ms already; any other column is cast to int64. Nulls stay null. Raises `pa.ArrowInvalid` or
+    `pa.ArrowNotImplementedError` if a column cannot be converted.
     """
     if pa.types.is_timestamp(column.type):
         unit = {"s": None, "ms": 1, "us": 1_000, "ns": 1_000_000}[column.type.unit]
@@ -73,9 +74,9 @@ def _as_milliseconds(column: pa.Array) -> pa.Array:
 
 
 def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a record batch of only the columns from which log batches are built, converted to the needed types;
-    optional columns may be missing. Timestamps become ms since 1970, with -1 for null. Raises `UsageError` if `value`
-    is missing, a column cannot be converted, or a header or its key is null.
+    """Return a record batch of only the columns `key`, `value`, `timestamp`, `headers` and `offset`, as far as they
+    exist, converted to the types from which log batches are built. Timestamps become ms since 1970, with -1 for null.
+    Raises `UsageError` if `value` is missing, a column cannot be converted, or a header or its key is null.
     """
     if "value" not in records.schema.names:
         raise UsageError(f"there is no column value, only {', '.join(records.schema.names)}")
@@ -113,8 +114,8 @@ def build_batches(
     `headers`; nothing for no rows. Offsets count from `base_offset`, or with `keep_offsets` are those of the column
     `offset`. Sequence numbers continue from batch to batch. A batch has at most `batch_bytes` bytes before compression,
     unless a single record is larger. If these rows are part of a larger job, `work_bytes` is the size of all its rows:
-    it decides whether compiled code is loaded. Raises `UsageError` as `record_columns` and `build_batch` do, on the
-    first step of the iterator.
+    it decides whether compiled code is loaded. Raises `UsageError` on the first step of the iterator if a needed column
+    is missing or cannot be converted, or if `build_batch` would refuse the records.
     """
     columns = record_columns(records)
     rows = columns.num_rows
@@ -165,8 +166,9 @@ def _name(key: str | bytes) -> str:
 
 
 def _split(columns: pa.RecordBatch, offsets: pa.Array, times: pa.Array, batch_bytes: int) -> Iterator[Sequence[Record]]:
-    """Yield the records of each batch as a list. A new batch begins if a record would make it larger than `batch_bytes`
-    before compression, or its offset is too far from the base offset. There must be at least one row.
+    """Yield the records of each batch as a list; a list is never empty. A new batch begins if a record would make it
+    larger than `batch_bytes` before compression, or its offset is too far from the base offset. There must be at least
+    one row.
     """
     names = columns.schema.names
     nothing = [None] * columns.num_rows

@@ -91,8 +91,9 @@ def encode_columns(
     producer: ProducerState,
     partition_leader_epoch: int,
 ) -> Iterator[bytes]:
-    """Yield the batches of columns that are already checked, as `encode.columns.build_batches` describes. `times` are
-    ms. Raises `UsageError` for impossible producer fields, on the first step of the iterator.
+    """Yield the batches of columns that are already checked, as `encode.columns.build_batches` describes: `offsets` and
+    `times` (ms) have a value for each row. Raises `UsageError` for impossible producer fields, on the first step of the
+    iterator.
     """
     check_producer(producer, codec)
     numbers, moments = np.array(offsets, np.int64), np.array(times, np.int64)
@@ -151,7 +152,7 @@ class _Part:
 
     def plain(self, table: Any) -> Iterator[bytes]:
         """Yield the batches as bytes, uncompressed, each with its header from `table`. Headers and checksums are
-        written into the free space before the records.
+        written into the free space before the records in this object's memory.
         """
         count = len(table)
         starts, sizes = self._starts[:count] - BATCH.size, self._sizes[:count] + BATCH.size

@@ -50,8 +50,9 @@ class RawMessage:
 
 
 def read_raw_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN) -> RawBatch:
-    """Take a v2 batch apart into header, stored records and, if it is compressed, the compressed bytes. Raises
-    `FormatError` (or `LimitExceeded`, its subclass) if it cannot be decoded completely, `UsageError` for another magic.
+    """Take a v2 batch apart into header, stored records and, if it is compressed, the compressed bytes (otherwise
+    None). `execution` is the implementation that decodes records. Raises `FormatError` (or `LimitExceeded`, its
+    subclass) if the batch cannot be decoded completely, `UsageError` for another magic.
     """
     header = batch.header
     if not isinstance(header, BatchHeader):
@@ -84,8 +85,9 @@ def encode_raw_batch(raw: RawBatch, *, level: int | None = None) -> bytes:
 def read_raw_message(
     batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
 ) -> RawMessage:
-    """Take a v0 or v1 entry apart into header, key, value and, for a wrapper, its inner messages (otherwise none).
-    Raises `FormatError` if it cannot be decoded completely, `UsageError` for a v2 batch.
+    """Take a v0 or v1 entry apart into header, key, value and, for a wrapper, its inner messages (otherwise an empty
+    tuple). `execution` is the implementation that decodes messages. Raises `FormatError` if the entry cannot be decoded
+    completely, `UsageError` for a v2 batch.
     """
     header = batch.header
     if not isinstance(header, LegacyHeader):
@@ -99,9 +101,9 @@ def read_raw_message(
 
 
 def encode_raw_message(raw: RawMessage, *, keep_value: bool = True, level: int | None = None) -> bytes:
-    """Encode an entry; size and checksum are computed. `keep_value=False` compresses a wrapper's inner messages again,
-    with `level` (None: the default); otherwise the stored value is kept and the inner messages are ignored. Raises
-    `UsageError` for a field that does not fit its type.
+    """Encode an entry; size and checksum are computed. By default a wrapper's stored value is kept, and its inner
+    messages are ignored. `keep_value=False` makes the value from the inner messages, compressed with `level` (None: the
+    default). Raises `UsageError` for a field that does not fit its type.
     """
     value = raw.value
     if raw.inner and not keep_value:

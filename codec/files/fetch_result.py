@@ -102,7 +102,7 @@ def encode_message_set_send(send: MessageSetSend) -> bytes:
 
 def decode_multi_message_set_send(data: Bytes) -> tuple[int, list[MessageSetSend]]:
     """Decode a multi-fetch result that fills all of `data`; return its error code and the results of its partitions in
-    order. Raises `FormatError` for an impossible length and for bytes after the result.
+    order. Raises `FormatError` for an incomplete header, an impossible length, and bytes after the result.
     """
     error_code, end = _head(_MULTI, data, 0)
     if end != len(data):

@@ -105,10 +105,10 @@ def slots_by_piece(
 def bytes_by_piece(
     source: Source, size: int, *, start: int = 0, end: int | None = None, pass_holes: bool = False
 ) -> Iterator[tuple[int, Bytes]]:
-    """Yield (number of the first slot, bytes of all slots) for each piece of a file of slots of `size` bytes. Only
-    whole slots between bytes `start` and `end` (exclusive; None: the end of the file) are read, and `start` has number
-    0. Pieces begin small and grow. With `pass_holes` a hole of the file yields only its first slot, as zeros. Ends
-    early if the source becomes shorter.
+    """Yield (number of the first slot, bytes of all slots) for each piece of a file of slots of `size` bytes, in order.
+    Only whole slots between bytes `start` and `end` (exclusive; None: the end of the file) are read; the slot at
+    `start` has number 0. Pieces begin small and grow. With `pass_holes`, only the first slot of each hole of the file
+    is yielded, as zeros. Ends early if the source becomes shorter.
     """
     last = ((source.size if end is None else min(end, source.size)) - start) // size
     number, at_once = 0, _FIRST_PIECE // size
@@ -160,8 +160,9 @@ def time_entry_increases(before: tuple[int, int] | None, entry: tuple[int, int])
 
 
 def used_offset_entries(entries: Sequence[OffsetEntry]) -> int:
-    """Return the number of slots that hold entries: those before the first that does not increase after its
-    predecessor. 0 if the first slot is zeros.
+    """Return the number of slots that hold entries: those before the first entry that does not increase after its
+    predecessor. The first entry must have a relative offset of 0 or more and a position above 0, so the number is 0 if
+    the first slot is zeros.
     """
     last: OffsetEntry | None = None
     for count, entry in enumerate(entries):
@@ -172,8 +173,8 @@ def used_offset_entries(entries: Sequence[OffsetEntry]) -> int:
 
 
 def used_time_entries(entries: Sequence[TimeEntry]) -> int:
-    """Return the number of slots that hold entries: those before the first that does not increase after its
-    predecessor, by the rule of a time index (`time_entry_increases`).
+    """Return the number of slots that hold entries: those before the first entry that does not increase after its
+    predecessor, by the rule of a time index (`time_entry_increases`). It is 0 if the first slot is zeros.
     """
     last: TimeEntry | None = None
     for count, entry in enumerate(entries):

@@ -230,7 +230,8 @@ def _fields(record: KRaftRecord) -> tuple[ControlType, Fields]:
 
 def encode_kraft_value(record: KRaftRecord) -> tuple[ControlType, bytes]:
     """Encode a KRaft control record; return its type and its value as bytes, a pair as `build_control_batch` takes
-    them. Raises `UsageError` for a version that the record's schema does not have.
+    them. Raises `UsageError` for a version that the record's schema does not have, `FormatError` for a value that does
+    not fit its field.
     """
     kind, fields = _fields(record)
     layout = control_layout(kind)

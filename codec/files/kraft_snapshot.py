@@ -49,9 +49,9 @@ def _part(control: Mapping[type, object], kind: type[Part]) -> Part | None:
 
 
 def read_kraft_snapshot(buffer: bytes | memoryview, *, limits: Limits = DEFAULT_LIMITS) -> KRaftSnapshot:
-    """Read a whole KRaft snapshot: header, footer, kraft.version and voters (None for each that is missing), the
-    records that are not control records, and findings. Damage, and a missing header or footer, makes findings; nothing
-    is raised. Bytes after damage are not read.
+    """Read a whole KRaft snapshot: header, footer, kraft.version and voters (None for each that is missing, the last
+    one if there are several), the records that are not control records, and findings. Damage, and a missing header or
+    footer, makes findings; nothing is raised. Bytes after damage are not read.
     """
     result = scan(buffer, base_offset=0, limits=limits)
     findings = list(result.findings)
@@ -99,9 +99,9 @@ def build_kraft_snapshot(
     voters: KRaftVoters | None = None,
 ) -> bytes:
     """Build a KRaft snapshot as bytes: a header batch, one batch of `records` (they get new offsets and `timestamp`)
-    unless there are none, and a footer batch. `epoch` is the leader epoch and `timestamp` (ms) the time of all batches.
-    `kraft_version` and `voters` are written if given: kraft.version 1 needs them. Raises `UsageError` as `build_batch`
-    does.
+    unless there are none, and a footer batch. `epoch` is the leader epoch and `timestamp` (ms) the time of all batches;
+    `last_contained_log_timestamp` (ms) is stored in the header. `kraft_version` and `voters` are written if given:
+    kraft.version 1 needs them. Raises `UsageError` for records or fields that `build_batch` refuses.
     """
     head: list[KRaftRecord] = [SnapshotHeader(0, last_contained_log_timestamp)]
     if kraft_version is not None:

@@ -83,8 +83,8 @@ def decode_quorum_state(data: bytes, *, source: str | None = None, limits: Limit
 
 
 def encode_quorum_state(state: QuorumState) -> bytes:
-    """Encode a `quorum-state` as one line of JSON without a final newline. Fields that its version does not have are
-    omitted. Raises `UsageError` for a version other than 0 and 1.
+    """Encode a `quorum-state` as one line of JSON (UTF-8) without a final newline. Fields that its version does not
+    have are omitted. Raises `UsageError` for a version other than 0 and 1.
     """
     if state.data_version not in _LAYOUTS:
         raise UsageError(f"quorum-state version {state.data_version}")

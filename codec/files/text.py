@@ -344,8 +344,8 @@ NEW_CLEAN_SHUTDOWN = CleanShutdown(0, -1)
 
 
 def decode_clean_shutdown(data: bytes) -> CleanShutdown:
-    """Decode a `.kafka_cleanshutdown`: empty up to Kafka 3.6, JSON since. Never raises: None for both fields if the
-    content is empty or cannot be parsed.
+    """Decode a `.kafka_cleanshutdown` to its version and broker epoch. The file is empty up to Kafka 3.6, and JSON
+    since. Never raises: both fields are None if the content is empty or cannot be parsed.
     """
     try:
         value = json.loads(data)

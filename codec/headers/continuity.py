@@ -26,9 +26,9 @@ def in_place(run: BatchRun, base_offset: int) -> int:
 
 
 def sound_prefix(continuity: Continuity, run: BatchRun, *, gaps: bool) -> int:
-    """Return the number of batches at the start of a run about which `continuity` would have no finding, and advance it
-    past them. With `gaps`, missing offsets before a batch, only an INFO finding, do not end the count. If it is 0,
-    `continuity` is unchanged.
+    """Return the number of batches at the start of a run about which `continuity` would have no finding, and advance
+    `continuity` past them; it is unchanged if the number is 0. With `gaps`, missing offsets before a batch (a finding
+    of severity INFO) do not end the count.
     """
     state = _State(
         _known(continuity.base_offset), _known(continuity.next_segment), _known(continuity.expected),

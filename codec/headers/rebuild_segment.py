@@ -127,9 +127,9 @@ class ProducersOfRun:
         self._found = np.empty((0, 0), np.int64)
 
     def next(self, first: int, end: int) -> tuple[int, list[ProducerBatches]]:
-        """Return the number of the first control batch from number `first`, or `end` if there is none, and one
-        `ProducerBatches` for each producer of the data batches before it. `end` is exclusive. (`end`, []) if no batch
-        of the run has a producer.
+        """Return the number of the first control batch of a producer from number `first`, or `end` (exclusive) if there
+        is none, and a list with one `ProducerBatches` for each producer of the data batches before it. The result is
+        (`end`, []) if no batch of the run has a producer.
         """
         if not self._has_producers or first == end:
             return end, []

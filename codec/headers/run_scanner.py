@@ -153,9 +153,10 @@ class RunScanner:
         self.findings += scanner.findings
 
     def _offered(self, decoder: WindowDecoder) -> Iterator[None]:
-        """Pass windows to the decoder as long as it accepts more than half of each; yield None after each window of
-        which it decoded anything. `valid_bytes` advances by the decoded bytes. After a window of which it decoded less,
-        the next calls yield nothing, for more and more runs each time that happens again.
+        """Pass windows to the decoder one after another; yield None after each window of which it decoded anything.
+        `valid_bytes` advances by the decoded bytes; a window that was not decoded completely is kept in `_rest`. Ends
+        after a window of which the decoder took at most half, unless it stopped because it has enough. The next calls
+        then return at once; each time this is repeated, more of them do.
         """
         if self._runs_before_offer > 0:
             self._runs_before_offer -= 1

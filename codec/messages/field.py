@@ -38,9 +38,9 @@ class Field(Struct, frozen=True):
         return version in self.versions
 
     def default(self, version: int) -> Any:
-        """Return the value that a reader uses if the field is absent: the schema's default, else an empty list for an
-        array, a dict of the fields' defaults for a struct, and the type's zero or empty value for others. Of a struct
-        only fields in `version` are included.
+        """Return the value that a reader uses if the field is absent: the schema's default; without one an empty list
+        for an array, a dict of its fields' defaults for a struct (only fields that exist in `version`), and the type's
+        zero or empty value for others.
         """
         if self.explicit_default is not NO_DEFAULT:
             return self.explicit_default

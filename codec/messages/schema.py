@@ -101,8 +101,8 @@ def _field(field: Json, common: Mapping[str, Any]) -> Field:
 
 def _default(kind: str, array: bool, given: Any) -> object:
     """Convert the default in a schema, given as text or as a value, to a Python value of the type `kind`. The text
-    "null" means null (None); a missing default (JSON null) gives `NO_DEFAULT`. Raises `ValueError` for a default of an
-    array or a struct, or one that is not of the type.
+    "null" gives None; a missing default (JSON null) gives `NO_DEFAULT`; a bool is True for "true" in any case,
+    otherwise False. Raises `ValueError` for a default of an array or a struct, or a number that cannot be parsed.
     """
     if given is None:
         return NO_DEFAULT

@@ -16,8 +16,8 @@ _NUMBERS_IN_A_LINE = 9
 
 
 def _byte_tables(polynomial: int, count: int) -> list[list[int]]:
-    """Return `count` tables of 256 entries: table n has the checksums of each byte followed by n zero bytes, with the
-    bit-reversed `polynomial`.
+    """Return `count` tables of 256 entries for a checksum with the bit-reversed `polynomial`. Entry b of table n is the
+    checksum of byte b followed by n zero bytes.
     """
     first = []
     for byte in range(256):

@@ -122,8 +122,8 @@ _release_buffer.argtypes = [ctypes.POINTER(_Buffer)]
 
 
 def address_of(data: bytes | bytearray | memoryview) -> int:
-    """Return the address of the first byte of a buffer, which may be read-only; 0 if it has none. The address is valid
-    while the buffer lives. Raises an error of Python if the object has no contiguous buffer.
+    """Return the address of the first byte of a buffer, which may be read-only. The address is valid while the buffer
+    lives. Raises `TypeError` if the object has no buffer, `BufferError` if its bytes are not contiguous.
     """
     view = _Buffer()
     _get_buffer(data, view, 0)
@@ -195,9 +195,9 @@ def same_codec(headers: Table, start: int, most_records: int, most_bytes: int) -
 def fitting_batches(
     headers: Table, start: int, sizes: Int64s, at_least: int, most_rows: int, most_bytes: int
 ) -> tuple[int, int, int]:
-    """Return how many batches from `start` fit: together at most `most_rows` records and, by `sizes` (record bytes of
-    each), `most_bytes` bytes, but at least `at_least` batches. Also return the number of rows for which room is needed,
-    and the bytes of these batches.
+    """Return three numbers: how many batches from number `start` fit, the rows for which room is needed, and the bytes
+    of these batches. Together the batches have at most `most_rows` records and `most_bytes` bytes (`sizes` are the
+    record bytes of each), but at least `at_least` batches are counted.
     """
     to, table = _Numbers(), _table(HeaderColumn, headers)
     if start + len(sizes) > table[2]:
@@ -273,9 +273,10 @@ def decode_window(
 ) -> tuple[int, int, int, int, int]:  # fmt: skip
     """Append the records of the batches in `size` bytes at an address, up to the first batch that is not sound and in
     order. Return the number of batches, their bytes, the offset after them, their record bytes, and a reason for
-    stopping: the record bytes of the next batch if it lacks room, `MEMORY_IS_FULL`, or 0. `largest` (most bytes of a
-    batch) and `headers` (receives their headers) are those of `scan_batches`; `expected`, `highest`, `end` and `flags`
-    those of `consecutive_batches`. No batch may have more than `most_records` records, no record more than
+    stopping: the record bytes of the next batch if it lacks room, `MEMORY_IS_FULL`, or 0. `largest` is the most bytes
+    of a batch, and `headers` receives the batches' headers. `expected` is the offset that should come first, `highest`
+    the last one that the segment can have, `end` the end of the wanted offsets (exclusive); a batch with any of the
+    attribute bits `flags` ends the call. No batch may have more than `most_records` records, no record more than
     `most_headers` headers, and all record bytes together no more than `most_bytes`. `capacity` bounds the counters in
     `filled`; `rows` receives the rows of each batch.
     """
@@ -319,10 +320,10 @@ def locate_values(address: int, headers: Table, starts: Int64s, sizes: Int64s) -
 
 
 def measure_sets(addresses: Int64s, sizes: Int64s, headers: Table, most: int, sets: Table) -> None:
-    """Fill `sets`, a table of `MessageSet`, with the number of messages in each entry, and the number to add to their
-    offsets. `addresses` and `sizes` are those of a wrapper's decompressed set, or of the whole entry. The number of
-    messages is -1 if the size is -1, or if the set has more than `most` messages, a wrong checksum, or anything but
-    single messages.
+    """Fill the table `sets` (rows `MessageSet`) with two numbers for each entry: its number of messages, and the number
+    to add to their offsets. `addresses` and `sizes` are those of a wrapper's decompressed set, or of the whole entry.
+    The number of messages is -1 if the size is -1, or if the set has more than `most` messages, a wrong checksum, or
+    anything but single messages.
     """
     table = _table(MessageColumn, headers)
     _call(
@@ -335,9 +336,10 @@ def decode_sets(
     addresses: Int64s, headers: Table, sets: Table, lows: Int64s, high: int, buffers: Int64s, filled: Int64s,
     rows: Int64s,
 ) -> int:  # fmt: skip
-    """Append the messages of entries to the buffers; return the number of entries before one with a fault. `addresses`,
-    `headers` and `sets` are those of `measure_sets`; no count may be -1. Only offsets from `lows` (one for each entry)
-    to `high` (exclusive) are appended. `rows` receives the number of appended rows of each entry.
+    """Append the messages of entries to the buffers; return the number of entries before one with a fault. `addresses`
+    are the addresses of the entries' message sets, and `sets` is the table that `measure_sets` filled for them; no
+    count in it may be -1. Only offsets from `lows` (one for each entry) to `high` (exclusive) are appended. `rows`
+    receives the number of appended rows of each entry.
     """
     table = _table(MessageColumn, headers)
     return _call(
@@ -514,8 +516,8 @@ def gather(addresses: Int64s, sizes: Int64s, target: int) -> None:
 def write_lines(
     rows: int, buffers: Int64s, appended: Bytes, epochs: Int64s, prefix: Bytes, encoded: bool, target: int
 ) -> int:
-    """Write a line of JSON for each row to an address; return the number of bytes, or -1 if a header's key is not
-    UTF-8. `appended` (1 for LogAppendTime) and `epochs` (leader epochs) have an entry for each row; `prefix` is the
+    """Write a line of JSON for each row to the address `target`; return the number of bytes, or -1 if a header's key is
+    not UTF-8. `appended` (1 for LogAppendTime) and `epochs` (leader epochs) have an entry for each row; `prefix` is the
     text before the offset. Keys and values are base64 if `encoded`. The target must have room for six times the data.
     """
     if len(appended) < rows or not appended.flags.c_contiguous or not prefix.flags.c_contiguous:

@@ -63,8 +63,8 @@ _READERS = {"b": "big8", "h": "big16", "i": "big32", "I": "big32u", "q": "big64"
 
 
 def constants() -> dict[str, int]:
-    """Return the constants that compiled code takes from the declarations, by their names in C; without those of
-    `stream_constants`.
+    """Return the constants that compiled code takes from the declarations, by their names in C. The constants about
+    compressed streams are not included: `stream_constants` returns those.
     """
     named: dict[str, int] = {}
     for name, layout in _LAYOUTS.items():

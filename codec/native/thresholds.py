@@ -43,8 +43,9 @@ def kernel_is_worth_it(work_bytes: int) -> bool:
 
 @contextmanager
 def together(work_bytes: int) -> Iterator[None]:
-    """Context manager in which decisions of this thread (context) count at least `work_bytes` bytes of log: compiled
-    code is worth loading for many small partitions too.
+    """Context manager in which decisions of this thread (context) about compiled code treat every job as at least
+    `work_bytes` bytes of log, so that many small partitions together are worth loading it. The value before is restored
+    at the end.
     """
     token = _together.set(work_bytes)
     try:

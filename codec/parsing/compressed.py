@@ -46,8 +46,8 @@ def read_compressed(reader: Reader, codec: int, magic: int, name: str) -> tuple[
 
 
 def compressed_again(codec: int, magic: int, plain: bytes, kept: bytes | None) -> bytes:
-    """Return `plain` compressed: `kept` if it decompresses to exactly that (None: nothing to keep), otherwise
-    compressed with the default level.
+    """Return `plain` compressed: the stream `kept` if it decompresses to exactly that, otherwise (or if `kept` is None)
+    a new stream with the default level.
     """
     if kept is not None:
         try:
@@ -110,9 +110,9 @@ def _read_lz4(reader: Reader, magic: int) -> None:
 
 
 def _compare_header(reader: Reader, start: int, magic: int) -> None:
-    """Read the header checksum of an LZ4 frame that begins at `start`, and compare it with the bytes before. A wrong
-    one is a problem (strict readers raise `LayoutError`), but in magic 0 any value is accepted, as in Kafka, and only
-    remarked.
+    """Read the header checksum of an LZ4 frame that begins at `start`, and compare it with the bytes before it. A wrong
+    checksum is a problem: a strict reader raises `LayoutError`. In magic 0 any value is accepted, as in Kafka, and only
+    a note is added.
     """
     from kafkalog.codec.compression.lz4 import header_checksum
 

@@ -87,7 +87,7 @@ def build(value: Any, what: str = "entry") -> bytes:
     """Build the bytes of one structure from `value`, in the form that `parse` returns. `what` is a name in `LAYOUTS`.
     Lengths, counts and checksums are computed. Contents are compressed again only if the `compressed` bytes (for a
     wrapper message, its `value`) do not hold exactly them. Raises `FormatError` with the name of a field whose value
-    does not fit, and `UsageError` for an unknown `what`.
+    does not fit, and for an unknown `what`.
     """
     try:
         return bytes(layout_of(what).build(value))

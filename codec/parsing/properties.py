@@ -75,8 +75,8 @@ def decode_properties(data: bytes) -> dict[str, str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Return the values by name from the text of a properties file, in file order. The last value of a repeated name
-    counts. Raises `FormatError` for a broken escape.
+    """Return the values by name from the text of a properties file, in the order in which the names first appear. The
+    last value of a repeated name counts. Raises `FormatError` for a broken escape.
     """
     properties: dict[str, str] = {}
     for line in _logical_lines(text):

@@ -25,8 +25,8 @@ class PublishedMessage(Traced):
         self.layout = layout
 
     def read(self, reader: Reader) -> Container:
-        """Read the fields in the order of the bytes, then (in a flexible version) the tagged fields; return them by
-        name. Raises `LayoutError` at a fault.
+        """Read the fields in the order of the bytes, then (in a flexible version) the tagged fields; return the values
+        by field name. Raises `LayoutError` at a fault.
         """
         fields = Container({field.name: _value(reader, field, kind) for field, kind in self.layout.ordinary})
         if self.layout.flexible:

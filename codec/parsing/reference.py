@@ -33,7 +33,7 @@ def parse(layout: Construct, data: Bytes, position: int = 0, *, source: str | No
 
 def build(layout: Construct, values: Mapping[str, Any]) -> bytes:
     """Build the bytes of one structure from the values of its fields. Raises `FormatError` with the field if a value
-    does not fit.
+    does not fit, `KeyError` if a field is missing.
     """
     try:
         built: bytes = layout.build(values)

@@ -48,8 +48,8 @@ class _TextFile(Traced):
     """A text file that is read at once, within the limit on checkpoints."""
 
     def read(self, reader: Reader) -> Any:
-        """Read the rest of the window as the values of the file. Raises `LayoutError` if the file is larger than the
-        limit or a value is not of its type.
+        """Read the rest of the reader's window as the values of the file, up to its last byte. Raises `LayoutError` if
+        the file is larger than the limit or a value is not of its type.
         """
         start = reader.window.tell()
         if reader.left > reader.limits.checkpoint_bytes:
@@ -79,8 +79,8 @@ def _lines(data: bytes, base: int) -> list[_Line]:
 
 
 def _value(reader: Reader, name: str, leaf: Construct, doc: str, start: int, end: int) -> Any:
-    """Read the value `name` between two positions. Raises `LayoutError` for a fault; a tolerant reader records it,
-    continues at `end`, and returns None.
+    """Read the value `name` from the bytes `start` to `end`, and leave the reader at `end`. Raises `LayoutError` for a
+    fault; a tolerant reader records it and returns None.
     """
     reader.window.seek(start)
     values = []

@@ -294,7 +294,7 @@ class Reader:
 
     def _stopped(self, span: FieldSpan, leaf: Construct, code: str, message: str) -> LayoutError:
         """Return (not raise) the error for a field that cannot be read. Records the problem on its span, and extends
-        span and window position over the bytes that were examined.
+        the span and moves the window's position over the bytes that were examined.
         """
         size = leaf.sizeof() if _is_fixed(leaf) else max(self.window.tell() - span.position, 1)
         self.window.seek(min(span.position + size, self.window.end))
@@ -379,7 +379,7 @@ def read_spans(
     """Read the spans of one structure at the start of `data`; return the span of the whole, with the fields below it.
     Never raises for bad data: problems are recorded on their spans. `position` is the position of the first byte in its
     file, `name` the name of the whole. If a fault leaves no known end, the bytes after it are one span named `UNREAD`.
-    After `most` spans reading ends, with a note.
+    Reading ends after `most` spans, with a note on the span of the whole.
     """
     view = memoryview(data)
     root = FieldSpan(name, position, position)

@@ -80,7 +80,8 @@ class Whole(Traced):
 
     def read(self, reader: Reader) -> Container:
         """Read header and body as one container of fields. A wrong constant or checksum is a problem: a strict reader
-        raises `LayoutError`, a tolerant one records it and continues after the structure.
+        raises `LayoutError`, a tolerant one records it and continues. A header that is incomplete or has an impossible
+        length raises `LayoutError` in both.
         """
         start = reader.window.tell()
         header = reader.fields(self.header)
@@ -145,8 +146,9 @@ class ByMagic(Traced):
         self.cases = cases
 
     def read(self, reader: Reader) -> Any:
-        """Read the entry. One of an unknown magic is read as the newest, which reports its magic. Raises `LayoutError`
-        if the bytes left do not reach to the magic.
+        """Read one entry as a container of its fields. An entry of an unknown magic is read as the newest magic, which
+        reports the magic as a problem. Raises `LayoutError` if the bytes left do not reach to the magic, or for a fault
+        in the entry.
         """
         start = reader.window.tell()
         if reader.left <= MAGIC_POSITION:
@@ -286,8 +288,9 @@ class BatchBody:
     """The records of a batch, plain or as one compressed stream, whose bytes are kept as `compressed`."""
 
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
-        """Read the records; return a dict of `compressed` (bytes, None if not compressed) and `records`. Raises
-        `LayoutError` for an invalid count, a record that cannot be read, or bytes that cannot be decompressed.
+        """Read the records; return a dict of `compressed` (bytes, None if not compressed) and `records` (a list).
+        `place` returns the position of a header field, for errors. Raises `LayoutError` for an invalid count, a record
+        that cannot be read, or bytes that cannot be decompressed.
         """
         count, codec = checked_count(reader, header, "records_count", place), header.attributes.codec
         records = ListContainer()
@@ -325,8 +328,9 @@ class MessageBody:
         self.inner = inner
 
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
-        """Read `key`, `value`, and `messages` (None in a message that is not a wrapper) as a dict. Raises `LayoutError`
-        for a value that cannot be read or decompressed, and for a wrapper inside a wrapper.
+        """Read `key`, `value`, and `messages` (None in a message that is not a wrapper) as a dict. `place` returns the
+        position of a header field, for errors. Raises `LayoutError` for a value that cannot be read or decompressed,
+        and for a wrapper inside a wrapper.
         """
         codec = header.attributes.codec
         if codec == Codec.NONE:

@@ -222,10 +222,10 @@ def _record(data: Bytes, position: int, size: int, max_count: int) -> tuple[RawR
 
 
 def _ordinary(data: bytes, position: int, size: int, count: int, found: list[RawRecord]) -> int:  # noqa: C901 - see there
-    """Append sound records without headers, whose varints have one or two bytes, from `position` on to `found`, until
-    it has `count` in all, another kind of record comes, or `data` ends. Return the position of the first byte that was
-    not consumed. `read_varint` is written out five times here, because calls take longer than its work: most records
-    are read in half the time.
+    """Append records to `found` from `position` on, as long as they are sound, have no headers, and their varints have
+    one or two bytes. Stop when `found` has `count` records, at any other record, or at the end of `data`. Return the
+    position of the first byte that was not consumed. `read_varint` is written out five times here, because calls take
+    longer than its work: most records are read in half the time.
     """
     while len(found) < count and size - position >= _SHORTEST:
         number, cursor = data[position], position + 1
@@ -285,8 +285,8 @@ def _ordinary(data: bytes, position: int, size: int, count: int, found: list[Raw
 
 
 def record_at(data: memoryview, position: int, limits: Limits) -> tuple[RawRecord, int] | RecordFault:
-    """Decode the record at `position` of the record bytes `data`; return it and the position after it, or the fault
-    alone if it cannot be read. Key and value are views of `data`.
+    """Decode the record at `position` of the record bytes `data`; return the record and the position after it, or a
+    `RecordFault` alone if it cannot be read. Key and value are views of `data`; header keys and values are bytes.
     """
     try:
         record, behind = _record(data, position, len(data), limits.headers_per_record)

@@ -56,8 +56,8 @@ def _inner_set(
     header: LegacyHeader, data: Bytes, limits: Limits, execution: Execution
 ) -> list[tuple[LegacyHeader, Bytes]]:
     """Return header and bytes of every inner message of a wrapper, at least one, in order. An incomplete last message
-    is dropped. Raises `_InvalidMessageError` if the value is null or cannot be decompressed, holds no or too many
-    messages, or an inner message is too short.
+    is dropped. Raises `_InvalidMessageError` if the wrapper's magic is unknown, its value is null or cannot be
+    decompressed, it holds no or too many messages, or an inner message is too short.
     """
     if header.magic not in _HEADER_SIZE:  # an index that is wrong leads a broker to bytes that begin no message
         raise _InvalidMessageError(f"a compressed message of magic {header.magic}")
@@ -105,9 +105,9 @@ def _check_sum(inner: LegacyHeader, data: Bytes) -> None:
 
 
 def _base_of_wrapper(header: LegacyHeader, last_inner: LegacyHeader) -> int:
-    """Return the number to add to inner offsets: 0 if they are absolute, as in magic 0. A wrapper offset of 0 in magic
-    1 was written by old clients and means absolute offsets too. Raises `_InvalidMessageError` if the wrapper's offset
-    is below its last inner offset.
+    """Return the number to add to the inner offsets of a wrapper. It is 0 in magic 0, whose inner offsets are absolute,
+    and for a wrapper offset of 0 in magic 1, which old clients wrote with absolute inner offsets. Raises
+    `_InvalidMessageError` if the wrapper's offset is below its last inner offset.
     """
     if header.magic != 1 or header.offset == 0:
         return 0
@@ -157,8 +157,9 @@ def read_legacy(
 
 
 def first_offset(batch: RecordBatch, limits: Limits, execution: Execution) -> int:
-    """Return the base offset of an entry: its own, or that of a wrapper's first inner message, for which the wrapper is
-    decompressed. For a v2 batch, return its last offset. Raises `FormatError` if a wrapper cannot be read.
+    """Return the first offset of a v0 or v1 entry: its own offset, or that of a wrapper's first inner message, for
+    which the wrapper is decompressed. For a v2 batch, return its last offset. Raises `FormatError` if a wrapper cannot
+    be read.
     """
     header = batch.header
     if not isinstance(header, LegacyHeader) or header.codec == Codec.NONE:

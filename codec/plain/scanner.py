@@ -157,9 +157,9 @@ class Scanner:
         offset: int | None = None,
         batch: BatchOutline | None = None,
     ) -> None:
-        """End the scan because no valid batch starts at `position`: set `stop`, and add a finding. Only zeros up to the
-        end are a zero tail, whatever `code` is; otherwise `code` TORN_TAIL is a torn tail and any other corruption.
-        `batch` is the outline of a torn batch, if known.
+        """End the scan because no valid batch starts at `position`: set `stop`, and add a finding. If only zeros follow
+        up to the end, they are a zero tail, whatever `code` is. Otherwise `code` TORN_TAIL makes a torn tail, and any
+        other code corruption. `batch` is the outline of a torn batch, if known.
         """
         if self._all_zero(position):
             zeros = self._end - position

@@ -50,8 +50,8 @@ def ends_reading(header: AnyHeader, base_offset: int) -> bool:
 
 def out_of_place(magic: int, first: int, last: int, base_offset: int) -> tuple[FindingCode, str] | None:
     """Return the finding code and detail that show why a batch with offsets `first` to `last` (inclusive) cannot be in
-    the segment with this base offset: unknown magic, impossible offsets, or offsets below or far above the segment.
-    None if it can.
+    the segment with this base offset: an unknown magic, impossible offsets, a last offset below the base offset, or the
+    largest 64-bit number as last offset. None if it can.
     """
     if magic not in MAGICS:
         return FindingCode.MAGIC_UNKNOWN, unknown_magic(magic)
@@ -231,7 +231,7 @@ class Continuity:
     def _against_others(self, header: AnyHeader, first: int, last: int) -> list[tuple[FindingCode, str]]:
         """Return finding code and detail of everything about a batch with offsets `first` to `last` (inclusive) that
         does not fit the segment's base offset, the next segment or the batches before: offsets out of range,
-        overlapping, not increasing or missing, or a lower leader epoch. Empty if nothing.
+        overlapping, not increasing or missing (v2 only), or a lower leader epoch. Empty if everything fits.
         """
         problems = []
         base, before, epoch = self.base_offset, self.last_offset, header.partition_leader_epoch

@@ -42,8 +42,8 @@ def header_bytes(magic: int) -> int:
 
 
 def first_batch_bytes(open_log: Callable[[], Source]) -> int:
-    """Return the size in bytes that a log's first batch claims, but at least that of a v2 header. The latter is also
-    the result if the log is too short or `open_log`, or the reading, raises `StorageError`.
+    """Return the size in bytes that a log's first batch claims, but at least the size of a v2 header. Return the latter
+    also if the log is too short for a size, or if `open_log` or the reading raises `StorageError`.
     """
     try:
         head = open_log().read(0, LOG_OVERHEAD.size)

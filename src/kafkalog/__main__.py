@@ -14,8 +14,9 @@ command over thousands of partitions spends a fifth of its time on them.  Import
 
 
 def _take_closed_descriptors() -> None:
-    """Replace each of stdin, stdout and stderr that is closed by one that cannot be used (stderr: that discards).
-    Otherwise the next file that is opened, perhaps a log, would get its descriptor, and receive printed text.
+    """Open /dev/null in place of each of stdin, stdout and stderr that is closed. Reading such a stdin, or writing to
+    such a stdout, raises an error; what is written to such a stderr is discarded. Otherwise the next file that is
+    opened, perhaps a log, would get the descriptor, and receive printed text.
     """
     for name, flags in (("stdin", os.O_WRONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:
@@ -25,8 +26,9 @@ def _take_closed_descriptors() -> None:
 
 
 def main() -> None:
-    """Run the command with the arguments of the process, and end the process with its exit code. Sets signal handlers,
-    the garbage collector's threshold and OPENBLAS_NUM_THREADS.
+    """Run the command with the arguments of the process, and end the process with its exit code (`SystemExit`). Opens
+    closed standard streams, sets signal handlers and the garbage collector's threshold, and sets OPENBLAS_NUM_THREADS
+    unless it is set.
     """
     _take_closed_descriptors()
     with suppress(ValueError):  # where this is not the main thread

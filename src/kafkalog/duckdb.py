@@ -34,8 +34,9 @@ class _Dataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         return self._table.schema
 
     def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **options: Any) -> ds.Scanner:
-        """Return a scanner of the named columns (None: all) and the rows that pass the filter; DuckDB does not apply
-        the filter again. Files are read as the scanner is read. Other options are ignored.
+        """Return a scanner of the named columns (None: all) and of exactly the rows that pass the filter (None: all
+        rows), because DuckDB does not apply the filter again. Files are read as the scanner is read. Other options are
+        ignored.
         """
         names = [name for name in self._table.schema.names if columns is None or name in columns]
         needed = self._table.schema.names if filter is not None else names

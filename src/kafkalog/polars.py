@@ -32,8 +32,9 @@ def scan(
     findings: list[Finding] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> pl.LazyFrame:
-    """Return the records as a LazyFrame; the arguments are those of `kafkalog.KafkaTable`. Records are read only when
-    the frame is collected; directories are opened, and `UsageError` raised, at once.
+    """Return the records as a LazyFrame. `request` is a `TableScan` (which records, in which columns) or the first of
+    the paths: log directories, partitions or segments. Records are read only when the frame is collected, and the list
+    `findings` is extended then; directories are opened, and `UsageError` raised, at once.
 
     Comparisons of `topic`, `partition`, `offset` and `timestamp` decide what is read; every filter is applied.
     """

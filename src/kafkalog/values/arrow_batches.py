@@ -33,8 +33,8 @@ _LENGTH = 9
 
 def batch_decoder(schema: Any, references: Mapping[str, tuple[Any, str]], type: pa.DataType) -> BatchDecoder | None:
     """Return a decoder that decodes a whole column of values of one Avro schema to the Arrow type `type`. None if the
-    package pyruhvro is missing, or the schema is not a record of plain types. `references` maps full names to
-    definitions and their namespaces.
+    package pyruhvro is missing, or the schema is not a record (with at least one field) of types that pyruhvro decodes
+    as this library does. `references` maps full names to definitions and their namespaces.
     """
     try:
         import pyruhvro
@@ -99,8 +99,8 @@ def _part(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]]
 
 
 def only_id(column: pa.Array) -> int | None:
-    """Return the schema id with which all values of a binary column begin (Confluent's wire format). None if there are
-    several ids, a value is null or has no frame, or the column is empty.
+    """Return the schema id with which all values of a binary column begin (Confluent's wire format: byte 0, then the id
+    in 4 bytes). None if the values have several ids, a value is null or has no such start, or the column is empty.
     """
     if column.null_count or not len(column) or column.buffers()[2] is None:
         return None

@@ -112,7 +112,8 @@ class ColumnDecoder:
 
     def _whole(self, column: pa.Array) -> Decoded | None:
         """Decode a column in one call. Return None, so that values are decoded one by one, unless all values have the
-        same schema id, that schema is plain and known, and the column has at least `TOGETHER` values.
+        same schema id, that schema is known and can be decoded in one call, and the column has at least `TOGETHER`
+        values. None also if the bytes of a value do not fit.
         """
         id = None if len(column) < TOGETHER else only_id(column)
         if id is None:
@@ -255,8 +256,8 @@ def _all_names(schema: Any, references: Any) -> dict[str, tuple[Any, str]]:
 
 
 def _placed(column: pa.Array, many: list[tuple[list[int], pa.Array]]) -> pa.Array:
-    """Return `column` with decoded values put into their rows. `many` has pairs of row numbers and an array with a
-    value for each of those rows.
+    """Return `column` with decoded values put into their rows. `many` has pairs of a list of row numbers and an array
+    with a value for each of those rows.
     """
     if not many:
         return column
@@ -277,7 +278,7 @@ def _schemas(schemas: list[Any], problems: dict[int, str]) -> pa.Array:
 
 def _typed(type: pa.DataType) -> Callable[[Any], Any] | None:
     """Return the function that converts a value of Protobuf's JSON form (base64, numbers as text) to the value that
-    Arrow takes for `type`, null to None. None if no conversion is needed.
+    Arrow takes for `type`; it converts None to None. Return None instead of a function if no conversion is needed.
     """
     if pa.types.is_binary(type):
         return lambda text: None if text is None else b64decode(text)

@@ -37,8 +37,8 @@ class _NoTypeError(Exception):
 
 
 def arrow_type_of_avro(schema: Any, references: Mapping[str, tuple[Any, str]]) -> pa.DataType | None:
-    """Return the Arrow type for values of an Avro schema. None if Arrow has no such type, as for a recursive schema:
-    the values then become text. `references` maps full names to definitions and their namespaces. Raises
+    """Return the Arrow type for values of an Avro schema. None if Arrow has no such type, for example for a recursive
+    schema: the values then become text. `references` maps full names to definitions and their namespaces. Raises
     `UndecodableError` if the schema is invalid.
     """
     try:

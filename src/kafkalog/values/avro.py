@@ -174,7 +174,9 @@ class _Branches(list[Any]):
 
 
 def _guarded(schema: Any) -> Any:
-    """Return a copy of a parsed schema in which each union (list) is a `_Branches`."""
+    """Return a copy of a parsed schema in which each union (a list) is a `_Branches`, at any depth; a name is returned
+    unchanged.
+    """
     if isinstance(schema, list):
         return _Branches(map(_guarded, schema))
     if not isinstance(schema, dict):

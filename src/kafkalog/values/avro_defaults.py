@@ -48,8 +48,9 @@ def _fits(given: Any, type: Type) -> bool:
 
 
 def _union(given: Any, type: Type, names: Names) -> Any:
-    """Return the default of a union: the value of the first branch that it fits; for a union of several types besides
-    null as a dict of the branch's name and the value. Raises `ValueError` if no branch fits.
+    """Return the value of a union's default: that of the first branch which the default fits. If the union has several
+    types besides null, it is a dict of the branch's name and the value, except for null. Raises `ValueError` if no
+    branch fits.
     """
     for schema, name in zip(type.schema, members(type.schema), strict=True):
         branch = named(schema, type.namespace, names)

@@ -33,7 +33,8 @@ class Type(Struct, frozen=True, kw_only=True):
 
 def named(schema: Any, namespace: str, names: Names) -> Type:
     """Return the type that a schema (name, union or object) stands for in a namespace; `names` maps full names to
-    definitions and namespaces. Raises `KeyError` if a name is not defined or references lead nowhere.
+    definitions and namespaces. Raises `KeyError` if a name is not defined, or references lead from one to another too
+    often.
     """
     for _ in range(_MOST_REFERENCES):
         if isinstance(schema, list):
@@ -95,9 +96,9 @@ def aliases_of(reader: Type, names: Names) -> Aliases:
 
 
 def same_form(writer: Any, writers: Names, reader: Any, readers: Names) -> bool:
-    """Whether two schemas encode values alike: they differ at most in documentation, order, aliases and defaults.
-
-    False also for invalid, recursive and very large schemas.
+    """Whether two schemas encode values alike: they differ at most in documentation, order, aliases and defaults. False
+    also for invalid, recursive and very large schemas. `writers` and `readers` map full names to definitions and
+    namespaces.
     """
     try:
         return _form(named(writer, "", writers), writers, frozenset()) == _form(
@@ -112,7 +113,8 @@ _MOST_CHARACTERS = 4 * 1024 * 1024
 
 def _form(type: Type, names: Names, within: frozenset[str]) -> str:
     """Return the canonical form of a type as JSON text, with each name replaced by its definition. `within` has the
-    names of the surrounding types. Raises `KeyError` for a recursive type, an unknown name, or a form that is too long.
+    names of the surrounding types. Raises `KeyError` for a recursive type, an unknown name, or a form that is too long,
+    and `TypeError` or `AttributeError` for an invalid schema.
     """
     if type.name in within:
         raise KeyError(type.name)

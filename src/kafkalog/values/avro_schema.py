@@ -140,9 +140,9 @@ class _Walk(Struct, kw_only=True):
     _branches: int = 0
 
     def part(self, schema: Any, namespace: str, *, is_item: bool) -> _Part:
-        """Prepare a part of a schema; return it with the least bytes and the number of values of one encoded value.
-        `is_item`: an array repeats the part. Raises `UndecodableError` for an empty union, and `KeyError` or
-        `TypeError` for an invalid schema.
+        """Prepare a part of a schema; return it with the least number of bytes, and the number of values, of one
+        encoded value. `is_item` is True if an array repeats the part. Raises `UndecodableError` for an empty union, and
+        `KeyError` or `TypeError` for an invalid schema.
         """
         if isinstance(schema, str):
             return self._of_name(schema, namespace, is_item=is_item)

@@ -124,7 +124,8 @@ class ValueDecoder:
 
     def avro_references(self, schema: Schema) -> dict[str, tuple[Any, str]]:
         """Return the definitions of the names in the references of an Avro schema, also indirect ones: full name ->
-        definition and namespace. Raises `UndecodableError` if a referenced schema is missing or not JSON.
+        definition and namespace. The first definition of a name counts. Raises `UndecodableError` if a referenced
+        schema is missing, too large or not JSON, or there are too many.
         """
         from kafkalog.values.avro_schema import names_in
 
@@ -135,8 +136,9 @@ class ValueDecoder:
         return found
 
     def _references(self, schema: Schema) -> Iterator[_Reference]:
-        """Yield all schemas that a schema refers to, also indirectly, each once by its name. Raises `UndecodableError`
-        if one is missing or too large, or there are too many.
+        """Yield the schemas that a schema refers to, also indirectly, in depth-first order. Of references with the same
+        name only the first is followed. Raises `UndecodableError` if a schema is missing or too large, or there are too
+        many.
         """
         waiting, seen = list(reversed(schema.references)), set[str]()
         while waiting:
@@ -152,8 +154,8 @@ class ValueDecoder:
 
 
 def schema_of(registry: SchemaRegistry, frame: Framed, topic: str | None, part: str) -> Schema:
-    """Return the schema that a frame names by GUID or id. `topic` and `part` decide between several subjects with it.
-    Raises `UndecodableError` if the registry does not have it.
+    """Return the schema that a frame names by GUID or id. If several subjects have that schema, `topic` and `part`
+    (`key` or `value`) decide between them. Raises `UndecodableError` if the registry does not have the schema.
     """
     if frame.guid is not None:
         schema = registry.by_guid(frame.guid, topic, part)

@@ -26,9 +26,10 @@ def _path(kind: str, subject: str | None, *more: object) -> str:
 
 
 def import_calls(registry: SchemaRegistry) -> Iterator[Call]:
-    """Yield the REST calls that fill an empty registry in IMPORT mode, in order: `method`, `path` and `body` (None if
-    empty) of each. Permanently deleted schemas are left out; soft-deleted ones are registered and then deleted. The
-    last call sets the registry's own mode.
+    """Yield the REST calls that fill an empty registry in IMPORT mode, each as a dict of `method`, `path` and `body`
+    (None if empty). In order: IMPORT mode, schemas (each after those that it refers to), deletions, compatibility,
+    modes of subjects; the last call sets the registry's own mode. Permanently deleted schemas are left out;
+    soft-deleted ones are registered and then deleted.
     """
     yield {"method": "PUT", "path": "/mode", "body": {"mode": "IMPORT"}}
     kept = _with_references_first(
@@ -58,8 +59,8 @@ def _registration(schema: Schema) -> Call:
 
 
 def _with_references_first(schemas: Iterable[Schema]) -> list[Schema]:
-    """Return the schemas by id and version, but each after all schemas that it refers to. A cycle of references is
-    broken at the first schema met again; missing references are ignored.
+    """Return the schemas by id and version, but each after all schemas that it refers to. If references form a cycle,
+    the one that closes it is ignored, and so are references to missing schemas.
     """
     waiting = {(each.subject, each.version): each for each in sorted(schemas, key=lambda each: (each.id, each.version))}
     found: dict[tuple[str, int], Schema] = {}
@@ -81,9 +82,10 @@ def _with_references_first(schemas: Iterable[Schema]) -> list[Schema]:
 
 
 def schema_records(log: SchemaLog) -> Iterator[Call]:
-    """Yield the last record of each key of `_schemas` as a dict, a line from which `kafkalog build` makes a new
-    `_schemas` (each key in one form). Offsets count from 0; a tombstone has an empty value. Raises `UsageError` for a
-    record that is not UTF-8.
+    """Yield the last record of each key of `_schemas` as a dict, in offset order, from which `kafkalog build` makes a
+    new `_schemas`. Keys whose last record is a tombstone, records of type NOOP and invalid records are left out. If a
+    key was written in several JSON forms, only the latest record counts. Offsets count from 0. Raises `UsageError` for
+    a record that is not UTF-8.
     """
     for offset, record in enumerate(log.last_records()):
         try:

@@ -20,10 +20,8 @@ _CONTEXT = Context(traps=[InvalidOperation])
 
 
 def _number(text: str) -> float | Decimal:
-    """Convert the text of a JSON number with a fraction or an exponent to a float; to a `Decimal` if the float's
-    shortest text is another number.
-
-    Raises `ValueError` if the exponent is too large for a `Decimal`.
+    """Convert the text of a JSON number with a fraction or an exponent to a float, or to a `Decimal` if the float's
+    shortest text is another number. Raises `ValueError` if the exponent is too large for a `Decimal`.
     """
     number = float(text)
     shortest = repr(number)
@@ -51,7 +49,7 @@ _parse = json.JSONDecoder(parse_float=_number, parse_constant=_constant, object_
 
 
 def parsed_json(data: bytes) -> Any:
-    """Parse JSON bytes; numbers that a float would change are `Decimal`. Raises `ValueError` if the JSON is invalid,
+    """Parse JSON bytes; numbers that a float would change become `Decimal`. Raises `ValueError` if the JSON is invalid,
     not UTF-8, too large, nested too deeply, or cannot be written again without a loss.
     """
     if len(data) > LARGEST_PAYLOAD:
@@ -79,8 +77,8 @@ def json_or_none(data: bytes) -> Any:
 
 
 def exact_json(encode: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Return a function that writes a value as JSON text in the way of `encode` (of a `json.JSONEncoder` with compact
-    separators), but each `Decimal` as a number with all its digits.
+    """Return a function that writes a value as JSON text by `encode` (the method of a `json.JSONEncoder` with compact
+    separators), except that each `Decimal` is written as a number with all its digits.
     """
 
     def inner(value: Any) -> str:

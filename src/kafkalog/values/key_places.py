@@ -37,8 +37,8 @@ class KeyPlaces(Struct, frozen=True):
     ) -> KeyPlaces:
         """Return the map for the topics of `partitions`; `partitioner` is the rule by which producers chose partitions,
         and `count` the number of partitions (None: taken from the cluster's metadata in `inventory`). Reads the first
-        records of each partition. Raises `UsageError` if the number is unknown, or a key lies elsewhere than the
-        partitioner puts it.
+        records of each partition. Raises `UsageError` if the number of partitions is unknown or not above a partition's
+        number, or if a key is not in the partition where the partitioner puts it.
         """
         known = {} if count is not None else cluster_facts(inventory).topics
         counts: dict[str | None, int] = {}

@@ -42,7 +42,7 @@ def masked_column(column: pa.Array, names: frozenset[str]) -> pa.Array:
 
 def masked_texts(column: pa.Array, names: frozenset[str]) -> tuple[pa.Array, list[int]]:
     """Return a column of JSON texts with the fields of these names masked, and the numbers of the rows that look like
-    JSON but cannot be parsed: these become null. Null and plain text stay as they are.
+    JSON but cannot be parsed, in ascending order; these rows become null. Null and plain text stay as they are.
     """
     found: list[object] = []
     lost = []

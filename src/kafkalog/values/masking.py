@@ -18,10 +18,10 @@ _dumps = exact_json(json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).
 
 def masked(value: object, names: frozenset[str]) -> object:
     """Return a copy of a decoded value with `MASKED` in place of the value of each field and map entry of these names,
-    at any depth, also within text that is a JSON object or array; without names the value itself. Text further inside
-    that looks like JSON and cannot be parsed is `MASKED` as a whole.
+    at any depth, also within text that is a JSON object or array. Without names the value itself is returned. An inner
+    text that looks like JSON but cannot be parsed becomes `MASKED` as a whole.
 
-    Raises `UndecodableError` if the value itself is such text: its fields are unknown.
+    Raises `UndecodableError` if the value itself is such a text: its fields are unknown.
     """
     if not names:
         return value

@@ -49,9 +49,10 @@ class Framed(Struct, frozen=True, kw_only=True):
 
 
 def framed(data: bytes, headers: Iterable[Header], part: str) -> Framed | None:
-    """Return the frame of a key or value (`part`): payload, and id or GUID of its schema. A header that names the
-    schema comes first, then Confluent's wire format (byte 0, id of 4 bytes). None if there is neither. Raises
-    `UndecodableError` if the header is invalid, or the data begins with byte 0 and is too short.
+    """Return the frame of a key or value (`part`): its payload, and the id or GUID of its schema. The first header that
+    names the schema is used if there is one, otherwise Confluent's wire format (byte 0, id of 4 bytes). None if there
+    is neither. Raises `UndecodableError` if the header is invalid, or if there is no header and the data begins with
+    byte 0 and is too short.
     """
     name = HEADERS[part]
     for header in headers:
@@ -70,7 +71,9 @@ def framed(data: bytes, headers: Iterable[Header], part: str) -> Framed | None:
 
 
 def plain_text(data: bytes) -> str:
-    """Decode UTF-8 text; raises `UndecodableError` if it is not UTF-8 or has control characters."""
+    """Return the bytes as text, decoded from UTF-8. Raises `UndecodableError` if they are not UTF-8 or have control
+    characters.
+    """
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

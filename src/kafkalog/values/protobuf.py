@@ -54,8 +54,8 @@ _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def _varints(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield zigzag varints from the start of the bytes without end, each with the position after it. Raises
-    `UndecodableError` at the end of the bytes, and for a varint that is too long.
+    """Yield the zigzag varints in the bytes from their start, each as (value, position after it). The iterator does not
+    end: it raises `UndecodableError` at the end of the bytes, and for a varint that is too long.
     """
     position = 0
     while True:
@@ -75,8 +75,8 @@ def _varints(data: bytes) -> Iterator[tuple[int, int]]:
 
 def _path(data: bytes) -> tuple[tuple[int, ...], int]:
     """Decode Confluent's message indexes at the start of a payload: the path to the message type in its schema. Return
-    them and the number of bytes that they take; a single 0 is the first message. Raises `UndecodableError` if they are
-    incomplete or impossible.
+    the indexes, (0,) for a single byte 0, which means the first message, and the number of bytes that they take. Raises
+    `UndecodableError` if they are incomplete or their number is impossible.
     """
     numbers = _varints(data)
     count, position = next(numbers)
@@ -120,13 +120,13 @@ class ProtobufDecoder:
     def decode(
         self, payload: bytes, path: bytes = b"", *, read_as: Any = None, values_as_text: bool = False
     ) -> object:
-        """Decode a payload to a JSON value. `path` are Confluent's message indexes if a header has them; if empty, the
-        payload begins with them.
+        """Decode a payload to a JSON value. `path` has Confluent's message indexes if a header has them; if it is
+        empty, the payload begins with them.
 
         With `read_as`, the class of a later version of the message, the value has the fields of that version. With
-        `values_as_text` a google.protobuf.Value is JSON text, so that null is not a missing value, and a number not a
-        string of its digits. Raises `UndecodableError` if the payload is too large or nested too deeply, does not fit
-        the schema, has unknown fields, or cannot be read as the later version.
+        `values_as_text` a google.protobuf.Value becomes JSON text, so that its null differs from a missing value, and
+        its number from a text of digits. Raises `UndecodableError` if the payload is too large or nested too deeply,
+        does not fit the schema, has unknown fields, or cannot be read as the later version.
         """
         if len(payload) > LARGEST_PAYLOAD:
             raise UndecodableError(f"it is larger than {LARGEST_PAYLOAD} bytes")
@@ -258,8 +258,9 @@ class ProtobufDecoder:
 
 
 def _prepare(message: Any, name: str) -> None:
-    """Remove extensions from the declaration of a message, and of those within it. Raises `UndecodableError` for names
-    that hide attributes of Python's messages, and for types of Google's with other fields than theirs.
+    """Remove the extensions from the declaration of a message, and of those within it, in place. Raises
+    `UndecodableError` for field names that hide attributes of Python's messages, and for a message with the name of one
+    of Google's types but other fields.
     """
     del message.extension[:]
     if any(field.name in _RESERVED for field in message.field):
@@ -293,8 +294,9 @@ def _parse(message: Any, payload: bytes, schema: str) -> None:
 
 
 def _check_kept(written: Any, read: Any) -> None:
-    """Raise `UndecodableError` if a field that is set in the message as written, and that the message as read declares,
-    is not set there, at any depth: its value is none of a closed enum's, or another field of a oneof was set later.
+    """Compare a message as it was written with the same bytes read as a later version. Raise `UndecodableError` if a
+    field that is set in `written` and declared in `read` is not set in `read`, at any depth: its value is unknown to a
+    closed enum, or another field of a oneof was set later.
     """
     for field, value in written.ListFields():
         later = read.DESCRIPTOR.fields_by_number.get(field.number)

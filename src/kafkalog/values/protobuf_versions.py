@@ -28,10 +28,11 @@ _WIDER: dict[int, set[int]] = {
 
 def check_later(older: Any, later: Any) -> set[tuple[str, str]]:
     """Raise `UndecodableError` unless each field that both message descriptors have, inner messages included, has a
-    type in `later` that can hold every value of its type in `older`.
+    type in `later` that can hold every value of its type in `older`. Fields that only one of them has are allowed: a
+    reader of `later` ignores the others.
 
-    Fields that only one of them has are allowed: a reader of `later` ignores the others. Return the names that fields
-    with two names have in `older` and in `later`.
+    Return a set with a pair (name in `older`, name in `later`) for each field, inner messages included, whose name
+    differs.
     """
     renamed: set[tuple[str, str]] = set()
     seen: set[tuple[str, str]] = set()

@@ -50,7 +50,8 @@ class Reach(Struct, frozen=True):
 
     def only_values(self, name: str) -> list[bytes] | None:
         """Return the only values of the binary column `name` that rows can have and pass the filter, in ascending
-        order. None if other values or null can pass, there is no filter, or its text has too many candidates.
+        order; empty if no row passes. None if other values or null can pass, there is no filter, or its text has too
+        many candidates.
 
         The text of a filter shows bytes in hexadecimal digits: all such texts are tried, and Arrow says whether any
         value between them passes.
@@ -76,8 +77,8 @@ class Reach(Struct, frozen=True):
         return _least(0, NO_END, lambda begin: not self.may_pass(ds.field("offset") >= pa.scalar(begin, pa.int64())), 0)
 
     def start_timestamp(self) -> int | None:
-        """Return a timestamp (ms since 1970) before which no row passes the filter. None if there is no such time, or a
-        row without a timestamp can pass.
+        """Return the largest timestamp (ms since 1970) before which no row is known to pass the filter. None if rows of
+        any time can pass, or a row without a timestamp can.
         """
 
         def may_pass(end: int) -> bool:
@@ -89,8 +90,9 @@ class Reach(Struct, frozen=True):
 
 
 def _least(low: int, high: int, is_true: Callable[[int], bool], back: int = 1) -> int:
-    """Return the smallest number in `low` to `high` from which `is_true` holds, less `back` but at least `low`; `high`
-    if it holds nowhere. Binary search: once true, `is_true` must stay true.
+    """Find the smallest number from `low` to `high` (inclusive) for which `is_true` holds; return it less `back`, but
+    at least `low`. Return `high` if it holds for none. Binary search: `is_true` must hold for all numbers after the
+    first.
     """
     if not is_true(high):
         return high

@@ -37,9 +37,9 @@ _REFUSED = "it was written with a schema that the one of the result cannot take"
 def resolver(
     writer: Any, writers: Names, reader: Any, readers: Names, masks: frozenset[str] = frozenset()
 ) -> Resolve:
-    """Return the function that converts a raw value of the writer's schema (`AvroDecoder` with `raw`) to the reader's,
-    as Arrow takes it. `writers` and `readers` map full names to definitions and namespaces. Fields that the writer
-    gives a name in `masks`, and the reader another one, are hidden.
+    """Return the function that converts a raw value of the writer's schema (`AvroDecoder` with `raw`) to a value of the
+    reader's schema, in the form that Arrow takes. `writers` and `readers` map full names to definitions and namespaces.
+    A field whose name in the writer's schema is in `masks`, but which has another name in the reader's, is hidden.
 
     The function raises `UndecodableError` for a value that Avro cannot resolve. The same error is raised at once if a
     schema is invalid or nested too deeply, or the schemas are too large to compare.
@@ -77,9 +77,9 @@ class _Pair:
         return named(schema, outer.namespace, self.readers if is_reader else self.writers)
 
     def resolve(self, writer: Type, reader: Type) -> Resolve:
-        """Return the function that converts values of one type to the other; `_REFUSAL` (a function that raises
-        `UndecodableError` when it is called) if Avro does not resolve them. Raises `UndecodableError` after
-        `_MOST_PAIRS` pairs of types.
+        """Return the function that converts values of type `writer` to type `reader`. If Avro does not resolve these
+        types, return `_REFUSAL`, a function that raises `UndecodableError` when it is called. Each call counts one pair
+        of types; raises `UndecodableError` after `_MOST_PAIRS` pairs.
         """
         self._left -= 1
         if self._left < 0:
@@ -190,7 +190,8 @@ class _Pair:
 
     def _first_match(self, writer: Type, branches: Sequence[Type]) -> int | None:
         """Return the number of the first branch that matches the writer's type, None if none does
-        (`ReaderUnion.firstMatchingBranch`): same type and name, else a record with the same fields, else a wider type.
+        (`ReaderUnion.firstMatchingBranch`): same type and name, else a record as which the writer's record can be read
+        (one with the same short name is preferred), else a type to which the writer's type can be promoted.
         """
         structure: int | None = None
         name = self.aliases.name(writer)
@@ -226,9 +227,9 @@ class _Pair:
         return True
 
     def _are_equivalent(self, writer: Type, reader: Type) -> bool:
-        """Whether two types are alike in the sense of `WriterUnion.unionEquiv`: same kind, short name, symbols or size,
-        and equivalent inner types. Two unions must agree branch by branch; then each branch is read as the one in its
-        place.
+        """Whether two types are alike in the sense of `WriterUnion.unionEquiv`: same kind, same short name (named
+        types), same symbols or size, and equivalent inner types. Two unions must have equivalent branches in the same
+        order: each branch is then read as the one in its place.
         """
         if writer.kind != reader.kind:
             return False

@@ -87,8 +87,8 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 
 def parse_record(key: bytes | None, value: bytes | None, offset: int, timestamp: int) -> SchemaRecord:
     """Parse key and value (None: a tombstone) of a record of `_schemas`; `timestamp` is in ms. Raises `ValueError`,
-    whose text says what is wrong, if the key is missing or incomplete, or one of them is not a JSON object. Unknown key
-    types are accepted.
+    whose text says what is wrong, if the key is missing or incomplete, or if key or value is not a JSON object. Unknown
+    key types are accepted.
     """
     if key is None:
         raise _Invalid("it has no key")
@@ -197,8 +197,8 @@ class SchemaLog(Struct):
                 )  # fmt: skip
 
     def _find_returning(self) -> None:
-        """Report, as findings, schemas that are deleted now and return once the cleaner removes the tombstones. The
-        last records of all keys that have a value are applied to a second registry to find them.
+        """Add a finding to the registry for each schema that is deleted now and returns once the cleaner removes the
+        tombstones. To find them, the last records of all keys that have a value are applied to a second registry.
         """
         kept = sorted(
             (record for forms in self._forms.values() for record in forms.values() if record.value is not None),
@@ -246,8 +246,9 @@ class _Rules(Struct, frozen=True):
     registry: SchemaRegistry
 
     def apply(self, record: SchemaRecord) -> None:
-        """Apply a record to the registry; tombstones of DELETE_SUBJECT and CLEAR_SUBJECT, and other key types, change
-        nothing. Raises `ValueError` for an invalid value before anything is changed.
+        """Apply a record to the registry. Tombstones of DELETE_SUBJECT and CLEAR_SUBJECT, and records of key types
+        without an effect, such as NOOP, change nothing. Raises `ValueError` for an invalid value before anything is
+        changed.
         """
         key = record.key
         if key.kind == "SCHEMA":

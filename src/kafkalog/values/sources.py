@@ -58,9 +58,9 @@ def read_schemas(
     of schema files.
 
     `as_of` (ms since 1970) and `at_offset` give the state at a time or before an offset of `_schemas`; `replica`
-    chooses a directory if two have the topic. Raises `UsageError` if there is no registry, or a file or folder is asked
-    for an earlier state, `FormatError` for an invalid file of lines, and `StorageError`. Faults of records are in
-    `SchemaRegistry.findings`.
+    chooses a directory if two have the topic. Raises `UsageError` if there is no path or no registry, or if an earlier
+    state of a file or folder is requested; `FormatError` for an invalid file of lines; `StorageError` if something
+    cannot be read. Faults of records are in `SchemaRegistry.findings`.
     """
     names = [os.fspath(path) for path in paths]
     if not names:
@@ -85,11 +85,9 @@ def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: s
 
 
 def find_schemas(paths: Sequence[str], replica: str | None = None) -> SchemaRegistry:
-    """Return the registry in the log directories `paths`, or else in `_schemas` beside them: in the directories that
-    hold them, or one level above. An empty registry if there is none. `replica` chooses a directory if two have the
-    topic.
-
-    So a partition or segment is read with the schemas of its log directory.
+    """Return the registry in the log directories `paths`. If none of them has `_schemas`, look for it beside them, in
+    the directories that hold them or one level above, so that a partition or segment is read with the schemas of its
+    log directory. Return an empty registry if there is none. `replica` chooses a directory if two have the topic.
     """
     partitions = _partitions(paths, replica)
     if not partitions:
@@ -124,8 +122,9 @@ def _replay(partition: Partition, log: SchemaLog, until: Until) -> None:
 
 def _not_a_log(path: str) -> SchemaRegistry | None:
     """Return the registry of a file of lines (by its extension) or a folder of schema files (by their names); None if
-    the path is neither, as a log directory. Raises `UsageError` for a folder that has schema files, none of them named
-    after an id, `FormatError` for an invalid file of lines, and `StorageError`.
+    the path is neither, for example a log directory. Raises `UsageError` for a folder without subfolders that has
+    schema files, none of them named after an id; `FormatError` for an invalid file of lines; `StorageError` if
+    something cannot be read.
     """
     if not is_directory(path):
         if os.path.splitext(path)[1] in (".json", ".jsonl", ".ndjson"):
@@ -146,9 +145,9 @@ def _not_a_log(path: str) -> SchemaRegistry | None:
 
 
 def _of_folder(path: str, found: Sequence[tuple[str, re.Match[str]]], others: Sequence[str]) -> SchemaRegistry:
-    """Return the registry of the files in `path` that are named after their schema ids, with versions numbered from 1
-    in the order of `found`. Files that are not UTF-8 or too large are skipped with a finding; `others`, files with
-    other names, are one finding.
+    """Return the registry of the files in `path` that are named after their schema ids; the versions of a subject are
+    numbered from 1 in the order of `found`. Files that are not UTF-8 or too large are skipped with a finding; `others`,
+    files with other names, are one finding. Raises `StorageError` if a file cannot be read.
     """
     registry = SchemaRegistry((path,))
     if others:
@@ -208,8 +207,8 @@ def _bytes(fields: dict[str, Any], name: str) -> bytes | None:
 
 
 def _call(fields: dict[str, Any], registry: SchemaRegistry) -> None:
-    """Apply one line of an export (a REST call as a dict) to a registry. Raises `ValueError`, `KeyError` or `TypeError`
-    if it is invalid.
+    """Apply one line of an export (a REST call as a dict) to the registry, in place. Raises `ValueError`, `KeyError` or
+    `TypeError` if it is invalid, or deletes a version that the registry does not have.
     """
     path, body = str(fields["path"]), fields.get("body") or {}
     match = _SUBJECT_VERSIONS.match(path)

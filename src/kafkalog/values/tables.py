@@ -101,8 +101,8 @@ class KafkaTable:
         self.schema = self._one_schema()
 
     def __repr__(self) -> str:
-        """Topics with their numbers of partitions (at most 10 topics), the number of rows, estimated from the offsets,
-        and the columns.
+        """Return a text with the topics and their numbers of partitions (at most 10 topics, in order of their names),
+        the number of rows, estimated from the offsets, and the columns.
         """
         topics = Counter(str(partition.topic or partition.path) for partition in self.partitions)
         shown = ", ".join(f"{topic} ({counted(number, 'partition')})" for topic, number in sorted(topics.items())[:10])
@@ -116,7 +116,7 @@ class KafkaTable:
         return max(Follower().look(partition).end_offset - partition.log_start_offset, 0)
 
     def _decoding_by_topic(self) -> dict[str | None, DecodedValues]:
-        """Return the decoding of keys and values by topic; under None the one for segments which name no topic. Reads
+        """Return the decoding of keys and values by topic; the key None is for segments without a known topic. Reads
         the first records of each topic to choose its schemas. Raises `UsageError` if a package is missing or a named
         schema is unknown.
         """
@@ -198,8 +198,8 @@ class KafkaTable:
         )
 
     def _bounded(self, reach: Reach) -> RecordFilter:
-        """Return the request's filter, narrowed to the offsets and the earliest time that a query's filter allows;
-        unchanged for columns that the table does not have.
+        """Return the request's record filter, narrowed to the offsets and the earliest timestamp that the query's
+        filter (`reach`) allows. A bound is left as it is if the table does not have the column `offset` or `timestamp`.
         """
         records, names = self._request.filter, set(self.schema.names)
         if "offset" in names:
@@ -220,8 +220,8 @@ class KafkaTable:
         )
 
     def reader(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None) -> pa.RecordBatchReader:
-        """Return the batches of `read` as an Arrow reader, with the same arguments. Files are read as batches are
-        taken.
+        """Return an Arrow reader of the named columns (None: all; in the table's order) with at least the rows that
+        pass the filter, as `read` yields them. Files are read as batches are taken.
         """
         import pyarrow as pa
 

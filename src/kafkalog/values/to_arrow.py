@@ -52,9 +52,10 @@ def decoded_reader(
     named: tuple[NamedSchema | ColumnSchema | None, NamedSchema | ColumnSchema | None],
 ) -> pa.RecordBatchReader:
     """Return a reader of the named columns of a partition (None: the default ones) with decoded keys and values
-    (`ColumnDecoding.decoded`). `read` opens the columns undecoded; `named` are the schemas of key and value, or None to
-    choose them by the first records. `registry` None: the one beside the partition. Damage is added to `findings`, if
-    given. Raises `UsageError` for an unknown column or schema, or a missing package.
+    (`ColumnDecoding.decoded`). `read` is a function that opens the columns undecoded; `named` are the schemas of key
+    and value, or None for one that is chosen by the first records. If `registry` is None, the registry beside the
+    partition is used. Damage is added to `findings`, if given. Raises `UsageError` for an unknown column or schema, or
+    a missing package.
     """
     decoder = ValueDecoder(find_schemas([partition.path]) if registry is None else registry)
     names = record_schema(columns).names
@@ -82,8 +83,9 @@ def column_schema(
     decoder: ValueDecoder, partitions: Sequence[ReadablePartition], part: str, named: NamedSchema | None = None
 ) -> ColumnSchema:
     """Return the schema of the column of keys or values (`part`) of a topic, to which all partitions belong: the named
-    one, else the one of the only subject that the first records use. Without one (several subjects, or several Protobuf
-    messages) its `reader` is None. Raises `UsageError` if the named one is unknown or a package is missing.
+    schema, else the schema of the only subject that the first records use. If these use several subjects, or several
+    Protobuf messages, the result's `reader` is None. Reads the first records unless a schema other than Protobuf is
+    named. Raises `UsageError` if the named schema is unknown or a package is missing.
     """
     topic = partitions[0].topic
     reader = None if named is None else named_schema(decoder.registry, named)
@@ -116,8 +118,8 @@ def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
 
 
 def first_frames(partition: ReadablePartition, part: str, most: int = _LOOKED_AT) -> list[Framed]:
-    """Return the frames of the first keys or values that have one, in order; at most `most` records are examined.
-    Reading stops at damage.
+    """Return the frames (payload with schema id or GUID) of the first keys or values that have one, in order; at most
+    `most` records are examined. Records with an invalid frame are skipped, and reading stops at damage.
     """
     payloads = []
     for record in islice(RecordReader(partition, on_damage=STOP), most):
@@ -151,8 +153,9 @@ def subjects_of(registry: SchemaRegistry, topic: str | None, part: str, frames: 
 def messages_of(
     decoder: ValueDecoder, frames: Sequence[Framed], topic: str | None, part: str, reader: Schema
 ) -> dict[str, bytes]:
-    """Return the Protobuf messages of the reader's subject that frames use, in the order of first use: full name ->
-    bytes that begin with the encoded path to the message. Other frames and those that cannot be decoded are skipped.
+    """Return the Protobuf messages of the reader's subject that frames use, in the order of first use, as a dict: full
+    name -> bytes that begin with the encoded path to the message. Frames of other subjects, and those that cannot be
+    decoded, are skipped.
     """
     from kafkalog.values.protobuf import ProtobufDecoder
 

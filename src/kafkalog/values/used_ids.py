@@ -30,9 +30,9 @@ class UsedId(Struct, kw_only=True):
 
 
 def used_ids(partition: Partition, findings: list[Finding]) -> Iterator[UsedId]:
-    """Read a partition up to the first damage; yield each id in Confluent's wire format, of keys and of values, in the
-    order of first use, with its number of records. At most `MOST_IDS` ids are counted. The reader's findings are added
-    to `findings`.
+    """Read a partition up to the first damage, then yield each id in Confluent's wire format, of keys and of values
+    apart, in the order of first use, with its number of records. At most `MOST_IDS` ids are counted. The reader's
+    findings are added to `findings` before the first id is yielded.
     """
     found: dict[tuple[str, int], UsedId] = {}
     records = partition.records(on_damage=STOP)
@@ -51,8 +51,8 @@ def used_ids(partition: Partition, findings: list[Finding]) -> Iterator[UsedId]:
 
 
 def find_unknown_ids(registry: SchemaRegistry, partitions: Iterable[Partition]) -> Iterator[Finding]:
-    """Yield a finding for each id in keys or values that no schema of the registry has, with the number of records that
-    use it; then the reader's findings of that partition. Partitions are read one after the other.
+    """Yield a finding for each id in keys or values of a partition that no schema of the registry has, with the number
+    of records that use the id; then the reader's findings of that partition. Partitions are read one after the other.
     """
     for partition in partitions:
         findings: list[Finding] = []
