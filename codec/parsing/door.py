@@ -87,10 +87,11 @@ def build(value: Any, what: str = "entry") -> bytes:
     """Build the bytes of one structure from `value`, in the form that `parse` returns. `what` is a name in `LAYOUTS`.
     Lengths, counts and checksums are computed. Contents are compressed again only if the `compressed` bytes (for a
     wrapper message, its `value`) do not hold exactly them. Raises `FormatError` with the name of a field whose value
-    does not fit, and for an unknown `what`.
+    does not fit, `UsageError` for an unknown `what`.
     """
+    layout = layout_of(what)
     try:
-        return bytes(layout_of(what).build(value))
+        return bytes(layout.build(value))
     except ConstructError as error:
         detail = error.detail if isinstance(error, LayoutError) else str(error).splitlines()[-1]
         raise FormatError(detail, field=error.path) from None

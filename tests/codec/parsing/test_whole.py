@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from every_byte_declared import Counts, count_file, files, uncovered
-from kafkalog.codec import LAYOUTS, FormatError, build, parse
+from kafkalog.codec import LAYOUTS, FormatError, UsageError, build, parse
 from kafkalog.codec.compression import compress
 from kafkalog.codec.layout.primitives import LayoutError
 from kafkalog.codec.parsing.trace import FieldSpan, Traced, read_spans
@@ -153,6 +153,12 @@ def damaged_entries(draw: st.DrawFn) -> bytes:
     cut = draw(st.integers(0, len(data)))
     damaged = bytes(data[:cut]) if draw(st.booleans()) else bytes(data)
     return fix_crc(damaged) if len(damaged) > 61 and draw(st.booleans()) else damaged
+
+
+def test_an_unknown_structure_is_a_fault_of_the_caller() -> None:
+    for call in (lambda: parse(b"", "nope"), lambda: build({}, "nope")):
+        with pytest.raises(UsageError, match="nope"):
+            call()
 
 
 @examples(800)
