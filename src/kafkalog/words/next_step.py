@@ -185,4 +185,5 @@ def is_done(best: RecoveryWay, plan: Outlined) -> bool:
     if plan.changes or plan.refusal is not None or not plan.mode.spec.is_compared:
         return False
     measured = best.measured
-    return best.spec in (Mode.SAFE.spec.way, Mode.SALVAGE.spec.way) and not (measured.bytes_cut or measured.damage_left)
+    compared = [mode.spec.way for mode in Mode if mode.spec.is_compared]
+    return best.spec in compared and not (measured.bytes_cut or measured.damage_left)
