@@ -7,6 +7,7 @@ is viewed as bytes: otherwise its length would count larger items.
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import math
@@ -208,7 +209,15 @@ def _examiners(module: str, annotations: Mapping[str, Any]) -> dict[str, _Take]:
     """
     holder = types.SimpleNamespace(__annotations__=dict(annotations))
     hints = typing.get_type_hints(holder, vars(sys.modules[module]))
-    return {name: _examiner(name, hints[name], text) for name, text in annotations.items()}
+    return {name: _examiner(name, hints[name], _without_extras(text)) for name, text in annotations.items()}
+
+
+def _without_extras(text: str) -> str:
+    """Return the text of an annotation; of `Annotated[type, ...]` only that of the type."""
+    if not text.startswith("Annotated["):
+        return text
+    (statement,) = ast.parse(text).body
+    return ast.unparse(statement.value.slice.elts[0])  # type: ignore[attr-defined]
 
 
 def _as_it_is(value: Any) -> Any:
