@@ -19,7 +19,16 @@ from kafkalog.log.directories.directory import LogDir, Wants, every, is_partitio
 from kafkalog.log.directories.identities import are_copies_of_one, identity_findings
 from kafkalog.log.directories.partition import Partition, open_partition, open_segment
 from kafkalog.log.directories.selection import ALL, Selection, unreadable_names
-from kafkalog.log.disk.files import PathLike, absolute, exists, is_directory, real, scan_directory, unreadable
+from kafkalog.log.disk.files import (
+    PathLike,
+    absolute,
+    exists,
+    is_directory,
+    real,
+    refuse_no_path,
+    scan_directory,
+    unreadable,
+)
 from kafkalog.log.disk.looked_at import looking_once
 
 __all__ = ["LONGEST", "Inventory", "chosen_replica", "is_missing", "missing_directory", "open_all"]
@@ -293,8 +302,7 @@ def open_all(
     * `wants`: function called with the name of each partition in a log directory; if it returns False, the partition is
       left out and not read
     """
-    if not paths:
-        raise UsageError("no path was given")
+    refuse_no_path(paths)
     opened = _Opened(limits, tolerant, wants)
     with looking_once():
         opened.take(_distinct(paths), missing_too=missing_too)
