@@ -135,20 +135,22 @@ class Inventory(Struct, frozen=True, kw_only=True):
                 return meta.cluster_id, meta.node_id
         return None
 
-    def readable(self, replica: PathLike | None = None, select: Selection = ALL) -> tuple[Partition, ...]:
+    def readable(
+        self, replica: PathLike | None = None, select: Selection = ALL, wants: Wants = every
+    ) -> tuple[Partition, ...]:
         """Return the partitions that a consumer would read: each live topic-partition of the log directories once, then
         the partition directories and segment files that were named themselves.
 
         If several directories have one topic-partition, `replica` chooses among them: `"longest"`, or the path of one
         of them or of its log directory. Without a choice, or if it does not match exactly one, raises `ReplicaError` (a
-        `UsageError`) with the paths. Raises `StorageError` if `"longest"` cannot read a log. `select` only limits the
-        choice: partitions that it does not accept are returned too, with all their directories.
+        `UsageError`) with the paths. Raises `StorageError` if `"longest"` cannot read a log. `select` and `wants`
+        only limit the choice: partitions that they do not accept are returned too, with all their directories.
         """
         several = self.duplicates()
         chosen = {
             name: chosen_replica(name, partitions, replica)
             for name, partitions in several.items()
-            if select.takes(name.topic, name.partition)
+            if select.takes(name.topic, name.partition) and wants(name)
         }
         wanted = [
             found for log_dir in self.log_dirs for found in log_dir.partitions if found.state is DirectoryState.LIVE
