@@ -97,6 +97,8 @@ _TAKES: dict[Any, _Take] = {
     bytes: lambda value: bytes(_view(value)),
 }  # fmt: skip
 _CONVERTED = _TAKES.keys() - {bool, bytes}
+_AT_LEAST_1 = {"jobs", "threads"}
+"""Arguments that are numbers of processes or threads."""
 
 
 def _taking(name: str, hint: Any) -> _Take:
@@ -192,13 +194,16 @@ def _examiner(name: str, hint: Any, text: str) -> _Take:
         if type(value) in as_they_are:
             return value
         try:
-            return take(value)
+            taken = take(value)
         except UsageError:
             raise
         except Exception:  # noqa: BLE001 - whatever the caller's class does
             if text == _PATH and isinstance(value, str) and not value:
                 raise UsageError(f"{name}: a path cannot be empty") from None
             raise UsageError(f"{name} is {shown(value)}, not {'a possible path' if text == _PATH else text}") from None
+        if name in _AT_LEAST_1 and taken < 1:
+            raise UsageError(f"{name} is {taken}; the smallest possible value is 1")
+        return taken
 
     return examine
 

@@ -288,6 +288,22 @@ def test_a_call_without_paths_is_refused(name: str, tmp_path: Path) -> None:
     assert len(TAKING_PATHS) > 25
 
 
+COUNTING = [
+    name for name, function in functions().items()
+    if {"jobs", "threads"} & inspect.signature(function).parameters.keys()
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_no_work_is_done_by_fewer_than_one(name: str) -> None:
+    function = functions()[name]
+    (count,) = {"jobs", "threads"} & inspect.signature(function).parameters.keys()
+    for number in (-1, 0):
+        with pytest.raises(kafkalog.UsageError, match=f"^{count} is {number}; the smallest possible value is 1$"):
+            function(**{count: number})
+    assert len(COUNTING) > 12
+
+
 def test_letters_are_no_list_of_topics_or_numbers() -> None:
     with pytest.raises(kafkalog.UsageError, match=r"^topics is 'orders' \(str\), not Iterable\[str\]$"):
         kafkalog.Selection.of("orders")

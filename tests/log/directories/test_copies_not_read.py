@@ -35,6 +35,14 @@ def test_metadata_logs_are_read_where_they_are_asked_for(two_brokers: tuple[str,
         kafkalog.KafkaTable(kafkalog.TableScan(topics="*"), *two_brokers)
 
 
+def test_a_replica_that_does_not_exist_is_refused_if_there_is_no_choice_too(two_brokers: tuple[str, str]) -> None:
+    inventory = kafkalog.open_all(two_brokers[0])
+    for replica in ("longest", two_brokers[0]):
+        assert len(inventory.readable(replica)) == 2
+    with pytest.raises(kafkalog.UsageError, match=r"^replica is longest or a directory: shortest does not exist$"):
+        inventory.readable("shortest")
+
+
 def test_an_export_leaves_them_out(two_brokers: tuple[str, str], tmp_path: Path) -> None:
     result = kafkalog.export(kafkalog.Export(format="parquet"), *two_brokers, target=tmp_path / "tables")
     assert {each.topic for each in result.partitions} == {"orders", "prices"}

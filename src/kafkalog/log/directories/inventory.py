@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.common.arguments import checked
 from kafkalog.codec.common.errors import ReplicaError, StorageError, UsageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
@@ -143,7 +144,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
         If several directories have one topic-partition, `replica` chooses among them: `"longest"`, or the path of one
         of them or of its log directory. Without a choice, or if it does not match exactly one, raises `ReplicaError` (a
-        `UsageError`) with the paths. Raises `StorageError` if `"longest"` cannot read a log. `select` and `wants`
+        `UsageError`) with the paths. Raises `UsageError` for a path that does not exist, and
+        `StorageError` if `"longest"` cannot read a log. `select` and `wants`
         only limit the choice: partitions that they do not accept are returned too, with all their directories.
         """
         several = self.duplicates()
@@ -152,6 +154,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
             for name, partitions in several.items()
             if select.takes(name.topic, name.partition) and wants(name)
         }
+        if replica is not None and replica != LONGEST and not exists(real(replica)):
+            detail = f" is {LONGEST} or a directory: {os.fspath(replica)} does not exist"
+            raise UsageError(Sentence(Ask.REPLICA, detail))
         wanted = [
             found for log_dir in self.log_dirs for found in log_dir.partitions if found.state is DirectoryState.LIVE
         ]
