@@ -9,7 +9,7 @@ from msgspec import structs
 
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.log.directories.workers import OnProgress, Workers
-from kafkalog.log.disk.files import PathLike
+from kafkalog.log.disk.files import PathLike, refuse_no_path
 from kafkalog.recovery.act.job import keeping_in
 from kafkalog.recovery.act.working_copy import copy_for
 from kafkalog.recovery.decide.node_part import with_nodes
@@ -161,7 +161,9 @@ def recover_into(
     * `on_progress`: called with a `ProgressState` now and then
     * `on_plan`: called with the plan before the copy is changed
     """
-    wanted, (path, *others) = _asked(request, paths)
+    wanted, named = _asked(request, paths)
+    refuse_no_path(named)
+    path, *others = named
     if others:
         raise UsageError(f"one log directory is recovered into {os.fspath(target)}, not {1 + len(others)}")
 

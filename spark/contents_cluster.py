@@ -27,6 +27,7 @@ from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.shapes import plain
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import Partition, open_all
+from kafkalog.log.directories.selection import Selection
 
 __all__ = ["OF_A_CLUSTER", "cluster_rows"]
 
@@ -43,10 +44,12 @@ def cluster_rows(contents: str, paths: Sequence[str], replica: str | None, findi
     """
     if contents == "znodes":
         return _znodes(paths, findings)
-    partitions = open_all(*paths).readable(replica)
+    inventory = open_all(*paths)
     if contents == "transactions":
+        partitions = inventory.readable(replica, Selection.of(excluded=[CLUSTER_METADATA_TOPIC]))
         return _transactions([each for each in partitions if each.topic != CLUSTER_METADATA_TOPIC], findings)
     topic = CLUSTER_METADATA_TOPIC if contents == "metadata" else CONSUMER_OFFSETS_TOPIC
+    partitions = inventory.readable(replica, Selection.of([topic]))
     if not any(partition.topic == topic for partition in partitions):
         raise UsageError(f"no partition of {topic} in {', '.join(paths)}")
     if contents == "metadata":

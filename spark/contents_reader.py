@@ -18,7 +18,7 @@ from kafkalog.spark.batch_contents import batches_of
 from kafkalog.spark.contents_cluster import OF_A_CLUSTER, cluster_rows
 from kafkalog.spark.contents_files import PER_PARTITION, Place, reopened
 from kafkalog.spark.contents_rows import Row, arrow_batches
-from kafkalog.spark.discovery import expand_paths, selected
+from kafkalog.spark.discovery import expand_paths, partitions_to_read, selected
 from kafkalog.spark.options import Mode, ReadOptions
 from kafkalog.spark.query_warnings import tell
 
@@ -57,7 +57,7 @@ class ContentsReader(DataSourceReader):
             elif options.contents == "segments":
                 places = contents_files.places(selected(inventory.partitions, options))
             else:
-                places = contents_files.places(selected(inventory.readable(options.replica), options))
+                places = contents_files.places(partitions_to_read(inventory, options))
         return [ContentsPartition(place) for place in places]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ from kafkalog.codec.common.extras import needed
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.spark.decoded import NOTHING_DECODED, DecodedPart, DecodedParts, spark_type
-from kafkalog.spark.discovery import expand_paths, selected
+from kafkalog.spark.discovery import expand_paths, partitions_to_read
 from kafkalog.spark.options import JSON, PartFormat, ReadOptions
 from kafkalog.values.column_schema import ColumnSchema
 from kafkalog.values.decoding import ValueDecoder
@@ -73,7 +73,7 @@ class _Deciding:
         """
         inventory = open_all(*self._options.in_both_tiers(expand_paths(self._options.paths)))
         topics: defaultdict[str | None, list[Partition]] = defaultdict(list)
-        for partition in selected(inventory.readable(self._options.replica), self._options, all_there=False):
+        for partition in partitions_to_read(inventory, self._options, all_there=False):
             topics[partition.topic].append(partition)
         return topics
 

@@ -21,7 +21,7 @@ from kafkalog.codec.model import NO_END
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.directory import Wants, every
 from kafkalog.log.directories.follow import Follower
-from kafkalog.log.directories.inventory import open_all
+from kafkalog.log.directories.inventory import Inventory, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.looked_at import in_threads, looking_once
 from kafkalog.log.disk.remote_file import is_uri
@@ -113,6 +113,13 @@ def selected(partitions: Sequence[Partition], options: ReadOptions, *, all_there
     if missing and all_there:
         raise UsageError(f"{', '.join(missing)} is not below {', '.join(options.paths)}")
     return [partition for partition in partitions if key_of(partition) in wanted]
+
+
+def partitions_to_read(inventory: Inventory, options: ReadOptions, *, all_there: bool = True) -> list[Partition]:
+    """Return the partitions that a consumer would read, of those that `selected` returns. Raises as `selected` and
+    `Inventory.readable` do.
+    """
+    return selected(inventory.readable(options.replica, wants=wanted_names(options)), options, all_there=all_there)
 
 
 def check_named(bound: Bound, partitions: Sequence[Partition]) -> None:
@@ -361,7 +368,7 @@ def _plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
     in_store = any(map(is_uri, paths))
     inventory = open_all(*paths, wants=wanted_names(options) if in_store else every)
     check_left_out(inventory, options)
-    partitions = selected(inventory.readable(options.replica), options)
+    partitions = partitions_to_read(inventory, options)
     check_named(options.start, partitions)
     check_named(options.end, partitions)
     each_of = in_threads if in_store else lambda act, items: list(map(act, items))

@@ -17,7 +17,7 @@ from msgspec.structs import astuple
 
 from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.codec.common.findings import BatchOutline, Severity, Unread
-from kafkalog.log.disk.files import PathLike
+from kafkalog.log.disk.files import PathLike, refuse_no_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -113,8 +113,7 @@ def _distinct(paths: Iterable[PathLike]) -> list[str]:
         other = seen.setdefault(os.path.realpath(path), path)
         if found.count(path) > 1 or other != path:
             raise UsageError(f"{path} is named twice; each directory is worked on once")
-    if not found:
-        raise UsageError("no path was given")
+    refuse_no_path(found)
     return found
 
 

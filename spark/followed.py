@@ -27,8 +27,8 @@ from kafkalog.spark.discovery import (
     check_named,
     expand_paths,
     key_of,
+    partitions_to_read,
     segments_between,
-    selected,
 )
 from kafkalog.spark.options import ReadOptions
 from kafkalog.spark.planning import PartitionFacts, Piece, plan, target_bytes
@@ -104,7 +104,7 @@ class FollowedLogs:
     def _look(self, all_there: bool, patient: bool) -> dict[TopicPartition, View]:
         inventory = settled(*expand_paths(self._options.paths))
         check_left_out(inventory, self._options)
-        partitions = selected(inventory.readable(self._options.replica), self._options, all_there=all_there)
+        partitions = partitions_to_read(inventory, self._options, all_there=all_there)
         views = {}
         for partition in partitions:
             key = key_of(partition)

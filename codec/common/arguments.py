@@ -7,6 +7,7 @@ is viewed as bytes: otherwise its length would count larger items.
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import math
@@ -96,6 +97,8 @@ _TAKES: dict[Any, _Take] = {
     bytes: lambda value: bytes(_view(value)),
 }  # fmt: skip
 _CONVERTED = _TAKES.keys() - {bool, bytes}
+_AT_LEAST_1 = {"jobs", "threads"}
+"""Arguments that are numbers of processes or threads."""
 
 
 def _taking(name: str, hint: Any) -> _Take:
@@ -191,13 +194,16 @@ def _examiner(name: str, hint: Any, text: str) -> _Take:
         if type(value) in as_they_are:
             return value
         try:
-            return take(value)
+            taken = take(value)
         except UsageError:
             raise
         except Exception:  # noqa: BLE001 - whatever the caller's class does
             if text == _PATH and isinstance(value, str) and not value:
                 raise UsageError(f"{name}: a path cannot be empty") from None
             raise UsageError(f"{name} is {shown(value)}, not {'a possible path' if text == _PATH else text}") from None
+        if name in _AT_LEAST_1 and taken < 1:
+            raise UsageError(f"{name} is {taken}; the smallest possible value is 1")
+        return taken
 
     return examine
 
@@ -208,7 +214,15 @@ def _examiners(module: str, annotations: Mapping[str, Any]) -> dict[str, _Take]:
     """
     holder = types.SimpleNamespace(__annotations__=dict(annotations))
     hints = typing.get_type_hints(holder, vars(sys.modules[module]))
-    return {name: _examiner(name, hints[name], text) for name, text in annotations.items()}
+    return {name: _examiner(name, hints[name], _without_extras(text)) for name, text in annotations.items()}
+
+
+def _without_extras(text: str) -> str:
+    """Return the text of an annotation; of `Annotated[type, ...]` only that of the type."""
+    if not text.startswith("Annotated["):
+        return text
+    (statement,) = ast.parse(text).body
+    return ast.unparse(statement.value.slice.elts[0])  # type: ignore[attr-defined]
 
 
 def _as_it_is(value: Any) -> Any:

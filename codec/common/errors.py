@@ -102,15 +102,14 @@ class FormatError(KafkaLogError):
         self.field = field
         self.source = source
         self.code = code
-        where = "".join(
-            [
+        super().__init__(
+            Sentence(
                 f"{source}: " if source else "",
                 message,
                 f" (field {field})" if field else "",
                 f" at byte {position}" if position is not None else "",
-            ]
+            )
         )
-        super().__init__(where)
 
 
 class LimitExceeded(FormatError):

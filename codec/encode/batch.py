@@ -11,6 +11,7 @@ from operator import attrgetter
 
 from msgspec import Struct
 
+from kafkalog.codec.common.arguments import check_fields
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode.record_checks import check_record, header_bytes
@@ -68,6 +69,9 @@ class ProducerState(Struct, frozen=True):
     producer_epoch: int = NO_PRODUCER_EPOCH
     base_sequence: int = NO_SEQUENCE
     is_transactional: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 NO_PRODUCER = ProducerState()

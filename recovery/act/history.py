@@ -146,7 +146,7 @@ def root_of_runs(path: PathLike) -> str:
     return root
 
 
-def runs(path: PathLike, quarantine: PathLike | None = None) -> tuple[RunInfo, ...]:
+def runs(path: PathLike, *, quarantine: PathLike | None = None) -> tuple[RunInfo, ...]:
     """Return every execution on a log directory, in the order in which they began; unreadable ones come last. Reads
     only.
 
@@ -169,7 +169,7 @@ def runs_of_each(
     Reads the quarantines of every path, and `quarantine` as an additional one. Raises `UsageError` if a path is not a
     log directory, `RecoveryRefused` if its pointer file is invalid, `StorageError` if a quarantine cannot be listed.
     """
-    there = {path: {run.run_id for run in runs(path, quarantine)} for path in paths}
+    there = {path: {run.run_id for run in runs(path, quarantine=quarantine)} for path in paths}
     found: dict[PathLike, tuple[str, ...]] = {}
     for run_id in dict.fromkeys(run_ids):
         holders = [path for path, known in there.items() if run_id in known] or list(paths[:1])

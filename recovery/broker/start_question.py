@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, structs
 
+from kafkalog.codec.common.arguments import check_fields
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.names import META_PROPERTIES, DirectoryState, parse_partition_directory
 from kafkalog.log.directories.identities import meta_properties_of
@@ -23,6 +24,9 @@ class StartQuestion(Struct, frozen=True):
 
     release: str | None = None
     properties: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 ANYTHING = StartQuestion()

@@ -10,7 +10,7 @@ from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, UsageEr
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir, log_dirs_at
 from kafkalog.log.directories.selection import ALL, Selection
-from kafkalog.log.disk.files import PathLike, exists, scan_directory
+from kafkalog.log.disk.files import PathLike, exists, refuse_no_path, scan_directory
 
 __all__ = ["by_log_directory", "chosen_directories", "holding", "log_directories", "root_of"]
 
@@ -70,8 +70,9 @@ def _refuse_linked_partition(given: str, real: str) -> None:
 def log_directories(paths: Sequence[PathLike]) -> list[str]:
     """Return the paths, in order; of paths with the same real path only the first is kept. A directory that contains
     log directories (volumes, brokers) is replaced by these. Subdirectories that cannot be read, and paths that are
-    invalid or missing, are included, so that the caller reports why.
+    invalid or missing, are included, so that the caller reports why. Raises `UsageError` if there are no paths.
     """
+    refuse_no_path(paths)
     directories: dict[str, str] = {}
     for path in [os.fspath(each) for each in paths]:
         for each in _inside(path) or [path]:

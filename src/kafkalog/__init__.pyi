@@ -21,7 +21,9 @@ from kafkalog.codec.common.errors import FormatError as FormatError
 from kafkalog.codec.common.errors import KafkaLogError as KafkaLogError
 from kafkalog.codec.common.errors import LimitExceeded as LimitExceeded
 from kafkalog.codec.common.errors import RecoveryRefused as RecoveryRefused
+from kafkalog.codec.common.errors import ReplicaError as ReplicaError
 from kafkalog.codec.common.errors import StorageError as StorageError
+from kafkalog.codec.common.errors import UnknownName as UnknownName
 from kafkalog.codec.common.errors import UsageError as UsageError
 from kafkalog.codec.common.findings import Finding as Finding
 from kafkalog.codec.common.findings import FindingCode as FindingCode

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import types
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import kafkalog
+from kafkalog import replay
 from kafkalog.codec import BufferSource
 from kafkalog.codec.common.arguments import byte_view
 from kafkalog.codec.encode.batch import NO_PRODUCER
+from kafkalog.tiers.local_tiered_storage import LocalTieredStorage
 from kafkalog.types import Inventory
 from testkit.made.batches import simple
 from testkit.running.examples import examples
@@ -202,17 +205,124 @@ def test_settings_say_what_is_wrong(kind: Callable[..., Any], log_dir: kafkalog.
     refuses_in_order(kind, data, log_dir)
 
 
-REQUESTS = [kafkalog.Recovery, kafkalog.Compaction, kafkalog.IndexRebuild, kafkalog.Undelete]
+WITHOUT_A_CHECK = {
+    # results
+    "Advice", "BatchHeader", "CompactionPlan", "CopyReport", "EndTransactionMarker", "ExportResult",
+    "ExportedPartition", "Finding", "ListedSegment", "LogDir", "Partition", "PartitionName", "Plan", "ProgressState",
+    "QuorumPlan", "ReadyBatch", "RecordBatch", "RecoveryResult", "Remains", "RemoteObject", "ReplayPlan",
+    "ReplayResult", "Run", "Schema", "SchemaRegistry", "Segment", "Survey", "TopicFacts", "UndeletePlan", "UndoResult",
+    # one for each record: the call that gets them examines them
+    "NewRecord", "Record",
+}  # fmt: skip
+NEEDED: dict[str, dict[str, Any]] = {
+    "Export": {"format": "parquet"}, "OffsetAndMetadata": {"offset": 0}, "Undelete": {"topic": "t"},
+    "QuorumRecovery": {"way": kafkalog.QuorumWay.TOGETHER},
+    "RemoteLogs": {"tier": LocalTieredStorage("/no/such/place")},
+}  # fmt: skip
+
+
+def values() -> dict[str, Any]:
+    """Every public class of values by name: Structs and dataclasses."""
+    public = {name: getattr(module, name) for module in (kafkalog, replay) for name in module.__all__}
+    return {
+        name: each for name, each in public.items()
+        if isinstance(each, type) and (issubclass(each, msgspec.Struct) or is_dataclass(each))
+    }  # fmt: skip
+
+
+def test_a_class_that_callers_make_examines_its_fields() -> None:
+    accept_anything = set()
+    for name, kind in values().items():
+        names = list(inspect.signature(kind).parameters)
+        with suppress(kafkalog.UsageError):
+            kind(**dict.fromkeys(names, Odd()))
+            accept_anything.add(name)
+    assert accept_anything == WITHOUT_A_CHECK
+
+
+REQUESTS = [kind for name, kind in values().items() if name not in WITHOUT_A_CHECK]
+
+
+@pytest.mark.parametrize("request_type", REQUESTS)
+def test_each_field_of_a_request_is_examined(request_type: Callable[..., Any]) -> None:
+    needed = NEEDED.get(request_type.__name__, {})
+    for name in inspect.signature(request_type).parameters:
+        with pytest.raises(kafkalog.UsageError, match=rf"^{name} is Odd\(\) \(Odd\), not (?!Annotated)"):
+            request_type(**needed | {name: Odd()})
 
 
 @pytest.mark.parametrize("request_type", REQUESTS)
 def test_a_flag_of_a_request_is_true_or_false(request_type: type[msgspec.Struct]) -> None:
     flags = [each.name for each in msgspec.structs.fields(request_type) if isinstance(each.default, bool)]
-    needed = {"topic": "t"} if request_type is kafkalog.Undelete else {}
     for name in flags:
-        for value in (np.arange(4), None, "yes"):
-            with pytest.raises(kafkalog.UsageError, match=f"^{name} is "):
-                request_type(**needed, **{name: value})
+        for value, text in ((np.arange(4), r"array\(\[0, 1, 2, 3\]\) \(ndarray\)"), ("no", r"'no' \(str\)")):
+            with pytest.raises(kafkalog.UsageError, match=f"^{name} is {text}, not bool$"):
+                request_type(**NEEDED.get(request_type.__name__, {}), **{name: value})
+
+
+def _call_without_paths(function: Callable[..., Any], tmp_path: Path) -> None:
+    positional, named = [], {}
+    for each in parameters(function):
+        if each.kind is not each.VAR_POSITIONAL and each.default is each.empty:
+            kind = getattr(kafkalog, str(each.annotation).partition(" | ")[0], None)
+            value = tmp_path / "new" if kind is None else kind(**NEEDED.get(kind.__name__, {}))
+            if each.kind is each.KEYWORD_ONLY:
+                named[each.name] = [] if each.name == "brokers" else value
+            else:
+                positional.append(value)
+    function(*positional, **named)
+
+
+TAKING_PATHS = [
+    name for name, function in functions().items()
+    if any(each.name == "paths" and each.kind is each.VAR_POSITIONAL for each in parameters(function))
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TAKING_PATHS)
+def test_a_call_without_paths_is_refused(name: str, tmp_path: Path) -> None:
+    sentence = "^neither a log directory nor a remote tier was given$" if "remote" in name else "^no path was given$"
+    with pytest.raises(kafkalog.UsageError, match=sentence):
+        _call_without_paths(functions()[name], tmp_path)
+    assert not any(tmp_path.iterdir())
+    assert len(TAKING_PATHS) > 25
+
+
+COUNTING = [
+    name for name, function in functions().items()
+    if {"jobs", "threads"} & inspect.signature(function).parameters.keys()
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_no_work_is_done_by_fewer_than_one(name: str) -> None:
+    function = functions()[name]
+    (count,) = {"jobs", "threads"} & inspect.signature(function).parameters.keys()
+    for number in (-1, 0):
+        with pytest.raises(kafkalog.UsageError, match=f"^{count} is {number}; the smallest possible value is 1$"):
+            function(**{count: number})
+    assert len(COUNTING) > 12
+
+
+def test_letters_are_no_list_of_topics_or_numbers() -> None:
+    with pytest.raises(kafkalog.UsageError, match=r"^topics is 'orders' \(str\), not Iterable\[str\]$"):
+        kafkalog.Selection.of("orders")
+    with pytest.raises(kafkalog.UsageError, match=r"^partitions is \['0'\] \(list\), not Iterable\[int\]$"):
+        kafkalog.Selection.of(partitions=["0"])  # type: ignore[list-item]
+
+
+def test_a_quorum_is_not_recovered_in_a_way_that_does_not_exist() -> None:
+    with pytest.raises(kafkalog.UsageError, match=r"^way is 'from_broker' \(str\), not QuorumWay$"):
+        kafkalog.QuorumRecovery(way="from_broker")  # type: ignore[arg-type]
+    for endpoint in ("h:9093", ("h",), ("h", "9093"), ("h", 9093, "SSL")):
+        with pytest.raises(kafkalog.UsageError, match=r"^endpoints is "):
+            kafkalog.QuorumRecovery(way=kafkalog.QuorumWay.TOGETHER, endpoints={1: endpoint})  # type: ignore[dict-item]
+
+
+def test_settings_are_not_negative() -> None:
+    for name in ("segment_bytes", "segment_index_bytes", "index_interval_bytes", "producer_id_expiration_ms"):
+        with pytest.raises(kafkalog.UsageError, match=f"^{name} is -5; the smallest possible value is 0$"):
+            kafkalog.LogSettings(**{name: -5})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("request_type", REQUESTS)

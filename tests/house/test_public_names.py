@@ -15,7 +15,7 @@ import typing
 from collections.abc import Iterator
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -42,12 +42,18 @@ HANDED_ON = {
     "ModeSpec",
     "BatchRun",
     "CoordinatorLogs",
+    "MetadataImage",
     "MetadataLog",
     "MetadataState",
 }
 """Results keep these for other functions of the library; what they hold is nobody's business, and may change."""
 MADE_HERE = {"BatchReader", "ConsumerStream", "RecordReader"}
 """A caller is given these, and never makes one."""
+SPELLED_OUT = {
+    "Bytes", "Future", "Key", "MessageContent", "OfBatch", "Owners", "Paths", "Sliced", "Tags", "TakeRun",
+    "TopicIdPartition",
+}  # fmt: skip
+"""Names of a module for types of one line, which no caller has to write; `Future` is Python's."""
 DOORS = ["kafkalog", "kafkalog.types", "kafkalog.codec", "kafkalog.log", "kafkalog.recovery"]
 
 
@@ -85,7 +91,7 @@ def signatures(name: str) -> Iterator[Any]:
     """The public functions behind a name, and a class of fields itself."""
     value = public(name)
     if not inspect.isclass(value):
-        yield from [inspect.unwrap(value)] if callable(value) else []
+        yield from [inspect.unwrap(value)] if inspect.isfunction(value) else []
         return
     if name in HANDED_ON:
         return
@@ -125,6 +131,34 @@ def test_every_type_in_a_public_signature_can_be_imported() -> None:
                         missing.add(f"{each.__module__}.{each.__name__}, of {name} ({subject.__qualname__})")
     assert sorted(missing) == []
     assert seen > 300
+
+
+def own_names(subject: Any) -> Iterator[str]:
+    """The names in the annotations of a function or class that are not Python's own, as they are written there."""
+    known = only_for_types(subject.__module__)
+    for text in map(str, subject.__annotations__.values()):
+        for name in re.findall(r"(?<![\w.])[A-Z]\w+", text.partition(", Option(")[0]):
+            if name in known and not hasattr(typing, name) and not isinstance(known[name], TypeVar):
+                yield name
+
+
+def test_every_name_in_a_public_signature_can_be_imported_as_it_is_written_there() -> None:
+    missing = {
+        f"{name}, of {public_name}"
+        for public_name in PUBLIC
+        for subject in signatures(public_name)
+        for name in own_names(subject)
+        if name not in (*PUBLIC, *SPELLED_OUT)
+    }
+    assert missing == set()
+
+
+def test_every_error_that_a_docstring_names_can_be_imported() -> None:
+    errors = {name for name in vars(kafkalog.codec.common.errors)["__all__"] if name.endswith(("Error", "Name"))}
+    subjects = [each for name in PUBLIC for each in (public(name), *signatures(name))]
+    named = {name for each in subjects for name in re.findall(r"`(\w+)`", inspect.getdoc(each) or "")}
+    assert {"UnknownName", "ReplicaError", "StorageError"} <= named & errors
+    assert named & errors <= set(PUBLIC)
 
 
 def test_a_name_is_that_of_its_class() -> None:

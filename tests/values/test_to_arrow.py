@@ -122,7 +122,7 @@ def test_decoded_values_are_no_views(recorded: Path) -> None:
 
 def test_schemas_are_a_registry() -> None:
     wrong: Any = 7
-    with pytest.raises(UsageError, match="read_schemas"):
+    with pytest.raises(UsageError, match=r"^schemas is 7 \(int\), not SchemaRegistry"):
         kafkalog.DecodedValues(schemas=wrong)
 
 

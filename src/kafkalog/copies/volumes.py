@@ -26,7 +26,7 @@ from kafkalog.log.directories.directory import LogDir, is_log_dir, is_partition_
 from kafkalog.log.directories.identities import are_copies_of_one
 from kafkalog.log.directories.partition import Partition, open_partition
 from kafkalog.log.directories.selection import ALL, Selection
-from kafkalog.log.disk.files import PathLike, absolute, exists, is_directory, real, scan_directory
+from kafkalog.log.disk.files import PathLike, absolute, exists, is_directory, real, refuse_no_path, scan_directory
 from kafkalog.log.disk.pointer import findings_of_half_done
 
 __all__ = ["Copy", "Shelf", "gather", "reason"]
@@ -163,11 +163,12 @@ def gather(
     `unreadable`. Copies that do not belong together add findings to the result.
 
     `chosen` selects the topic-partitions. With `notes_empty` a directory without Kafka's data, as an unmounted disk
-    leaves it, is added to `unreadable`; otherwise it raises `UsageError`. Also raises `UsageError` if a path is missing
-    or not a directory, if a selection matches nothing (`UnknownName`), or if all directories can be read and fewer than
-    `at_least` of them are different.
+    leaves it, is added to `unreadable`; otherwise it raises `UsageError`. Also raises `UsageError` if there are no
+    paths, if one is missing or not a directory, if a selection matches nothing (`UnknownName`), or if all directories
+    can be read and fewer than `at_least` of them are different.
     """
     given = [os.fspath(path) for path in paths]
+    refuse_no_path(given)
     distinct = list({real(path): path for path in reversed(given)}.values())[::-1]
     shelf = Shelf(paths=tuple(given))
     seen: set[str] = set()
@@ -175,7 +176,7 @@ def gather(
         _place(shelf, path, seen, limits, notes_empty)
     if len(seen) < at_least and not shelf.unreadable:
         twice = f"{distinct[0]} was given {len(given)} times: " if len(given) > len(distinct) else ""
-        raise UsageError(f"{twice}give two or more log directories, or partition directories, to compare")
+        raise UsageError(f"{twice}give two or more log directories or partition directories")
     shelf.metadata = [
         copy.partition for copy in shelf.copies.get((CLUSTER_METADATA_TOPIC, 0), ()) if copy.partition is not None
     ]

@@ -74,7 +74,8 @@ class Positions:
         """
         with self.guard:
             found: dict[TopicPartition, Partition] = {}
-            for partition in settled(*self._paths, limits=self.limits).readable():
+            inventory = settled(*self._paths, limits=self.limits)
+            for partition in inventory.readable(wants=lambda name: self.chosen(name.topic)):
                 name = partition.name
                 if name is not None and name.state is DirectoryState.LIVE and self.chosen(name.topic):
                     found[name.topic, name.partition] = partition

@@ -1,5 +1,6 @@
 """What public calls return; `tests/support/lazy_names.py` makes the table in `__init__.py` of these lines."""
 
+from kafkalog.cluster.assignors.assignors import Assignment as Assignment
 from kafkalog.cluster.assignors.old_assignors import OldConsumer as OldConsumer
 from kafkalog.cluster.coordinator_logs import CoordinatorLogs as CoordinatorLogs
 from kafkalog.cluster.groups.groups import Group as Group
@@ -14,6 +15,7 @@ from kafkalog.cluster.groups.share_state import SharePartition as SharePartition
 from kafkalog.cluster.groups.share_state import StateBatch as StateBatch
 from kafkalog.cluster.kraft.metadata_history import PartitionChange as PartitionChange
 from kafkalog.cluster.kraft.metadata_image import BrokerImage as BrokerImage
+from kafkalog.cluster.kraft.metadata_image import MetadataImage as MetadataImage
 from kafkalog.cluster.kraft.metadata_image import PartitionImage as PartitionImage
 from kafkalog.cluster.kraft.metadata_image import TopicImage as TopicImage
 from kafkalog.cluster.kraft.metadata_log import MetadataLog as MetadataLog
@@ -67,6 +69,7 @@ from kafkalog.codec.files.text import MetaProperties as MetaProperties
 from kafkalog.codec.files.text import PartitionMetadata as PartitionMetadata
 from kafkalog.codec.headers.runs import BatchRun as BatchRun
 from kafkalog.codec.model import AbortedTransaction as AbortedTransaction
+from kafkalog.codec.model import AnyHeader as AnyHeader
 from kafkalog.codec.model import LegacyHeader as LegacyHeader
 from kafkalog.codec.model import ProducerEntry as ProducerEntry
 from kafkalog.codec.parsing.trace import FieldSpan as FieldSpan
@@ -113,27 +116,41 @@ from kafkalog.jobs.triage.outcome import PartitionTriage as PartitionTriage
 from kafkalog.jobs.triage.outcome import StartAdvice as StartAdvice
 from kafkalog.jobs.triage.run import Triage as Triage
 from kafkalog.jobs.triage.unknown import UnknownPartition as UnknownPartition
+from kafkalog.jobs.undelete.remains import OnUnreadable as OnUnreadable
 from kafkalog.jobs.undelete.remains import RemainsKind as RemainsKind
 from kafkalog.jobs.undelete.remains import RemainsSegment as RemainsSegment
 from kafkalog.jobs.undelete.results import PutBack as PutBack
 from kafkalog.jobs.undelete.results import UndeleteResult as UndeleteResult
 from kafkalog.jobs.undelete.taking_out import TakenOut as TakenOut
+from kafkalog.log.directories.directory import Wants as Wants
 from kafkalog.log.directories.inventory import Inventory as Inventory
+from kafkalog.log.directories.workers import OnProgress as OnProgress
+from kafkalog.log.directories.workers import OnRead as OnRead
+from kafkalog.log.disk.files import PathLike as PathLike
 from kafkalog.log.disk.lock import HeldDirectory as HeldDirectory
 from kafkalog.log.disk.remote_file import RemoteFile as RemoteFile
 from kafkalog.log.reading.fetch import Chunk as Chunk
 from kafkalog.log.reading.fetch import Origin as Origin
 from kafkalog.log.reading.readable import OffsetAndTimestamp as OffsetAndTimestamp
+from kafkalog.log.reading.readable import Reset as Reset
 from kafkalog.log.reading.transactions import Transactions as Transactions
 from kafkalog.log.reading.transactions import Undecided as Undecided
 from kafkalog.log.storage.retention import DeletableSegment as DeletableSegment
+from kafkalog.log.walk.batch_filter import Codecs as Codecs
+from kafkalog.log.walk.batch_filter import ProducerIds as ProducerIds
 from kafkalog.log.walk.behind_damage import BehindDamage as BehindDamage
 from kafkalog.log.walk.summary import SegmentSummary as SegmentSummary
 from kafkalog.log.walk.time_lookup import NewestTimestamps as NewestTimestamps
+from kafkalog.log.writing.choosing_partitions import Partitioner as Partitioner
 from kafkalog.log.writing.compacting import CompactionCounts as CompactionCounts
+from kafkalog.log.writing.incoming import Appendable as Appendable
 from kafkalog.producer.batch import RecordMetadata as RecordMetadata
+from kafkalog.producer.hooks import EventHandler as EventHandler
 from kafkalog.producer.multifetch import Fetched as Fetched
 from kafkalog.producer.offset_store import OffsetsFile as OffsetsFile
+from kafkalog.producer.offset_store import TopicPartition as TopicPartition
+from kafkalog.producer.producer import Encoder as Encoder
+from kafkalog.producer.producer import OnDelivery as OnDelivery
 from kafkalog.producer.stream import ConsumerStream as ConsumerStream
 from kafkalog.producer.streams import MessageAndMetadata as MessageAndMetadata
 from kafkalog.producer.streams import Stream as Stream
@@ -186,6 +203,7 @@ from kafkalog.tiers.segments import RemoteSegmentState as RemoteSegmentState
 from kafkalog.tiers.tiering import LocalStart as LocalStart
 from kafkalog.tiers.tiering import Tiering as Tiering
 from kafkalog.values.column_schema import ColumnSchema as ColumnSchema
+from kafkalog.values.column_schema import NamedSchema as NamedSchema
 from kafkalog.values.decoding import DecodedValue as DecodedValue
 from kafkalog.values.payloads import PayloadDecoder as PayloadDecoder
 from kafkalog.values.registry import SchemaDeletion as SchemaDeletion

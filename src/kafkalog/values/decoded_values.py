@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.arguments import check_fields
 from kafkalog.values.column_schema import ColumnSchema, NamedSchema
 from kafkalog.values.registry import SchemaRegistry
 
@@ -33,8 +33,7 @@ class DecodedValues(Struct, frozen=True, kw_only=True):
     """what values are read as, in the same way"""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.schemas, SchemaRegistry | None):
-            raise UsageError("schemas is what kafkalog.read_schemas gives")
+        check_fields(self)
 
     def decoded(
         self,

@@ -23,7 +23,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.log import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
-from kafkalog.log.disk.files import PathLike, is_directory, read_small, scan_directory
+from kafkalog.log.disk.files import PathLike, is_directory, read_small, refuse_no_path, scan_directory
 from kafkalog.log.walk.on_damage import STOP
 from kafkalog.values.registry import Schema, SchemaDeletion, SchemaReference, SchemaRegistry
 from kafkalog.values.schema_log import SCHEMAS_TOPIC, SchemaLog, loaded_json
@@ -63,8 +63,7 @@ def read_schemas(
     cannot be read. Faults of records are in `SchemaRegistry.findings`.
     """
     names = [os.fspath(path) for path in paths]
-    if not names:
-        raise UsageError("no path is given to read schemas from")
+    refuse_no_path(names)
     if len(names) == 1 and (other := _not_a_log(names[0])) is not None:
         if as_of is not None or at_offset is not None:
             raise UsageError(f"{names[0]} has one state only: an earlier one is known from _schemas alone")

@@ -82,9 +82,10 @@ class KafkaTable:
         wants = _wants(chosen) if any(is_uri(str(path)) for path in paths) else every
         inventory = open_all(*paths, wants=wants, limits=limits)
         chosen.check(inventory.names)
+        left_out = frozenset() if request.topics else OWN_TOPICS
         self.partitions: tuple[Partition, ...] = tuple(
-            each for each in inventory.readable(request.replica, chosen)
-            if chosen.takes(each.topic, each.partition) and (request.topics or each.topic not in OWN_TOPICS)
+            each for each in inventory.readable(request.replica, chosen, lambda name: name.topic not in left_out)
+            if chosen.takes(each.topic, each.partition) and each.topic not in left_out
         )  # fmt: skip
         if not self.partitions:
             raise UsageError(f"there are no records in {', '.join(map(str, paths))} but Kafka's own")

@@ -14,6 +14,7 @@ import kafkalog
 from kafkalog import FindingCode, RecoveryRefused, StorageError
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.pointer import POINTER
+from kafkalog.words.advice import told
 from testkit.judging.every_byte import Originals
 from testkit.judging.trees import contents, copy_tree, first_difference, stamps
 from testkit.made.compactable import CONFIG, T0, compactable, compacted, meaning
@@ -158,7 +159,9 @@ def test_a_log_that_a_start_would_cut_is_left_as_it_is(tmp_path: Path) -> None:
     last.write_bytes(last.read_bytes()[:-3])
     before = stamps(root)
     result = compacted(root)
-    assert "kafkalog recover" in result.done.declined["t-0"]
+    why = result.done.declined["t-0"]
+    assert why.endswith("; recover() repairs it")
+    assert told(why).endswith("; `recover` repairs it")
     assert not result.changed
     assert stamps(root) == before
 

@@ -602,3 +602,10 @@ def test_that_the_metadata_is_not_merged_is_said(volumes: dict[int, Path], tmp_p
     assert said not in kafkalog("merge", first, second, "--into", tmp_path / "without").out
     shutil.copytree(first / next(each.name for each in first.glob("*-0")), first / "__cluster_metadata-0")
     assert said in kafkalog("merge", first, second, "--into", tmp_path / "with").out
+
+
+def test_one_directory_is_not_merged(tmp_path: Path) -> None:
+    (tmp_path / "a" / "t-0").mkdir(parents=True)
+    (tmp_path / "a" / "t-0" / "00000000000000000000.log").touch()
+    with pytest.raises(UsageError, match=r"^give two or more log directories or partition directories$"):
+        merge_directories(tmp_path / "a", target=tmp_path / "new")

@@ -228,6 +228,18 @@ def test_a_name_that_is_no_topics(root: Path, name: str) -> None:
         undelete(Undelete(topic="sessions-20", as_topic=name), root)
     with pytest.raises(UsageError, match="not a name of a topic"):
         undelete_into(Undelete(topic="sessions-20", as_topic=name), root, target=root.with_name("new"))
+    with pytest.raises(UsageError, match="not a name of a topic"):
+        undelete(Undelete(topic=name), root)
+
+
+def test_a_source_that_does_not_exist_is_named(root: Path, tmp_path: Path) -> None:
+    delete_directory(root, "sessions-20-0")
+    request = Undelete(topic="sessions-20", source="nope")
+    sentence = "no deleted directory or segment of sessions-20 from the source 'nope' is in "
+    with pytest.raises(RecoveryRefused, match=sentence):
+        plan_undelete(request, root)
+    with pytest.raises(RecoveryRefused, match=sentence):
+        undelete_into(request, root, target=tmp_path / "new")
 
 
 @pytest.mark.parametrize("text", ["", "x", "A" * 22, "A" * 21 + "!", OTHER_ID + "=="])

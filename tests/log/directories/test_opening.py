@@ -139,6 +139,20 @@ def test_an_empty_partition_directory_holds_no_segment(tmp_path: Path) -> None:
             opening(tmp_path / "t-0")
 
 
+def test_a_log_directory_that_is_named_like_a_partition_is_none() -> None:
+    (directory,) = brokers("4.1.1/txn")
+    assert directory.name == "broker-7"
+    assert (directory / "bootstrap.checkpoint").exists()
+    with pytest.raises(UsageError, match=r"broker-7 holds no segment$"):
+        open_partition(directory)
+
+
+def test_a_partition_with_only_a_snapshot_is_one(tmp_path: Path) -> None:
+    (tmp_path / "__cluster_metadata-0").mkdir()
+    (tmp_path / "__cluster_metadata-0" / "00000000000000000005-0000000001.checkpoint").touch()
+    assert open_partition(tmp_path / "__cluster_metadata-0").segments == ()
+
+
 def test_a_segment_file_stands_for_itself(log_dir: Path, tmp_path: Path) -> None:
     source = log_dir / "orders-23-0" / "00000000000000000180.log"
     assert open_segment(source).topic == "orders-23"

@@ -93,7 +93,7 @@ def test_a_purge_that_is_stopped_anywhere_is_known_and_finished(
                 if count[0] < number:
                     break
                 (root / ".lock").unlink(missing_ok=True)
-                found = runs(root, kept)
+                found = runs(root, quarantine=kept)
                 words.update(each.state for each in found)
                 if [each.state for each in found] == [RunState.FINISHED]:
                     assert found[0].undoable  # nothing was removed yet
@@ -104,7 +104,7 @@ def test_a_purge_that_is_stopped_anywhere_is_known_and_finished(
                 for name in set(before) - {POINTER, "."}:
                     assert stamps(root)[name] == before[name]
                 purge(root, [each.run_id for each in found], quarantine=kept)
-                assert runs(root, kept) == ()
+                assert runs(root, quarantine=kept) == ()
         assert number >= 10
         assert words == {RunState.FINISHED, RunState.HALF_PURGED, RunState.NOT_BEGUN}
 

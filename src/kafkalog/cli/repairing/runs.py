@@ -34,7 +34,7 @@ def _show(paths: Sequence[str], quarantine: str | None, as_json: bool) -> int:
     """
     worst = ExitCode.CLEAN
     for path in paths:
-        root, run_infos = root_of_runs(path), runs(path, quarantine)
+        root, run_infos = root_of_runs(path), runs(path, quarantine=quarantine)
         if any(run_info.is_unfinished or run_info.state is RunState.UNREADABLE for run_info in run_infos):
             worst = ExitCode.FINDINGS
         if as_json:

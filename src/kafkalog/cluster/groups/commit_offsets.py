@@ -21,7 +21,7 @@ from kafkalog.cluster.records.coordinator_records import (
 )
 from kafkalog.cluster.records.messages import Decoded
 from kafkalog.cluster.rules.java import coordinator_partition
-from kafkalog.codec.common.arguments import checked
+from kafkalog.codec.common.arguments import check_fields, checked
 from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.common.findings import Severity
 from kafkalog.codec.names import (
@@ -59,6 +59,9 @@ class OffsetAndMetadata(Struct, frozen=True):
     """the consumer's own words, at most 4096 bytes in UTF-8"""
     leader_epoch: int = _NONE
     """of the record before the offset, -1 unknown"""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 Paths = PathLike | Sequence[PathLike]

@@ -24,6 +24,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import open_all
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.files import PathLike
 
 __all__ = ["groups_at_hand", "known_topics"]
@@ -57,7 +58,7 @@ def known_topics(
             return {}
     directory = zookeeper_at(path)
     if directory is None:
-        logs = _metadata_partitions(open_all(path).readable(None))
+        logs = _metadata_partitions(open_all(path).readable(None, Selection.of([CLUSTER_METADATA_TOPIC])))
         if len(logs) != 1:
             detail = f"{path} is neither ZooKeeper's dataDir nor a directory with {CLUSTER_METADATA_TOPIC}"
             raise UsageError(detail)

@@ -14,7 +14,7 @@ from kafkalog.codec.common.unknown import unknown
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import Partition, open_all
 from kafkalog.log.directories.selection import ALL, Selection
-from kafkalog.log.disk.files import PathLike
+from kafkalog.log.disk.files import PathLike, refuse_no_path
 
 __all__ = [
     "chosen_chroot", "metadata_log", "one_chroot", "partition_names", "partitions_at", "partitions_with",
@@ -76,10 +76,11 @@ def metadata_log(paths: Sequence[PathLike], replica: PathLike | None, findings: 
     return MetadataLog(partitions[0])
 
 
-def split_zookeeper(paths: Iterable[PathLike]) -> tuple[tuple[PathLike, ...], ZooKeeperDirectory | None]:
+def split_zookeeper(paths: Sequence[PathLike]) -> tuple[tuple[PathLike, ...], ZooKeeperDirectory | None]:
     """Separate ZooKeeper's dataDir and dataLogDir from the other paths; return the other paths in order, and the opened
-    ZooKeeper directory, None if there is none.
+    ZooKeeper directory, None if there is none. Raises `UsageError` if there are no paths.
     """
+    refuse_no_path(paths)
     kafka: list[PathLike] = []
     zookeeper: list[PathLike] = []
     for path in paths:

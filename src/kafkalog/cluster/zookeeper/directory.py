@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.names import ZOOKEEPER_DIRECTORY
-from kafkalog.log.disk.files import PathLike, scan_directory
+from kafkalog.log.disk.files import PathLike, refuse_no_path, scan_directory
 
 __all__ = ["ZooKeeperDirectory", "open_zookeeper"]
 
@@ -33,6 +33,7 @@ def open_zookeeper(*paths: PathLike) -> ZooKeeperDirectory:
     """
     logs: dict[int, str] = {}
     snapshots: dict[int, str] = {}
+    refuse_no_path(paths)
     names = tuple(os.fspath(path) for path in paths)
     for path in names:
         if not os.path.isdir(path):

@@ -46,7 +46,7 @@ from kafkalog.recovery.safe.normalize import read_high_watermarks
 __all__ = ["CompactedPartition", "CompactionPlan", "CompactionRules", "plan_directory"]
 
 MODE = "compact"
-_ADVICE = "`kafkalog recover` repairs it"
+_ADVICE = Sentence(Ask.RECOVER, " repairs it")
 _MOST_GROWTH = 4
 """Most bytes that a process writes of a partition, as a multiple of the bytes of its logs."""
 _GIVE_ID = Sentence(Ask.RECOVER_TOPIC_ID, " gives it one")
@@ -142,7 +142,7 @@ def plan_directory(
     checkpoints = read_checkpoints(after)
     if checkpoints is None:
         raise RecoveryRefused(
-            f"a checkpoint of recovery points or log starts in {found.root} cannot be read; {_ADVICE}",
+            Sentence(f"a checkpoint of recovery points or log starts in {found.root} cannot be read; ", _ADVICE),
             reason="checkpoint",
         )
     live = {name: parsed for name in names if (parsed := _live(name)) is not None}
@@ -340,7 +340,7 @@ class _Pass:
         """
         names = self._tree.all_names(self._directory)
         if any(name.endswith(SWAP) for name in names):
-            raise _LeftAloneError(f"a compaction of it was interrupted; {_ADVICE}")
+            raise _LeftAloneError(Sentence("a compaction of it was interrupted; ", _ADVICE))
         bases = sorted(
             parsed.base_offset
             for parsed in map(parse_segment_file, names)
@@ -367,9 +367,10 @@ class _Pass:
             loader = self._loader(self._tree, self._config)
             loaded = loader.load()
         except JavaError as error:
-            raise _LeftAloneError(f"a broker would not open it ({error}); {self._way_out(untouched)}") from error
+            why = Sentence(f"a broker would not open it ({error}); ", self._way_out(untouched))
+            raise _LeftAloneError(why) from error
         if self._logs() != before:
-            raise _LeftAloneError(f"a broker's start would change its log; {_ADVICE}")
+            raise _LeftAloneError(Sentence("a broker's start would change its log; ", _ADVICE))
         if is_kraft(self._tree) and topic_id_or_none(self._tree, self._directory) is None:
             unknown = "it has no topic id, so that a broker would not recognize it as its own; "
             raise _LeftAloneError(Sentence(unknown, _GIVE_ID))
@@ -436,4 +437,4 @@ def _size(log: CleanableLog) -> int:
 
 
 def _damaged(finding: Finding) -> _LeftAloneError:
-    return _LeftAloneError(f"it is damaged ({finding}), and cleaning would hide that; {_ADVICE}", finding)
+    return _LeftAloneError(Sentence(f"it is damaged ({finding}), and cleaning would hide that; ", _ADVICE), finding)

@@ -16,7 +16,7 @@ from kafkalog.codec.common.options import Option
 from kafkalog.jobs.compact.cleaning import CompactionPlan, CompactionRules, plan_directory
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnProgress, Workers
-from kafkalog.log.disk.files import PathLike, scan_directory
+from kafkalog.log.disk.files import PathLike, refuse_no_path, scan_directory
 from kafkalog.recovery.act.job import Job, carry_out, execute, keeping_in
 from kafkalog.recovery.act.runner import CompletedRuns
 from kafkalog.recovery.act.transaction import Transaction
@@ -158,7 +158,9 @@ def compact_into(
     * `on_progress`: called with a `ProgressState` now and then
     * `on_plan`: called with the plan before the copy is changed
     """
-    wanted, (path, *others) = _asked(request, paths)
+    wanted, named = _asked(request, paths)
+    refuse_no_path(named)
+    path, *others = named
     if others:
         raise UsageError(f"one log directory is compacted into {os.fspath(target)}, not {1 + len(others)}")
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.codec.common.advice import Ask, Sentence
+from kafkalog.codec.common.arguments import check_fields
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.jobs.quorum.expiry import refuse_settings
 from kafkalog.jobs.quorum.properties import refuse_as_log_dir
@@ -70,6 +71,9 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
     """brokers' settings by which data expires"""
     properties: Mapping[int, Mapping[str, str]] = {}
     """server properties by node id, which the lines to set keep as far as possible"""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def checked(self) -> QuorumRecovery:
         """Validate the request; return a copy in which the times `at` and `stamp` are set, by default to the clock's.

@@ -7,6 +7,7 @@ from functools import partial
 
 from msgspec import Struct
 
+from kafkalog.codec.common.arguments import check_fields
 from kafkalog.jobs.restore.in_place import beginnings_in, with_beginnings
 from kafkalog.jobs.restore.whole_logs import bring_back
 from kafkalog.log.directories.selection import Selection
@@ -24,6 +25,9 @@ class RemoteLogs(Struct, frozen=True):
     tier: RemoteTier
     keep_remote: bool = False
     """in a copy, logs without local files begin after their remote part instead of getting it back"""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def beginnings(self, survey: Survey, select: Selection, facts: TopicFacts) -> Callable[[Plan], Plan] | None:
         """Find the logs that can only begin after their remote part (`RemoteLogSource.beginnings`)."""

@@ -41,7 +41,7 @@ from kafkalog.recovery.safe.normalize import Checkpoints
 from kafkalog.recovery.safe.recovery import recover_safely
 from kafkalog.recovery.safe.result import SafeResult
 
-__all__ = ["nothing_in", "plan_directory"]
+__all__ = ["plan_directory"]
 
 _TAILS = codes_with(Trait.TAIL)
 
@@ -89,29 +89,13 @@ def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains
         if wanted.is_source(remains.directory)
     ]
     if not leftovers and is_needed:
-        raise nothing_in([whole.root], wanted)
+        raise wanted.nothing_in(whole.root)
     by_partition: dict[int, list[Remains]] = {}
     for remains in leftovers:
         by_partition.setdefault(remains.partition, []).append(remains)
     for number, several in sorted(by_partition.items()):
         wanted.refuse_several(number, [remains.directory for remains in several])
     return leftovers
-
-
-def nothing_in(roots: Sequence[str], wanted: Undelete) -> RecoveryRefused:
-    """Return a `RecoveryRefused` which says that none of these log directories has deleted data of the topic; it is not
-    raised here.
-    """
-    of = "".join(f"-{number}" for number in wanted.partitions[:1])
-    where = " or ".join(roots)
-    return RecoveryRefused(
-        Sentence(
-            f"no deleted directory or segment of {wanted.topic}{of} is in {where}: ",
-            Ask.LIST_DELETED,
-            " lists what there is",
-        ),
-        reason="nothing",
-    )
 
 
 def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> UndeletePlan:

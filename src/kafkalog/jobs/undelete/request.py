@@ -63,6 +63,7 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
 
     def checked(self) -> Self:
         """Return the request itself. Raises `UsageError` for an impossible topic name or topic id."""
+        _check_topic_name(self.topic)
         _check_topic_name(self.as_topic)
         check_topic_id(self.topic_id)
         return self
@@ -75,6 +76,13 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
     def is_source(self, *names: str | None) -> bool:
         """Whether the request allows a source with one of these names."""
         return self.source is None or os.path.basename(self.source.rstrip("/")) in names
+
+    def nothing_in(self, where: str) -> RecoveryRefused:
+        """Return a `RecoveryRefused` which says that `where` has no such deleted data; it is not raised here."""
+        of = self.topic + "".join(f"-{number}" for number in self.partitions[:1])
+        source = "" if self.source is None else f" from the source {self.source!r}"
+        lacking = f"no deleted directory or segment of {of}{source} is in {where}: "
+        return RecoveryRefused(Sentence(lacking, Ask.LIST_DELETED, " lists what there is"), reason="nothing")
 
     def refuse_several(self, partition: int, names: Collection[str]) -> None:
         """Raise `RecoveryRefused` if `names`, the deleted directories of the partition, are more than one; the user

@@ -104,15 +104,7 @@ def _chosen(
     if not by_partition:
         for error in unreadable.values():
             raise error
-        raise RecoveryRefused(
-            Sentence(
-                f"no deleted directory or segment of {wanted.topic} is in {places[0][0].root} or in a quarantine of "
-                "its runs: ",
-                Ask.LIST_DELETED,
-                " lists what there is",
-            ),
-            reason="nothing",
-        )
+        raise wanted.nothing_in(f"{places[0][0].root} or in a quarantine of its runs")
     for number, several in sorted(by_partition.items()):
         _refuse_several_brokers(wanted, number, [found.root for found, _each in several])
         wanted.refuse_several(number, [each.run_id or each.directory for _found, each in several])

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from functools import cached_property
 
 from kafkalog.codec.common.errors import RecoveryRefused
-from kafkalog.jobs.undelete.putting_back import nothing_in, plan_directory
+from kafkalog.jobs.undelete.putting_back import plan_directory
 from kafkalog.jobs.undelete.request import Undelete
 from kafkalog.jobs.undelete.results import UndeletePlan, UndeleteResult, in_the_way
 from kafkalog.log.disk.files import PathLike
@@ -130,7 +130,7 @@ class _Planning:
         """
         roots = self._roots
         if not plans and self._nothing is not None:
-            raise self._nothing if len(roots) == 1 else nothing_in(roots, self._wanted)
+            raise self._nothing if len(roots) == 1 else self._wanted.nothing_in(" or ".join(roots))
         for siblings in of_one_broker(roots):
             for root, emptied in in_the_way([plans[each] for each in siblings if each in plans], siblings).items():
                 plans[root] = plan_directory(self._files, root, self._wanted, self._facts[root], emptied)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.common.arguments import checked
 from kafkalog.codec.common.errors import ReplicaError, StorageError, UsageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
@@ -19,7 +20,16 @@ from kafkalog.log.directories.directory import LogDir, Wants, every, is_partitio
 from kafkalog.log.directories.identities import are_copies_of_one, identity_findings
 from kafkalog.log.directories.partition import Partition, open_partition, open_segment
 from kafkalog.log.directories.selection import ALL, Selection, unreadable_names
-from kafkalog.log.disk.files import PathLike, absolute, exists, is_directory, real, scan_directory, unreadable
+from kafkalog.log.disk.files import (
+    PathLike,
+    absolute,
+    exists,
+    is_directory,
+    real,
+    refuse_no_path,
+    scan_directory,
+    unreadable,
+)
 from kafkalog.log.disk.looked_at import looking_once
 
 __all__ = ["LONGEST", "Inventory", "chosen_replica", "is_missing", "missing_directory", "open_all"]
@@ -126,21 +136,27 @@ class Inventory(Struct, frozen=True, kw_only=True):
                 return meta.cluster_id, meta.node_id
         return None
 
-    def readable(self, replica: PathLike | None = None, select: Selection = ALL) -> tuple[Partition, ...]:
+    def readable(
+        self, replica: PathLike | None = None, select: Selection = ALL, wants: Wants = every
+    ) -> tuple[Partition, ...]:
         """Return the partitions that a consumer would read: each live topic-partition of the log directories once, then
         the partition directories and segment files that were named themselves.
 
         If several directories have one topic-partition, `replica` chooses among them: `"longest"`, or the path of one
         of them or of its log directory. Without a choice, or if it does not match exactly one, raises `ReplicaError` (a
-        `UsageError`) with the paths. Raises `StorageError` if `"longest"` cannot read a log. `select` only limits the
-        choice: partitions that it does not accept are returned too, with all their directories.
+        `UsageError`) with the paths. Raises `UsageError` for a path that does not exist, and
+        `StorageError` if `"longest"` cannot read a log. `select` and `wants`
+        only limit the choice: partitions that they do not accept are returned too, with all their directories.
         """
         several = self.duplicates()
         chosen = {
             name: chosen_replica(name, partitions, replica)
             for name, partitions in several.items()
-            if select.takes(name.topic, name.partition)
+            if select.takes(name.topic, name.partition) and wants(name)
         }
+        if replica is not None and replica != LONGEST and not exists(real(replica)):
+            detail = f" is {LONGEST} or a directory: {os.fspath(replica)} does not exist"
+            raise UsageError(Sentence(Ask.REPLICA, detail))
         wanted = [
             found for log_dir in self.log_dirs for found in log_dir.partitions if found.state is DirectoryState.LIVE
         ]
@@ -293,8 +309,7 @@ def open_all(
     * `wants`: function called with the name of each partition in a log directory; if it returns False, the partition is
       left out and not read
     """
-    if not paths:
-        raise UsageError("no path was given")
+    refuse_no_path(paths)
     opened = _Opened(limits, tolerant, wants)
     with looking_once():
         opened.take(_distinct(paths), missing_too=missing_too)

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from kafkalog.codec.common.arguments import check_fields
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.names import parse_java_long
 
@@ -56,7 +57,7 @@ def _read(kind: type, text: str) -> int | None:
 
 
 class LogSettings(Struct, frozen=True, kw_only=True):
-    """Settings for a recovery; sizes in bytes, times in ms. Defaults are Kafka's."""
+    """Settings for a recovery; sizes in bytes, times in ms; not negative. Defaults are Kafka's."""
 
     segment_bytes: int = 1024 * 1024 * 1024
     segment_index_bytes: int = 10 * 1024 * 1024
@@ -65,6 +66,12 @@ class LogSettings(Struct, frozen=True, kw_only=True):
     remote_storage_enable: bool = False
     remote_log_storage_system_enable: bool = True
     """Kafka's default is false, but then no topic can have remote storage"""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for name in self.__struct_fields__:
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name} is {getattr(self, name)}; the smallest possible value is 0")
 
     @property
     def has_remote_log(self) -> bool:

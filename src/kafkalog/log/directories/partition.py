@@ -29,6 +29,7 @@ from kafkalog.codec.names import (
     DirectoryState,
     FileKind,
     PartitionName,
+    parse_kraft_snapshot_file,
     parse_partition_directory,
     parse_segment_file,
 )
@@ -474,8 +475,8 @@ def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple
 def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
     """Return the partition directory at `path`, with its log start offset from the checkpoint in the parent directory.
     Malformed small files make findings. Raises `UsageError` if the path does not exist, is not named like a partition
-    directory, or has no segment, snapshot or unfinished file (such as `.deleted`) in it; `StorageError` if it cannot be
-    read.
+    directory, or has no segment, snapshot or unfinished file (such as `.deleted`) of a log in it, such as a log
+    directory that is named like a partition; `StorageError` if it cannot be read.
 
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
@@ -493,7 +494,9 @@ def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partit
         start, finding = _checkpointed_start(directory, name, limits)
     half_done = findings_of_half_done(os.path.dirname(directory))
     partition = read_partition(os.fspath(path), name, start, limits=limits)
-    if not (partition.segments or partition.snapshots or partition.kraft_snapshots or partition.unfinished):
+    others = map(os.path.basename, (*partition.kraft_snapshots, *partition.unfinished))
+    is_log = partition.segments or partition.snapshots  # a log directory too has a `.checkpoint`, and may be `broker-1`
+    if not is_log and not any(parse_segment_file(name) or parse_kraft_snapshot_file(name) for name in others):
         raise UsageError(f"{os.fspath(path)} holds no segment")
     return _with_findings(partition, [*half_done, *([] if finding is None else [finding])])
 

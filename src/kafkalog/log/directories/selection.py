@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from kafkalog.codec.common.arguments import check_fields, checked
 from kafkalog.codec.common.errors import UnknownName, UsageError
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.unknown import quoted, unknown
@@ -38,6 +39,7 @@ def matcher(patterns: frozenset[str]) -> Callable[[str], bool]:
     return lambda name: name in patterns or expression.match(name) is not None
 
 
+@checked("takes_topic", "takes", "check", "of_unreadable", "directories")
 class Selection(Struct, frozen=True):
     """Partitions of the topics that match `topics`, or of all topics if that is empty; only the numbers in
     `partitions`, or all. `excluded` are topics, or partitions such as `topic-0`. Topics and exclusions may be names or
@@ -47,6 +49,9 @@ class Selection(Struct, frozen=True):
     topics: frozenset[str] = frozenset()
     partitions: frozenset[int] = frozenset()
     excluded: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @classmethod
     def of(cls, topics: Iterable[str] = (), partitions: Iterable[int] = (), excluded: Iterable[str] = ()) -> Selection:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from operator import attrgetter
 from types import TracebackType
 from typing import Self
 
-from kafkalog.codec.common.errors import LimitExceeded, StorageError
+from kafkalog.codec.common.errors import LimitExceeded, StorageError, UsageError
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.limits import MIB
 from kafkalog.log.disk.remote import storage_of
@@ -36,6 +36,7 @@ __all__ = [
     "open_regular",
     "read_small",
     "real",
+    "refuse_no_path",
     "scan_directory",
     "status_of",
     "unreadable",
@@ -43,6 +44,12 @@ __all__ = [
 ]
 
 PathLike = str | os.PathLike[str]
+
+
+def refuse_no_path(paths: Sized) -> None:
+    """Raise `UsageError` if `paths`, the paths of a call, are empty."""
+    if not paths:
+        raise UsageError("no path was given")
 Entry = os.DirEntry[str] | RemoteEntry
 _name = attrgetter("name")
 

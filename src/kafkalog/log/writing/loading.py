@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from msgspec import Struct
 from msgspec.structs import replace
 
+from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.common.findings import Severity
 from kafkalog.codec.files.index_files import (
@@ -66,7 +67,7 @@ __all__ = [
 ]
 
 _BEGIN_WITH_AN_OFFSET = (FileKind.LOG, *INDEX_KINDS, CLEANED, SWAP)
-_ADVICE = "; let `kafkalog recover` decide what to keep, then open it again"
+_ADVICE = Sentence("; let ", Ask.RECOVER, " decide what to keep, then open it again")
 
 
 class SealedSegment(Struct, frozen=True):
@@ -99,7 +100,7 @@ def open_segment(
     try:
         segment = LogSegment(disk, directory, base_offset, config, create=create, created_ms=now_ms, indexes_first=True)
     except JavaError as error:
-        raise FormatError(f"{error}{_ADVICE}", source=directory) from error
+        raise FormatError(Sentence(str(error), _ADVICE), source=directory) from error
     if segment.transaction_index.torn_bytes:
         segment.close_handlers()
         raise _torn(segment.path(FileKind.TRANSACTION_INDEX))
@@ -152,13 +153,14 @@ def _refuse_oddities(directory: str) -> None:
         parsed = parse_segment_file(entry.name)
         is_ours = parsed is not None or entry.name == LEADER_EPOCH_CHECKPOINT
         if is_ours and not entry.is_file(follow_symlinks=False):
-            raise UsageError(f"{entry.path} is not a regular file{_ADVICE}")
+            raise UsageError(Sentence(f"{entry.path} is not a regular file", _ADVICE))
         if parsed is not None and parsed.pending in (SWAP, CLEANED):
-            raise UsageError(f"{entry.path} is from a compaction that was interrupted{_ADVICE}")
+            raise UsageError(Sentence(f"{entry.path} is from a compaction that was interrupted", _ADVICE))
         if parsed is not None and not parsed.pending and entry.name != segment_file(parsed.base_offset, parsed.kind):
-            raise UsageError(f"{entry.path} is not named as Kafka names it{_ADVICE}")
+            raise UsageError(Sentence(f"{entry.path} is not named as Kafka names it", _ADVICE))
         if entry.name.endswith(_BEGIN_WITH_AN_OFFSET) and parse_offset(entry.name) is None:
-            raise UsageError(f"{entry.path} has a name that stops a broker: it does not begin with an offset{_ADVICE}")
+            fault = "has a name that stops a broker: it does not begin with an offset"
+            raise UsageError(Sentence(f"{entry.path} {fault}", _ADVICE))
 
 
 class _Check:
@@ -197,7 +199,8 @@ class _Check:
         with FileSource(path) as source:
             finding, end = first_damage(source, base, next((each for each in self._bases if each > base), None))
         if finding is not None:
-            raise FormatError(finding.detail + _ADVICE, position=finding.position, source=path, code=finding.code)
+            why = Sentence(finding.detail, _ADVICE)
+            raise FormatError(why, position=finding.position, source=path, code=finding.code)
         return end
 
     def doubtful_index(self, end: int) -> str | None:
@@ -279,7 +282,7 @@ def load(
     check = _Check(partition)
     end = check(clean=request.clean, recovery_point=request.recovery_point)
     if log_start > end:
-        raise UsageError(f"the log start offset {log_start} is after the log end {end}{_ADVICE}")
+        raise UsageError(Sentence(f"the log start offset {log_start} is after the log end {end}", _ADVICE))
     request = replace(request, recovery_point=min(request.recovery_point, end), keeps_log=True)
     try:
         loader = LogLoader(disk, replace(request, on_recovered=_put_away), epochs)
@@ -289,9 +292,8 @@ def load(
     with _refusals(directory):
         ended = rehearse(request, without=doubtful)
     if ended != end:
-        raise FormatError(
-            f"a broker would go on with offset {ended}, where the log ends at {end}{_ADVICE}", source=directory
-        )
+        why = Sentence(f"a broker would go on with offset {ended}, where the log ends at {end}", _ADVICE)
+        raise FormatError(why, source=directory)
     with changing:
         remove_leftovers(directory)
         if doubtful is not None:
@@ -308,9 +310,9 @@ def _refusals(directory: str) -> Iterator[None]:
         yield
     except JavaError as error:
         source = directory if error.segment_path is None else error.segment_path
-        raise FormatError(f"{error}{_ADVICE}", position=error.position, source=source) from error
+        raise FormatError(Sentence(str(error), _ADVICE), position=error.position, source=source) from error
     except LogLossError as error:
-        detail = f"a broker would truncate the log here{_ADVICE}"
+        detail = Sentence("a broker would truncate the log here", _ADVICE)
         raise FormatError(detail, position=error.position, source=error.path) from error
 
 
