@@ -22,6 +22,7 @@ import pytest
 import kafkalog
 import kafkalog.types
 import lazy_names
+from kafkalog.codec.common import errors as errors_module
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPORTED: list[str] = vars(kafkalog)["__all__"]
@@ -154,7 +155,7 @@ def test_every_name_in_a_public_signature_can_be_imported_as_it_is_written_there
 
 
 def test_every_error_that_a_docstring_names_can_be_imported() -> None:
-    errors = {name for name in vars(kafkalog.codec.common.errors)["__all__"] if name.endswith(("Error", "Name"))}
+    errors = {name for name in errors_module.__all__ if name.endswith(("Error", "Name"))}
     subjects = [each for name in PUBLIC for each in (public(name), *signatures(name))]
     named = {name for each in subjects for name in re.findall(r"`(\w+)`", inspect.getdoc(each) or "")}
     assert {"UnknownName", "ReplicaError", "StorageError"} <= named & errors
