@@ -91,9 +91,17 @@ class Transaction:
                 advice=ends_of(run.run_id),
             )
 
-    def refuse_changed(self, expected: Survey | None, found: Survey) -> None:
-        """Raise `RecoveryRefused` if the directory has changed since the agreed survey. None allows any state."""
-        changed = None if expected is None else expected.first_change(found)
+    def refuse_changed(self, expected: Survey, found: Survey) -> None:
+        """Raise `RecoveryRefused` if the directory has changed since the agreed survey, or if that is one of other
+        partitions.
+        """
+        differing = expected.partition_directories ^ found.partition_directories
+        if expected.is_partial is not found.is_partial or (found.is_partial and differing):
+            which = f" ({', '.join(sorted(differing))})" if differing else ""
+            raise RecoveryRefused(
+                f"the plan was made for other partition directories{which}; make a new plan", reason="changed"
+            )
+        changed = expected.first_change(found)
         if changed is not None:
             raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")
 

@@ -233,7 +233,7 @@ def test_a_tier_that_is_not_whole_begins_nothing(tmp_path: Path) -> None:
     before = stamps(broker)
     assert "the remote segment has no log object" in begun_in_place(tmp_path, "--yes", code=4)
     assert stamps(broker) == before
-    assert "--remote in place is mode remote" in begun_in_place(tmp_path, "--mode", "kafka", code=64)
+    assert "recovered in mode remote, not kafka" in begun_in_place(tmp_path, "--mode", "kafka", code=64)
 
 
 def test_in_place_with_the_other_layout(tmp_path: Path) -> None:

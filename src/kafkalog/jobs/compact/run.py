@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import msgspec
@@ -17,7 +18,7 @@ from kafkalog.jobs.compact.cleaning import CompactionPlan, CompactionRules, plan
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnProgress, Workers
 from kafkalog.log.disk.files import PathLike, scan_directory
-from kafkalog.recovery.act.job import Job, carry_out, execute, keeping_in
+from kafkalog.recovery.act.job import Job, by_root, carry_out, execute, keeping_in
 from kafkalog.recovery.act.runner import CompletedRuns
 from kafkalog.recovery.act.transaction import Transaction
 from kafkalog.recovery.act.working_copy import copy_for
@@ -128,7 +129,8 @@ def compact(
 
     * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
-    * `expected`: an earlier plan for each log directory: if one has changed since, nothing is done
+    * `expected`: an earlier plan for each log directory: nothing is done if one has changed since, or if the plan is
+      for another request; `quarantine` may differ
     * `jobs`: how many partitions are cleaned at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
     * `on_plan`: called with each plan before anything is changed
@@ -178,8 +180,7 @@ def _compact(
 ) -> list[CompactionResult]:
     CleanerConfig.from_names(request.config)
     places = [chosen_directories(each, request.select) for each in by_log_directory(log_directories(paths))]
-    agreed = [None] * len(places) if expected is None else expected
-    plans = dict(zip([root for root, _only in places], agreed, strict=True))
+    plans = by_root([root for root, _only in places], expected)
     return carry_out(_CompactionJob(places, request, lacking, plans, workers, on_plan))
 
 
@@ -193,11 +194,10 @@ class _CompactionJob(Job[CompactionPlan, CompactionResult]):
         workers: Workers,
         on_plan: Callable[[CompactionPlan], None] | None,
     ) -> None:
-        super().__init__([root for root, _only in places], keeping_in(request.quarantine))
+        super().__init__([root for root, _only in places], keeping_in(request.quarantine), request, expected)
         self._only = dict(places)
-        self._request = request
+        self._wanted = request
         self._lacking = lacking
-        self._expected = expected
         self._workers = workers
         self._on_plan = on_plan
         self._facts: Mapping[str, TopicFacts] = {}
@@ -207,16 +207,12 @@ class _CompactionJob(Job[CompactionPlan, CompactionResult]):
 
     def plan(self, opened: Transaction) -> CompactionPlan:
         root = opened.root
-        compaction_plan = _plan(root, self._only[root], self._request, self._lacking, self._facts[root], self._workers)
+        compaction_plan = _plan(root, self._only[root], self._wanted, self._lacking, self._facts[root], self._workers)
         self.files.callback(compaction_plan.survey.close)
         return compaction_plan
 
     def changes(self, planned: CompactionPlan) -> CompactionPlan:
         return planned
-
-    def agreed(self, root: str) -> Survey | None:
-        expected = self._expected.get(root)
-        return None if expected is None else expected.survey
 
     def describe(self, planned: CompactionPlan) -> None:
         if self._on_plan is not None:
@@ -251,7 +247,7 @@ def _plan(
         return compaction_plan
 
     try:
-        return around_unreadable(found.without(lacking), make, workers)
+        return replace(around_unreadable(found.without(lacking), make, workers), request=request)
     except BaseException:
         found.close()
         raise

@@ -22,7 +22,7 @@ from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 from kafkalog.log.directories.directory import new_directory
 from kafkalog.log.storage.content import ContentSource
 from kafkalog.recovery.act.fs import PIECE, FileSystem, Owner
-from kafkalog.recovery.act.job import Job, carry_out, execute, keeping_in
+from kafkalog.recovery.act.job import Job, carry_out, execute, keeping_in, refuse_other_request
 from kafkalog.recovery.act.lock import refuse_if_locked
 from kafkalog.recovery.act.runner import CompletedRuns
 from kafkalog.recovery.act.transaction import Keeping, Transaction
@@ -82,9 +82,10 @@ def plan_quorum(wanted: QuorumRecovery) -> QuorumPlan:
 
     * `wanted`: the request (`QuorumRecovery`)
     """
-    wanted = wanted.checked()
+    request, wanted = wanted, wanted.checked()
     with ExitStack() as stack:
         quorum_plan = make_plan(stack, wanted, wanted.directory_id or _new_directory_id(), refuse_if_locked)
+        quorum_plan.request = request
         if wanted.into is not None:
             new_directory(wanted.into, beside=quorum_plan.donor.root)
         stack.pop_all()
@@ -107,9 +108,11 @@ def recover_quorum(
 
     * `wanted`: the request (`QuorumRecovery`)
     * `quarantine`: where executions keep what they removed, if it is not the usual place
-    * `expected`: an earlier plan; if a directory has changed since, nothing is done
+    * `expected`: an earlier plan; nothing is done if a directory has changed since, or if it is for another request
     * `on_plan`: called with the plan before anything is changed
     """
+    if expected is not None:
+        refuse_other_request(expected.request, wanted)
     wanted = wanted.checked()
     job = _QuorumJob(wanted, keeping_in(quarantine), expected, on_plan)
     runs = carry_out(job)
