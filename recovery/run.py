@@ -128,7 +128,8 @@ def recover(
 
     Returns a result for each log directory, in the order in which they are named first. All locks are acquired and all
     directories planned for before the first is changed, so a refusal changes none; it names all directories that were
-    declined, and has the reports of all. If an execution was interrupted on a directory, that one is completed there
+    declined, and has the reports of all. If the disk fails at a later directory, those before it stay changed, and the
+    error names them and their executions. If an execution was interrupted on a directory, that one is completed there
     and nothing else is done. The metadata log of a broker, in whichever of its directories it is, applies to all of
     them. A partition that cannot be recovered or read is left as it is and named in the result's `declined`.
 
@@ -144,7 +145,8 @@ def recover(
       `moved` and `quarantine` may differ
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
-    * `on_plan`: called with each plan before the first is carried out
+    * `on_plan`: called with each plan before the first is carried out; an exception that it raises declines them all:
+      it is passed on, and nothing is changed
     """
     wanted, named = _asked(request, paths)
     wanted = in_place(wanted)
@@ -181,15 +183,14 @@ def recover_into(
     Partitions that cannot be read are not in the copy; the result's `declined` names them. With `remote_logs` in the
     request, missing and damaged segments of tiered logs are first copied from the remote tier. Raises `UsageError` for
     several paths or a partition directory, `RecoveryRefused` if the original is in use or has an interrupted execution,
-    and otherwise as `recover`. If copying or recovering fails with `RecoveryRefused` or `StorageError`, the copy is
-    removed.
+    and otherwise as `recover`. If copying or recovering fails, the copy is removed.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: one log directory
     * `target`: the directory of the copy
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
-    * `on_plan`: called with the plan before the copy is changed
+    * `on_plan`: called with the plan before the copy is changed; an exception that it raises declines the plan
     """
     wanted, (path, *others) = _asked(request, paths)
     if others:

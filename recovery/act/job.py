@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, UsageError
+from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.common.options import options_of_fields
 from kafkalog.log.directories.workers import Workers
 from kafkalog.log.disk.files import PathLike
@@ -217,7 +217,7 @@ def carry_out(job: Job[Planned, Result]) -> list[Result]:
     Raises `RecoveryRefused` before any directory is changed. If directories are refused while plans are made or
     checked, the error names all of them, and its `reports` has the reports of the plans; a lock that is held, or an
     interrupted execution, is reported for the first such directory only. If changing a directory fails, those before it
-    stay changed.
+    stay changed, and the error names them.
     """
     with ExitStack() as stack, job.files:
         job.look()
@@ -244,7 +244,16 @@ def carry_out(job: Job[Planned, Result]) -> list[Result]:
             error = RecoveryRefused.of_several(refused)
             error.reports = tuple(report for _root, planned in plans if (report := job.report(planned)) is not None)
             raise error
-        return job.finish([job.act(opened[root], planned) for root, planned in plans])
+        changing = [(root, changes) for root, planned in plans if (changes := job.changes(planned)) is not None]
+        for root, changes in changing if len(changing) > 1 else ():
+            with _about(job, root):
+                opened[root].try_quarantine(changes)
+        with _naming_changed(opened):
+            results = []
+            for root, planned in plans:
+                with _about(job, root):
+                    results.append(job.act(opened[root], planned))
+            return job.finish(results)
 
 
 def _plan(job: Job[Planned, Result], opened: Transaction) -> Planned | None:
@@ -290,6 +299,20 @@ def _about(job: Job[Planned, Result], root: str) -> Iterator[None]:
     except KafkaLogError as error:
         error.concerning(root)
         raise
+
+
+@contextmanager
+def _naming_changed(opened: Mapping[str, Transaction]) -> Iterator[None]:
+    """Context that adds the directories which were changed before to errors raised within it, with the executions: to
+    the message, and to `directories`.
+    """
+    try:
+        yield
+    except (RecoveryRefused, StorageError) as error:
+        changed = {root: ", ".join(directory.ended) for root, directory in opened.items() if directory.ended}
+        if not changed:
+            raise
+        raise error.after(changed) from error
 
 
 @contextmanager

@@ -33,11 +33,12 @@ from kafkalog.recovery.act.runner import (
     refuse_take_back,
     settle,
     take_back,
+    try_quarantine,
 )
 from kafkalog.recovery.decide.actions import Changes
 from kafkalog.recovery.facts.survey import Survey
 
-__all__ = ["Keeping", "Transaction", "transaction"]
+__all__ = ["Keeping", "Transaction", "refuse_unfinished", "transaction"]
 
 
 class Keeping(Struct, frozen=True):
@@ -60,6 +61,8 @@ class Transaction:
         self.runs = runs
         self.note = note
         """a sentence about the directory's former path, if it was elsewhere; else None"""
+        self.ended: list[str] = []
+        """ids of executions that this process has carried out, completed or undone here so far"""
         self._earlier: Earlier | None = None
 
     @property
@@ -112,6 +115,13 @@ class Transaction:
         if made.actions:
             refuse_place(self.runs, made)
 
+    def try_quarantine(self, made: Changes) -> None:
+        """Try whether the execution's directory in the quarantine can be made, if the plan needs one; it is removed
+        again. Raises `RecoveryRefused` or `StorageError` if it cannot.
+        """
+        if made.actions:
+            try_quarantine(self.runs)
+
     def settle(self) -> CompletedRuns:
         """Supersede interrupted executions that no longer fit, and remove the copies of those that had not begun."""
         done = settle(self.fs, self.runs, self.earlier)
@@ -120,7 +130,9 @@ class Transaction:
 
     def complete(self, withhold_marker: Callable[[], str | None]) -> CompletedRuns:
         """Complete interrupted executions; `withhold_marker` as in `act`."""
-        return complete(self.fs, self.runs, self.earlier, withhold_marker)
+        done = complete(self.fs, self.runs, self.earlier, withhold_marker)
+        self.ended += done.completed
+        return done
 
     def act(
         self,
@@ -145,7 +157,7 @@ class Transaction:
         * `drops`, `lost`: noted in the journal: whether readable records are removed, and the counted losses
         """
         self.settle()
-        return act(
+        done = act(
             self.fs,
             self.runs,
             made,
@@ -156,6 +168,8 @@ class Transaction:
             drops=drops,
             lost=lost,
         )
+        self.ended.append(done.run_id)
+        return done
 
     def refuse_take_back(self, run_id: str | None, partition: str | None) -> None:
         """Raise what `take_back` would raise before its first change; nothing is changed."""
@@ -166,8 +180,21 @@ class Transaction:
         `RecoveryRefused`.
         """
         run = take_back(self.fs, self.runs, run_id, partition)
+        self.ended.append(run.run_id)
         self.runs.reload()
         return run
+
+
+def refuse_unfinished(roots: Sequence[str], keeping: Keeping = _BESIDE) -> None:
+    """Raise `RecoveryRefused` as `Transaction.refuse_unfinished` does for the first of these log directories with an
+    interrupted execution, without taking a lock; reads only. Of several directories the error names it.
+    """
+    for root in roots:
+        with FileSystem(root) as fs:
+            try:
+                Transaction(fs, Runs(root, keeping.quarantine, moved=keeping.moved), None).refuse_unfinished()
+            except RecoveryRefused as refused:
+                raise refused if len(roots) == 1 else refused.about(root) from refused
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from kafkalog.log.directories.workers import OnProgress, Workers
 from kafkalog.log.disk.files import PathLike, scan_directory
 from kafkalog.recovery.act.job import Job, by_root, carry_out, execute, keeping_in
 from kafkalog.recovery.act.runner import CompletedRuns
-from kafkalog.recovery.act.transaction import Transaction
+from kafkalog.recovery.act.transaction import Transaction, refuse_unfinished
 from kafkalog.recovery.act.working_copy import copy_for
 from kafkalog.recovery.decide.refusals import refuse_unsafe
 from kafkalog.recovery.facts.brokers import facts_of_each
@@ -97,6 +97,7 @@ def plan_compaction(
     CleanerConfig.from_names(wanted.config)
     places = [chosen_directories(each, wanted.select) for each in by_log_directory(log_directories(named))]
     facts = facts_of_each([root for root, _only in places])
+    refuse_unfinished([root for root, _only in places], keeping_in(wanted.quarantine))
     plans = []
     for root, only in places:
         planned = _plan(root, only, wanted, {}, facts[root], Workers(jobs, on_progress))
@@ -133,7 +134,7 @@ def compact(
       for another request; `quarantine` may differ
     * `jobs`: how many partitions are cleaned at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
-    * `on_plan`: called with each plan before anything is changed
+    * `on_plan`: called with each plan before anything is changed; an exception that it raises declines them all
     """
     wanted, named = _asked(request, paths)
     return _compact(named, wanted, {}, expected, Workers(jobs, on_progress), on_plan)
@@ -151,14 +152,15 @@ def compact_into(
 
     Returns the result for the copy. Directories that cannot be read are not copied. Raises `UsageError` for several
     paths, a partition directory, an unsuitable `target` or an impossible setting; `RecoveryRefused` if the source is in
-    use, contains special files, or nothing can be done; `StorageError` for I/O.
+    use, contains special files, or nothing can be done; `StorageError` for I/O. If copying or compacting fails, the
+    copy is removed.
 
     * `request`: may be left out for the defaults
     * `paths`: one log directory
     * `target`: the directory of the copy
     * `jobs`: how many partitions are cleaned at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
-    * `on_plan`: called with the plan before the copy is changed
+    * `on_plan`: called with the plan before the copy is changed; an exception that it raises declines the plan
     """
     wanted, (path, *others) = _asked(request, paths)
     if others:

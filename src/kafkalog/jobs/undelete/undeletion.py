@@ -13,7 +13,7 @@ from kafkalog.jobs.undelete.results import UndeletePlan, UndeleteResult, in_the_
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.history import root_of_runs
 from kafkalog.recovery.act.job import Job, carry_out, execute, keeping_in
-from kafkalog.recovery.act.transaction import Keeping, Transaction
+from kafkalog.recovery.act.transaction import Keeping, Transaction, refuse_unfinished
 from kafkalog.recovery.facts.brokers import facts_of_each, of_one_broker
 from kafkalog.recovery.facts.places import log_directories
 from kafkalog.recovery.facts.survey import survey
@@ -140,8 +140,10 @@ class _Planning:
 def _plan_all(stack: ExitStack, roots: Sequence[str], wanted: Undelete) -> list[UndeletePlan]:
     """Plan for each log directory that has deleted data of the topic, in the given order; `stack` closes the surveys.
 
-    Raises `RecoveryRefused` if none has, or if one cannot be restored; of several directories the error names it.
+    Raises `RecoveryRefused` if none has, or if one cannot be restored or has an interrupted execution; of several
+    directories the error names it.
     """
+    refuse_unfinished(roots, keeping_in(wanted.quarantine))
     planning = _Planning(stack, roots, wanted)
     plans: dict[str, UndeletePlan] = {}
     for root in roots:
