@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.common.options import options_of_fields
+from kafkalog.codec.common.wording import counted
 from kafkalog.log.directories.workers import Workers
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.journal import LossOfRun
@@ -27,8 +28,7 @@ from kafkalog.recovery.decide.actions import Changes
 from kafkalog.recovery.facts.survey import Survey, survey
 
 __all__ = [
-    "AgreedPlan", "Executed", "Job", "by_root", "carry_out", "execute", "keeping_in",
-    "refuse_other_request",
+    "AgreedPlan", "Executed", "Job", "by_root", "carry_out", "execute", "keeping_in", "refuse_other_request",
 ]  # fmt: skip
 
 Planned = TypeVar("Planned")
@@ -61,7 +61,8 @@ def by_root(roots: Sequence[str], expected: Sequence[Agreed | None] | None) -> d
     if expected is None:
         return {}
     if len(expected) != len(roots):
-        raise UsageError(f"`expected` has {len(expected)} plans for {len(roots)} log directories: give one for each")
+        directories = counted(len(roots), "log directory")
+        raise UsageError(f"expected has {counted(len(expected), 'plan')} for {directories}: give one for each, or None")
     return dict(zip(roots, expected, strict=True))
 
 
@@ -108,7 +109,7 @@ class Job(ABC, Generic[Planned, Result]):
                 with _about(self, root):
                     refuse_other_request(agreed.request, self.request)
                     if agreed.root != root:
-                        raise RecoveryRefused(f"the plan for {root} is one for {agreed.root}", reason="changed")
+                        raise RecoveryRefused(f"the plan is for {agreed.root}, not for {root}", reason="changed")
 
     def admit(self, opened: Transaction) -> None:
         """Raise `RecoveryRefused` if an interrupted execution keeps this job from the directory."""

@@ -36,6 +36,7 @@ from kafkalog.recovery.act.runner import (
     try_quarantine,
 )
 from kafkalog.recovery.decide.actions import Changes
+from kafkalog.recovery.decide.losses import first_names
 from kafkalog.recovery.facts.survey import Survey
 
 __all__ = ["Keeping", "Transaction", "refuse_unfinished", "transaction"]
@@ -98,12 +99,10 @@ class Transaction:
         """Raise `RecoveryRefused` if the directory has changed since the agreed survey, or if that is one of other
         partitions.
         """
-        differing = expected.partition_directories ^ found.partition_directories
+        differing = sorted(expected.partition_directories ^ found.partition_directories)
         if expected.is_partial is not found.is_partial or (found.is_partial and differing):
-            which = f" ({', '.join(sorted(differing))})" if differing else ""
-            raise RecoveryRefused(
-                f"the plan was made for other partition directories{which}; make a new plan", reason="changed"
-            )
+            which = f": {first_names(differing)} not in both" if differing else ""
+            raise RecoveryRefused(f"the plan was made for other partitions{which}; make a new plan", reason="changed")
         changed = expected.first_change(found)
         if changed is not None:
             raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")

@@ -56,7 +56,7 @@ def undelete(
     agreed = None if expected is None else {planned.root: planned for planned in expected}
     for root in agreed or ():
         if root not in roots:
-            raise UsageError(f"`expected` has a plan for {root}, which is not one of the log directories")
+            raise UsageError(f"expected has a plan for {root}, which is not one of the log directories")
     return carry_out(_UndeleteJob(roots, request.checked(), keeping_in(request.quarantine), agreed))
 
 
