@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.log.directories.workers import Workers
-from kafkalog.recovery.act.job import Job, carry_out, execute
+from kafkalog.recovery.act.job import AgreedPlan, Job, carry_out, execute
 from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.act.runner import Earlier
 from kafkalog.recovery.act.transaction import Keeping, Transaction
@@ -115,23 +115,22 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
         on_plan: Callable[[Plan], None] | None,
         workers: Workers,
     ) -> None:
-        super().__init__([root for root, _only in places], keeping)
+        super().__init__([root for root, _only in places], keeping, request, expected)
         self._only = dict(places)
-        self._request = request
+        self._wanted = request
         self._rules: Mapping[str, Rules] = {}
-        self._expected = expected
         self._on_plan = on_plan
         self._workers = workers
         self._acted: list[_Planned] = []
 
     def admit(self, opened: Transaction) -> None:
-        opened.refuse_foreign(self._request.complete)
-        if isinstance(self._request, Rules) and self._request.rebuild_indexes:
+        opened.refuse_foreign(self._wanted.complete)
+        if isinstance(self._wanted, Rules) and self._wanted.rebuild_indexes:
             opened.refuse_unfinished()
 
     def prepare(self, opened: Mapping[str, Transaction]) -> None:
         refuse_duplicates(self.roots)
-        self._rules = rules_for_each(self._request, self.roots)
+        self._rules = rules_for_each(self._wanted, self.roots)
 
     def plan(self, opened: Transaction) -> _Planned:
         planned = _Planned(opened.root, self._only[opened.root], self._rules[opened.root])
@@ -143,7 +142,7 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
 
     def _plan_of(self, planned: _Planned) -> Plan:
         survey = self.files.enter_context(self._survey(planned, on_read=self._workers.read))
-        return plan_survey(survey, self._workers, planned.rules)
+        return replace(plan_survey(survey, self._workers, planned.rules), request=self._wanted)
 
     def _survey(self, planned: _Planned, on_read: Callable[[str, int], None] | None = None) -> Survey:
         return survey(planned.root, only=planned.only, on_read=on_read, tolerant=True)
@@ -162,12 +161,8 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
     def changes(self, planned: _Planned) -> Plan | None:
         return planned.plan
 
-    def agreed(self, root: str) -> Survey | None:
-        expected = self._expected.get(root)
-        return None if expected is None else expected.survey
-
     def compare(self, opened: Transaction, planned: _Planned) -> None:
-        expected = self._expected.get(planned.root)
+        expected = self.expected.get(planned.root)
         if planned.plan is not None and expected is not None:
             _check_as_readable(expected, planned.plan)
         super().compare(opened, planned)
@@ -179,7 +174,7 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
     def consent(self, planned: _Planned) -> None:
         if planned.plan is None:
             return
-        refuse_declined(planned.plan, accept_loss=self._request.accept_loss)
+        refuse_declined(planned.plan, accept_loss=self._wanted.accept_loss)
 
     def report(self, planned: _Planned) -> ResultJson | None:
         return None if planned.plan is None else result_json(nothing_done(planned.plan))
@@ -264,7 +259,7 @@ def refuse_completing(earlier: Earlier, rules: Rules) -> None:
             )
 
 
-def _check_as_readable(expected: Plan, plan: Plan) -> None:
+def _check_as_readable(expected: AgreedPlan, plan: Plan) -> None:
     """Raise `RecoveryRefused` if a directory was readable when the plan was made and no longer is, or the reverse."""
     for name in sorted({*expected.survey.unreadable} ^ {*plan.survey.unreadable}):
         how = "can no longer be read" if name in plan.survey.unreadable else "can be read now"

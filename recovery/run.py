@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from msgspec import structs
 
+from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.log.directories.workers import OnProgress, Workers
 from kafkalog.log.disk.files import PathLike, refuse_no_path
-from kafkalog.recovery.act.job import keeping_in
+from kafkalog.recovery.act.job import by_root, keeping_in
 from kafkalog.recovery.act.working_copy import copy_for
 from kafkalog.recovery.decide.node_part import with_nodes
 from kafkalog.recovery.decide.plan import Plan
+from kafkalog.recovery.duplicates import tell_duplicates
 from kafkalog.recovery.facts.places import by_log_directory, chosen_directories, holding, log_directories, root_of
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules, rules_of, settled
 from kafkalog.recovery.facts.survey import survey
+from kafkalog.recovery.modes.table import Mode
 from kafkalog.recovery.recovery_job import plan_survey, recover_places
 from kafkalog.recovery.results import RecoveryResult
 from kafkalog.recovery.settled_rules import refuse_copies, rules_for_each
 
-__all__ = ["log_directory_of", "plan", "plan_one", "recover", "recover_into"]
+__all__ = ["in_place", "log_directory_of", "plan", "plan_one", "recover", "recover_into", "together"]
 
 
 def log_directory_of(path: PathLike) -> str:
@@ -44,6 +48,7 @@ def plan(
     * `on_progress`: called with a `ProgressState` now and then
     """
     wanted, places = _asked(request, paths)
+    wanted = in_place(wanted)
     holding(places, wanted.select)
     directories = by_log_directory(log_directories(places))
     rules = rules_for_each(wanted, [log_directory_of(path) for path, *_also in directories])
@@ -53,7 +58,30 @@ def plan(
         )
         for path, *also in directories
     ]
-    return with_nodes(plans, rules)
+    return together(plans, wanted, rules)
+
+
+def together(plans: Sequence[Plan], request: Recovery, rules: Mapping[str, Rules]) -> list[Plan]:
+    """Return the plans for several log directories, in order, with what only all of them show: the start of each node,
+    and partitions that are live in two directories, which `recover` refuses. `rules` are by log directory. Raises
+    `StorageError` if a file that a start reads, or a directory, cannot be read.
+    """
+    return [replace(plan, request=request) for plan in tell_duplicates(with_nodes(plans, rules))]
+
+
+def in_place(request: Recovery) -> Recovery:
+    """Return the request as it is carried out in the log directories themselves. With a remote tier its mode is
+    `Mode.REMOTE`, where the remote part of a log stays in the tier; raises `UsageError` if another mode than that or
+    the default (safe) was requested.
+    """
+    if request.remote_logs is None:
+        return request
+    if request.mode not in (Mode.SAFE, Mode.REMOTE):
+        raise UsageError(
+            Sentence(f"with a remote tier, a log directory is recovered in mode remote, not {request.mode}; in a copy, "
+                     "made with ", Ask.RECOVER_INTO, ", other modes follow after the tier's segments were put back")
+        )  # fmt: skip
+    return structs.replace(request, mode=Mode.REMOTE)
 
 
 def _asked(request: Recovery | PathLike, paths: Sequence[PathLike]) -> tuple[Recovery, Sequence[PathLike]]:
@@ -84,7 +112,7 @@ def plan_one(
     workers = Workers(jobs, on_progress)
     with survey(root, only=only, on_read=workers.read, tolerant=True) as found:
         rules = settled(request, [root])
-        plan = plan_survey(found, workers, rules)
+        plan = replace(plan_survey(found, workers, rules), request=request)
         return plan if is_one_of_several else with_nodes([plan], {root: rules})[0]
 
 
@@ -100,31 +128,35 @@ def recover(
 
     Returns a result for each log directory, in the order in which they are named first. All locks are acquired and all
     directories planned for before the first is changed, so a refusal changes none; it names all directories that were
-    declined, and has the reports of all. If an execution was interrupted on a directory, that one is completed there
+    declined, and has the reports of all. If the disk fails at a later directory, those before it stay changed, and the
+    error names them and their executions. If an execution was interrupted on a directory, that one is completed there
     and nothing else is done. The metadata log of a broker, in whichever of its directories it is, applies to all of
     them. A partition that cannot be recovered or read is left as it is and named in the result's `declined`.
 
     Raises `RecoveryRefused`, with nothing changed, if nothing can be done, if records that can be read would be lost
-    without consent, if a directory is locked or has changed, or if a partition is live in two of them; `ValueError` if
+    without consent, if a directory is locked or has changed, or if a partition is live in two of them; `UsageError` if
     `expected` has another number of entries than there are log directories; `UsageError`, `UnknownName` and
     `StorageError` as `plan` does.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
-    * `expected`: an earlier plan for each log directory, None for one that is not compared; if a directory has changed
-      since, nothing is done
+    * `expected`: an earlier plan for each log directory, None for one that is not compared; nothing is done if a
+      directory has changed since, or if the plan is for another request. `accept_loss`, `complete`, `mark_clean`,
+      `moved` and `quarantine` may differ
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
-    * `on_plan`: called with each plan before the first is carried out
+    * `on_plan`: called with each plan before the first is carried out; an exception that it raises declines them all:
+      it is passed on, and nothing is changed
     """
     wanted, named = _asked(request, paths)
+    wanted = in_place(wanted)
     refuse_copies(wanted)
     holding(named, wanted.select)
     places = [chosen_directories(each, wanted.select) for each in by_log_directory(log_directories(named))]
     if wanted.mark_clean:
         _refuse_half_a_marker(places)
     keeping = keeping_in(wanted.quarantine, moved=wanted.moved)
-    plans = {} if expected is None else dict(zip([root for root, _only in places], expected, strict=True))
+    plans = by_root([root for root, _only in places], expected)
     return recover_places(places, wanted, keeping, plans, on_plan, Workers(jobs, on_progress))
 
 
@@ -151,15 +183,14 @@ def recover_into(
     Partitions that cannot be read are not in the copy; the result's `declined` names them. With `remote_logs` in the
     request, missing and damaged segments of tiered logs are first copied from the remote tier. Raises `UsageError` for
     several paths or a partition directory, `RecoveryRefused` if the original is in use or has an interrupted execution,
-    and otherwise as `recover`. If copying or recovering fails with `RecoveryRefused` or `StorageError`, the copy is
-    removed.
+    and otherwise as `recover`. If copying or recovering fails, the copy is removed.
 
     * `request`: how to recover; may be left out for the defaults
     * `paths`: one log directory
     * `target`: the directory of the copy
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
-    * `on_plan`: called with the plan before the copy is changed
+    * `on_plan`: called with the plan before the copy is changed; an exception that it raises declines the plan
     """
     wanted, named = _asked(request, paths)
     refuse_no_path(named)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kafkalog.codec.common.advice import Advice, Ask, Sentence, said
 
@@ -59,6 +59,21 @@ class KafkaLogError(PortableError):
     def worded(self, words: Callable[[Advice], str]) -> str:
         """Return the message, with its advice put into words by `words`."""
         return str(said(self.sentence, words))
+
+
+Told = TypeVar("Told", bound=KafkaLogError)
+
+
+def _changed(changed: Mapping[str, str]) -> list[str]:
+    return [f"{root} was changed before that, by run {runs}" for root, runs in changed.items()]
+
+
+def _also_about(told: Told, error: KafkaLogError, directories: Iterable[str]) -> Told:
+    """Return `told` with the notes and directories of `error`, and with more directories."""
+    told.directories = tuple(dict.fromkeys([*error.directories, *directories]))
+    for note in getattr(error, "__notes__", ()):
+        told.add_note(note)
+    return told
 
 
 class UsageError(KafkaLogError, ValueError):
@@ -138,6 +153,11 @@ class StorageError(KafkaLogError, OSError):
         what = f"the file became shorter while it was read, at byte {position}"
         return cls(errno.ESTALE, what) if path is None else cls(errno.ESTALE, what, path)
 
+    def after(self, changed: Mapping[str, str]) -> StorageError:
+        """Return this error with the log directories that were changed before it, and by which executions."""
+        told = StorageError(self.errno, "; ".join([self.strerror or str(self), *_changed(changed)]), self.filename)
+        return _also_about(told, self, changed)
+
     def __str__(self) -> str:
         """File name and message, without the error number."""
         if not self.strerror:
@@ -150,7 +170,8 @@ class StorageError(KafkaLogError, OSError):
 
 
 class RecoveryRefused(KafkaLogError):
-    """A recovery was refused and nothing was changed. The message says why; its advice says what would allow it.
+    """A recovery was refused and nothing was changed, but for log directories that the message names as changed before.
+    The message says why; its advice says what would allow it.
     `report` is the `ResultJson` of a recovery that had a plan, otherwise None. `is_unreadable` is True if something
     could also not be read, which is worse than the refusal.
     """
@@ -181,6 +202,13 @@ class RecoveryRefused(KafkaLogError):
         named = RecoveryRefused(message, reason=self.reason, report=self.report, advice=self.advice)
         named.is_unreadable, named.directories = self.is_unreadable, (directory,)
         return named
+
+    def after(self, changed: Mapping[str, str]) -> RecoveryRefused:
+        """Return this error with the log directories that were changed before it, and by which executions."""
+        message = Sentence.joined("; ", [self.message, *_changed(changed)])
+        told = RecoveryRefused(message, reason=self.reason, report=self.report, advice=self.advice)
+        told.is_unreadable, told.each, told.reports = self.is_unreadable, self.each, self.reports
+        return _also_about(told, self, changed)
 
     @classmethod
     def of_several(cls, each: Sequence[RecoveryRefused]) -> RecoveryRefused:

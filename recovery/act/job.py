@@ -12,11 +12,13 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused
+from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.options import options_of_fields
+from kafkalog.codec.common.wording import counted
 from kafkalog.log.directories.workers import Workers
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.journal import LossOfRun
@@ -25,24 +27,89 @@ from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
 from kafkalog.recovery.decide.actions import Changes
 from kafkalog.recovery.facts.survey import Survey, survey
 
-__all__ = ["Executed", "Job", "carry_out", "execute", "keeping_in"]
+__all__ = [
+    "AgreedPlan", "Executed", "Job", "by_root", "carry_out", "execute", "keeping_in", "refuse_other_request",
+]  # fmt: skip
 
 Planned = TypeVar("Planned")
 Result = TypeVar("Result")
 
 
+class AgreedPlan(Protocol):
+    """A plan for one log directory to which the caller has agreed."""
+
+    @property
+    def root(self) -> str:
+        """The log directory."""
+
+    @property
+    def request(self) -> Struct | None:
+        """The request that the plan was made for; None if it was made without one."""
+
+    @property
+    def survey(self) -> Survey:
+        """What the plan was made from."""
+
+
+Agreed = TypeVar("Agreed", bound=AgreedPlan)
+
+
+def by_root(roots: Sequence[str], expected: Sequence[Agreed | None] | None) -> dict[str, Agreed | None]:
+    """Return the plans that the caller agreed to by log directory; `expected` has them in the order of `roots`. Raises
+    `UsageError` for another number of plans.
+    """
+    if expected is None:
+        return {}
+    if len(expected) != len(roots):
+        directories = counted(len(roots), "log directory")
+        raise UsageError(f"expected has {counted(len(expected), 'plan')} for {directories}: give one for each, or None")
+    return dict(zip(roots, expected, strict=True))
+
+
+def refuse_other_request(agreed: Struct | None, request: Struct | None) -> None:
+    """Raise `RecoveryRefused` if a plan was made for the request `agreed` and another one is to be carried out. Fields
+    that only say how to act, such as the consent to a loss, may differ. Does nothing if one of them is None.
+    """
+    if agreed is None or request is None:
+        return
+    acting = {name for name, option in options_of_fields(type(request)).items() if option.is_of_acting}
+    names = [name for name in request.__struct_fields__ if name not in acting]
+    differing = [name for name in names if getattr(agreed, name, None) != getattr(request, name)]
+    if differing or type(agreed) is not type(request):
+        what = ", ".join(differing) or "its kind"
+        raise RecoveryRefused(
+            f"the plan was made for another request, which differs in {what}; make a new plan", reason="changed"
+        )
+
+
 class Job(ABC, Generic[Planned, Result]):
     """One change to one or more log directories.  The methods are called in the order in which they stand here."""
 
-    def __init__(self, roots: Sequence[str], keeping: Keeping) -> None:
+    def __init__(
+        self,
+        roots: Sequence[str],
+        keeping: Keeping,
+        request: Struct | None = None,
+        expected: Mapping[str, AgreedPlan | None] | None = None,
+    ) -> None:
         self.roots = roots
         """log directories in the order of the results; a directory with several plans is listed once for each"""
         self.keeping = keeping
+        self.request = request
+        """what the caller asks for; None if no plans of the job can be agreed to"""
+        self.expected = expected or {}
+        """plan that the caller agreed to by log directory; any plan will do for the others"""
         self.files = ExitStack()
         """closed at the end: the surveys that plans read from"""
 
     def look(self) -> None:
         """Raise `RecoveryRefused` before anything is locked."""
+        for root, agreed in self.expected.items():
+            if agreed is not None:
+                with _about(self, root):
+                    refuse_other_request(agreed.request, self.request)
+                    if agreed.root != root:
+                        raise RecoveryRefused(f"the plan is for {agreed.root}, not for {root}", reason="changed")
 
     def admit(self, opened: Transaction) -> None:
         """Raise `RecoveryRefused` if an interrupted execution keeps this job from the directory."""
@@ -63,15 +130,11 @@ class Job(ABC, Generic[Planned, Result]):
         """The actions of a plan; None if it has none that a new execution would carry out."""
         return None
 
-    def agreed(self, root: str) -> Survey | None:
-        """The survey of the plan that was agreed to; None: any plan will do."""
-        return None
-
     def compare(self, opened: Transaction, planned: Planned) -> None:
         """Raise `RecoveryRefused` if the plan is not the one that was agreed to."""
-        changes, agreed = self.changes(planned), self.agreed(opened.root)
+        changes, agreed = self.changes(planned), self.expected.get(opened.root)
         if changes is not None and agreed is not None:
-            opened.refuse_changed(agreed, changes.survey)
+            opened.refuse_changed(agreed.survey, changes.survey)
 
     def describe(self, planned: Planned) -> None:
         """Show a plan, whether it will be carried out or not."""
@@ -155,7 +218,7 @@ def carry_out(job: Job[Planned, Result]) -> list[Result]:
     Raises `RecoveryRefused` before any directory is changed. If directories are refused while plans are made or
     checked, the error names all of them, and its `reports` has the reports of the plans; a lock that is held, or an
     interrupted execution, is reported for the first such directory only. If changing a directory fails, those before it
-    stay changed.
+    stay changed, and the error names them.
     """
     with ExitStack() as stack, job.files:
         job.look()
@@ -182,7 +245,16 @@ def carry_out(job: Job[Planned, Result]) -> list[Result]:
             error = RecoveryRefused.of_several(refused)
             error.reports = tuple(report for _root, planned in plans if (report := job.report(planned)) is not None)
             raise error
-        return job.finish([job.act(opened[root], planned) for root, planned in plans])
+        changing = [(root, changes) for root, planned in plans if (changes := job.changes(planned)) is not None]
+        for root, changes in changing if len(changing) > 1 else ():
+            with _about(job, root):
+                opened[root].try_quarantine(changes)
+        with _naming_changed(opened):
+            results = []
+            for root, planned in plans:
+                with _about(job, root):
+                    results.append(job.act(opened[root], planned))
+            return job.finish(results)
 
 
 def _plan(job: Job[Planned, Result], opened: Transaction) -> Planned | None:
@@ -193,11 +265,11 @@ def _plan(job: Job[Planned, Result], opened: Transaction) -> Planned | None:
     try:
         return job.plan(opened)
     except RecoveryRefused:
-        agreed = job.agreed(opened.root)
+        agreed = job.expected.get(opened.root)
         if agreed is not None:
-            only = frozenset(path for path in agreed.directories if "/" not in path)
+            only = agreed.survey.partition_directories if agreed.survey.is_partial else None
             with survey(opened.root, only=only, tolerant=True) as found:
-                opened.refuse_changed(agreed, found)
+                opened.refuse_changed(agreed.survey, found)
         raise
 
 
@@ -228,6 +300,20 @@ def _about(job: Job[Planned, Result], root: str) -> Iterator[None]:
     except KafkaLogError as error:
         error.concerning(root)
         raise
+
+
+@contextmanager
+def _naming_changed(opened: Mapping[str, Transaction]) -> Iterator[None]:
+    """Context that adds the directories which were changed before to errors raised within it, with the executions: to
+    the message, and to `directories`.
+    """
+    try:
+        yield
+    except (RecoveryRefused, StorageError) as error:
+        changed = {root: ", ".join(directory.ended) for root, directory in opened.items() if directory.ended}
+        if not changed:
+            raise
+        raise error.after(changed) from error
 
 
 @contextmanager

@@ -88,7 +88,7 @@ def prepare(
             document = write_document(disks, journal, PREPARING)
             begin()
             finish_document(disks, PREPARING, JOURNAL)
-        except (Exception, KeyboardInterrupt):
+        except (Exception, KeyboardInterrupt, SystemExit):
             withdraw()
             disks.quarantine.remove_tree(disks.run_id)
             raise

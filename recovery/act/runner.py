@@ -52,6 +52,7 @@ __all__ = [
     "refuse_place",
     "settle",
     "take_back",
+    "try_quarantine",
 ]
 
 
@@ -339,7 +340,7 @@ def refuse_place(runs: Runs, made: Changes) -> None:
 
 @contextmanager
 def _new_quarantine(runs: Runs) -> Iterator[FileSystem]:
-    """Context with the quarantine open, created if it is missing. After `RecoveryRefused`, `StorageError` or
+    """Context with the quarantine open, created if it is missing. After an exception or
     `KeyboardInterrupt`, the directories that were created are removed again if they are empty. Raises `RecoveryRefused`
     if it cannot be created.
     """
@@ -347,11 +348,26 @@ def _new_quarantine(runs: Runs) -> Iterator[FileSystem]:
     fs = runs.create()
     try:
         yield fs
-    except (RecoveryRefused, StorageError, KeyboardInterrupt):
+    except (Exception, KeyboardInterrupt, SystemExit):
         fs.remove_if_empty(missing)
         raise
     finally:
         fs.close()
+
+
+def try_quarantine(runs: Runs) -> None:
+    """Make the directory of an execution in the quarantine, as `act` does, and remove it again. Raises
+    `RecoveryRefused` or `StorageError` if that is impossible.
+    """
+    missing, trial = FileSystem.missing(runs.place), new_run_id()
+    with runs.create() as quarantine:
+        try:
+            modified_ns = quarantine.mtime("")
+            quarantine.make_directory(trial)
+            quarantine.remove_directory(trial)
+            quarantine.set_mtime("", modified_ns)
+        finally:
+            quarantine.remove_if_empty(missing)
 
 
 def _refuse_changed(made: Changes, now: Survey) -> None:

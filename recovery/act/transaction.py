@@ -33,11 +33,13 @@ from kafkalog.recovery.act.runner import (
     refuse_take_back,
     settle,
     take_back,
+    try_quarantine,
 )
 from kafkalog.recovery.decide.actions import Changes
+from kafkalog.recovery.decide.losses import first_names
 from kafkalog.recovery.facts.survey import Survey
 
-__all__ = ["Keeping", "Transaction", "transaction"]
+__all__ = ["Keeping", "Transaction", "refuse_unfinished", "transaction"]
 
 
 class Keeping(Struct, frozen=True):
@@ -60,6 +62,8 @@ class Transaction:
         self.runs = runs
         self.note = note
         """a sentence about the directory's former path, if it was elsewhere; else None"""
+        self.ended: list[str] = []
+        """ids of executions that this process has carried out, completed or undone here so far"""
         self._earlier: Earlier | None = None
 
     @property
@@ -91,9 +95,15 @@ class Transaction:
                 advice=ends_of(run.run_id),
             )
 
-    def refuse_changed(self, expected: Survey | None, found: Survey) -> None:
-        """Raise `RecoveryRefused` if the directory has changed since the agreed survey. None allows any state."""
-        changed = None if expected is None else expected.first_change(found)
+    def refuse_changed(self, expected: Survey, found: Survey) -> None:
+        """Raise `RecoveryRefused` if the directory has changed since the agreed survey, or if that is one of other
+        partitions.
+        """
+        differing = sorted(expected.partition_directories ^ found.partition_directories)
+        if expected.is_partial is not found.is_partial or (found.is_partial and differing):
+            which = f": {first_names(differing)} not in both" if differing else ""
+            raise RecoveryRefused(f"the plan was made for other partitions{which}; make a new plan", reason="changed")
+        changed = expected.first_change(found)
         if changed is not None:
             raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")
 
@@ -104,6 +114,13 @@ class Transaction:
         if made.actions:
             refuse_place(self.runs, made)
 
+    def try_quarantine(self, made: Changes) -> None:
+        """Try whether the execution's directory in the quarantine can be made, if the plan needs one; it is removed
+        again. Raises `RecoveryRefused` or `StorageError` if it cannot.
+        """
+        if made.actions:
+            try_quarantine(self.runs)
+
     def settle(self) -> CompletedRuns:
         """Supersede interrupted executions that no longer fit, and remove the copies of those that had not begun."""
         done = settle(self.fs, self.runs, self.earlier)
@@ -112,7 +129,9 @@ class Transaction:
 
     def complete(self, withhold_marker: Callable[[], str | None]) -> CompletedRuns:
         """Complete interrupted executions; `withhold_marker` as in `act`."""
-        return complete(self.fs, self.runs, self.earlier, withhold_marker)
+        done = complete(self.fs, self.runs, self.earlier, withhold_marker)
+        self.ended += done.completed
+        return done
 
     def act(
         self,
@@ -137,7 +156,7 @@ class Transaction:
         * `drops`, `lost`: noted in the journal: whether readable records are removed, and the counted losses
         """
         self.settle()
-        return act(
+        done = act(
             self.fs,
             self.runs,
             made,
@@ -148,6 +167,8 @@ class Transaction:
             drops=drops,
             lost=lost,
         )
+        self.ended.append(done.run_id)
+        return done
 
     def refuse_take_back(self, run_id: str | None, partition: str | None) -> None:
         """Raise what `take_back` would raise before its first change; nothing is changed."""
@@ -158,8 +179,21 @@ class Transaction:
         `RecoveryRefused`.
         """
         run = take_back(self.fs, self.runs, run_id, partition)
+        self.ended.append(run.run_id)
         self.runs.reload()
         return run
+
+
+def refuse_unfinished(roots: Sequence[str], keeping: Keeping = _BESIDE) -> None:
+    """Raise `RecoveryRefused` as `Transaction.refuse_unfinished` does for the first of these log directories with an
+    interrupted execution, without taking a lock; reads only. Of several directories the error names it.
+    """
+    for root in roots:
+        with FileSystem(root) as fs:
+            try:
+                Transaction(fs, Runs(root, keeping.quarantine, moved=keeping.moved), None).refuse_unfinished()
+            except RecoveryRefused as refused:
+                raise refused if len(roots) == 1 else refused.about(root) from refused
 
 
 @contextmanager

@@ -34,17 +34,16 @@ Result = TypeVar("Result")
 def new_tree(destination: str) -> Iterator[FileSystem]:
     """Context with the new directory `destination`, created with missing parents, as a file system to fill.
 
-    After `RecoveryRefused`, `StorageError` or `KeyboardInterrupt`, everything that a `FileSystem` created below it
-    within the context is removed again, unless another process replaced it; then `destination` and its new parents if
-    they are empty. Nothing is removed if an interrupted execution on it needs the files. Other exceptions remove
-    nothing.
+    After an exception or `KeyboardInterrupt`, everything that a `FileSystem` created below it within the context is
+    removed again, unless another process replaced it; then `destination` and its new parents if they are empty. Nothing
+    is removed if an interrupted execution on it needs the files.
     """
     missing = FileSystem.missing(destination)
     fs = FileSystem.create(destination)
     with remembering(fs.root) as made:
         try:
             yield fs
-        except (RecoveryRefused, StorageError, KeyboardInterrupt):
+        except (Exception, KeyboardInterrupt, SystemExit):
             if not half_done(fs.root):
                 _remove(fs, made)
                 fs.remove_if_empty(missing)
@@ -75,7 +74,7 @@ def copy_for(path: PathLike, target: PathLike, work: Callable[[str, Mapping[str,
 
     Raises `UsageError` for a partition directory or a `target` that is not empty or is inside a log directory;
     `RecoveryRefused` if the directory is in use, has an unfinished execution, or contains special files; `StorageError`
-    if a file cannot be copied. If copying or `work` fails with one of the last two, the copy is removed.
+    if a file cannot be copied. If copying or `work` raises an exception, the copy is removed.
     """
     root, only = root_of(path)
     if only is not None:

@@ -15,6 +15,7 @@ from kafkalog.log.directories.identities import meta_properties_of, refused_id
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, StartResult
+from kafkalog.recovery.broker.node.node_files import read_identity
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
 
 __all__ = ["meta_properties_finding", "names_newer_version", "with_identity"]
@@ -84,11 +85,10 @@ def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding
 
 def _read(tree: Tree, root: str) -> MetaProperties | str | None:
     """Return the parsed `meta.properties`; why it cannot be parsed, as a text; or None if it is missing. A symbolic
-    link is followed, as by a broker; if its target cannot be read or parsed, the result is None.
+    link is followed, as by a broker.
     """
     if META_PROPERTIES not in tree.files:
-        path = os.path.join(root, META_PROPERTIES)
-        return meta_properties_of(os.path.dirname(os.path.realpath(path))) if os.path.islink(path) else None
+        return read_identity(root) if os.path.islink(os.path.join(root, META_PROPERTIES)) else None
     try:
         return decode_meta_properties(tree.read(META_PROPERTIES))
     except FormatError as error:

@@ -82,7 +82,7 @@ from kafkalog.recovery.decide.refusals import (
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay, recommended
 from kafkalog.recovery.decide.ways_json import way_json
 from kafkalog.recovery.facts.own_identity import directories_that_name
-from kafkalog.recovery.facts.recovery_request import Rules
+from kafkalog.recovery.facts.recovery_request import Recovery, Rules
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, SettingsJson, TopicFacts
 from kafkalog.recovery.facts.unreadable import findings_of_unreadable, sentences_of_unreadable
@@ -168,6 +168,8 @@ class Plan:
 
     needs_full: bool = False
     """whether an error is left that a recovery with `full` repairs"""
+    request: Recovery | None = None
+    """what it was made for"""
 
     @property
     def needs_consent(self) -> bool:

@@ -115,12 +115,12 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """least proof, or its name, for correcting a flipped bit; None: none is corrected"""
     copies: Annotated[Sequence[PathLike], Option("--copy", _COPIES, "DIR", is_repeated=False)] = ()
     """directories with other copies of the partitions; mode merge takes records from them"""
-    accept_loss: Annotated[bool, Option("--accept-loss", _ACCEPT_LOSS, is_repeated=False)] = False
+    accept_loss: Annotated[bool, Option("--accept-loss", _ACCEPT_LOSS, is_repeated=False, is_of_acting=True)] = False
     """go on even if records that can still be read would be dropped"""
     complete: Annotated[
         str | None,
         Option("--complete", "Complete this interrupted run although it was started on another "
-            "machine.", "RUN", is_repeated=False),
+            "machine.", "RUN", is_repeated=False, is_of_acting=True),
     ] = None
     """id of a run that another machine began, to be completed here"""
     quarantine: Annotated[
@@ -136,7 +136,9 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     topics: TopicFacts | None = None
     """facts about the topics; None: they are read from the metadata log in the directories"""
     remote_logs: RemoteLogSource | None = None
-    """remote part of tiered logs: in mode remote lost logs begin after it; a working copy gets it restored"""
+    """remote part of tiered logs: lost logs begin after it, in mode remote, which it implies; a working copy gets it
+    restored, in any mode
+    """
     beside: tuple[str, ...] = ()
     """more log directories of the same brokers, which a start reads; they are not changed"""
 

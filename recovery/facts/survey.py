@@ -184,6 +184,11 @@ class Survey:
             self._open.popitem(last=False)[1].close()
         return source
 
+    @property
+    def partition_directories(self) -> frozenset[str]:
+        """Names of the surveyed directories directly below the root, including unreadable ones."""
+        return frozenset(path for path in (*self.directories, *self.unreadable) if "/" not in path)
+
     def first_change(self, other: Survey) -> str | None:
         """Return the first path that differs in the later survey `other`: a file with another size, modification time,
         device, inode or number of names, or an entry that is new, gone or of another kind. None if nothing has changed.

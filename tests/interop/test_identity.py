@@ -72,6 +72,26 @@ def test_verify_says_what_kafka_does(name: str, root: Path, tmp_path: Path, kafk
             assert line["broker"]["message"] == answer["message"].replace("DIR", str(root))
 
 
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_link_is_followed_by_kafka_and_by_a_plan(name: str, tmp_path: Path, kafka: KafkaOracle) -> None:
+    """It leads to a file with another name, elsewhere."""
+    target = tmp_path / "node.properties"
+    target.write_text(TEXTS[name], newline="")
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "broker")
+    (root / "meta.properties").unlink()
+    for place in ("data", "metadata"):
+        (tmp_path / place).mkdir()
+    (tmp_path / "metadata" / "meta.properties").write_text(_SOUND)
+    for place in ("data", "broker"):
+        (tmp_path / place / "meta.properties").symlink_to(target)
+    answer = kafka.identity(tmp_path / "data", tmp_path / "metadata", NODE)
+    forecast = plan(root)[0].broker
+    metadata_is_beside = answer["outcome"] == "dir_offline"  # there is one directory here, and it holds both
+    assert forecast.outcome == ("start_fails" if metadata_is_beside else answer["outcome"])
+    if metadata_is_beside:
+        assert (forecast.message or "").startswith("Error while reading meta.properties file")
+
+
 @pytest.mark.parametrize("version", ["4.1.0", "4.3.0", "4.4.0"])
 @pytest.mark.parametrize("is_alone", [True, False])
 def test_a_directory_that_has_none(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog import RecoveryRefused, plan, recover
 from testkit.recorded.broker_dirs import (
     brokers,
     expected_offsets,
@@ -133,3 +134,15 @@ def test_a_copy_that_holds_less_is_not_preferred_to_the_usual_name(tmp_path: Pat
     assert not (one / "orders-23-00").exists()
     logs = {name: data for name, data in contents(one / "orders-23-0").items() if name.endswith(".log")}
     assert logs == {name: data for name, data in recorded.items() if name.endswith(".log")}
+
+
+def test_the_plans_of_python_refuse_what_recover_refuses(tmp_path: Path) -> None:
+    roots = with_a_second_copy(tmp_path)
+    plans = plan(*roots)
+    assert [made.refusal is not None and "move one of them away" in made.refusal for made in plans] == [True, True]
+    assert [made.broker.outcome for made in plans] == ["start_fails", "start_fails"]
+    printed = kafkalog("plan", "--json", *roots).objects
+    assert [made.refusal for made in plans] == [line["refusal"] for line in printed]
+    with pytest.raises(RecoveryRefused) as refused:
+        recover(*roots)
+    assert refused.value.reason == "duplicate"

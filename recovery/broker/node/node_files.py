@@ -17,7 +17,7 @@ from kafkalog.recovery.broker.node.answer import Role
 from kafkalog.recovery.facts.owners import User, closed_files
 from kafkalog.recovery.facts.survey import Survey, survey
 
-__all__ = ["NodeFiles", "node_files"]
+__all__ = ["NodeFiles", "node_files", "read_identity"]
 
 _COMMA = re.compile(r"\s*,\s*")
 
@@ -142,7 +142,7 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
     meta: dict[str, MetaProperties | str | None] = {}
     unreadable: dict[str, str] = {}
     for root in listed:
-        meta[root] = _meta(root)
+        meta[root] = read_identity(root)
         if os.path.lexists(root):
             try:
                 os.listdir(root)
@@ -156,7 +156,10 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
     return NodeFiles(listed, metadata, given, meta, unreadable, gone, are_all)
 
 
-def _meta(root: str) -> MetaProperties | str | None:
+def read_identity(root: str) -> MetaProperties | str | None:
+    """Return the `meta.properties` of a log directory; why it cannot be read, as a text; or None if it is missing. A
+    symbolic link is followed, as by a broker.
+    """
     path = os.path.realpath(os.path.join(root, META_PROPERTIES))  # a broker follows a link
     try:
         return decode_meta_properties(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))

@@ -233,7 +233,7 @@ def test_a_tier_that_is_not_whole_begins_nothing(tmp_path: Path) -> None:
     before = stamps(broker)
     assert "the remote segment has no log object" in begun_in_place(tmp_path, "--yes", code=4)
     assert stamps(broker) == before
-    assert "--remote in place is mode remote" in begun_in_place(tmp_path, "--mode", "kafka", code=64)
+    assert "recovered in mode remote, not kafka" in begun_in_place(tmp_path, "--mode", "kafka", code=64)
 
 
 def test_in_place_with_the_other_layout(tmp_path: Path) -> None:
@@ -306,3 +306,21 @@ def test_what_has_to_be_said_about_events(tmp_path: Path) -> None:
         assert done.code == 64
         assert said in done.err
     assert not (tmp_path / "events").exists()
+
+
+def test_python_begins_lost_logs_in_place_as_the_command_does(tmp_path: Path) -> None:
+    tiered_case("stopped").unpack(tmp_path)
+    broker = tmp_path / "broker"
+    shutil.rmtree(broker / "pays-0")
+    before = stamps(broker)
+    remote_logs = kafkalog.RemoteLogs(kafkalog.open_tier(str(tmp_path / "remote")))
+    request = kafkalog.Recovery(remote_logs=remote_logs)
+    with pytest.raises(kafkalog.UsageError, match="recovered in mode remote, not salvage"):
+        kafkalog.recover(kafkalog.Recovery(mode="salvage", remote_logs=remote_logs), broker)
+    (plan,) = kafkalog.plan(request, broker)
+    assert (plan.mode, dict(plan.begins)) == ("remote", {"pays-0": 1710})
+    (result,) = kafkalog.recover(request, broker, expected=[plan])
+    assert result.changed
+    assert [path.name for path in (broker / "pays-0").glob("*.log")] == [f"{1710:020}.log"]
+    kafkalog.undo(broker)
+    assert stamps(broker) == before

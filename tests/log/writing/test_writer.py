@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ from kafkalog.log.disk import fs
 from kafkalog.log.storage.java import IllegalArgumentError
 from kafkalog.log.storage.segment import LogSegment
 from kafkalog.log.writing.incoming import Appendable
+from kafkalog.log.writing.session import locked_directory
 from testkit.judging.scripted import Clock
-from testkit.judging.trees import contents
+from testkit.judging.trees import contents, first_difference, stamps
+from testkit.running.stopping import cut_short
 
 T0 = 1_700_000_000_000
 SMALL = kafkalog.LogConfig(segment_bytes=400, index_interval_bytes=64, file_delete_delay_ms=500)
@@ -380,3 +383,39 @@ def test_an_index_without_its_log_goes(tmp_path: Path) -> None:
     with kafkalog.Log.open(path) as log:
         assert log.append([b"b"]) == 1
     assert sorted(each.name for each in path.glob("*index")) == [f"{0:020d}.index", f"{0:020d}.timeindex"]
+
+
+def _damaged_batch(path: Path, _monkeypatch: pytest.MonkeyPatch) -> None:
+    log = max(path.glob("*.log"))
+    log.write_bytes(log.read_bytes()[:-1] + b"!")
+
+
+def _run_cut_short(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _damaged_batch(path, monkeypatch)
+    request = kafkalog.Recovery(accept_loss=True, full=True)
+    cut_short(lambda: kafkalog.recover(request, path.parent)[0], monkeypatch)
+
+
+def _open_under_a_lock(path: Path) -> None:
+    with locked_directory(path.parent):
+        kafkalog.Log.open(path)
+
+
+@pytest.mark.parametrize("spoil", [_damaged_batch, _run_cut_short])
+@pytest.mark.parametrize("opened", [kafkalog.Log.open, _open_under_a_lock])
+def test_a_refusal_leaves_the_lock_file_that_was_there(
+    spoil: Callable[[Path, pytest.MonkeyPatch], None],
+    opened: Callable[[Path], object],
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with kafkalog.Log.open(path) as log:
+        log.append([b"one"])
+        log.append([b"two"])
+    (path.parent / MARKER).unlink()
+    spoil(path, monkeypatch)
+    (path.parent / ".lock").touch()  # as a broker leaves it that was killed
+    before = stamps(path.parent)
+    with pytest.raises((kafkalog.FormatError, kafkalog.RecoveryRefused)):
+        opened(path)
+    assert first_difference(dict(stamps(path.parent)), dict(before)) == ""

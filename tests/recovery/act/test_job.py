@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -12,15 +13,29 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from kafkalog import IndexRebuild, RecoveryRefused, purge, rebuild_indexes, recover, runs, undo, undo_all
+from kafkalog import (
+    IndexRebuild,
+    KafkaLogError,
+    RecoveryRefused,
+    StorageError,
+    UsageError,
+    purge,
+    rebuild_indexes,
+    recover,
+    runs,
+    undo,
+    undo_all,
+)
 from kafkalog.jobs.compact.run import Compaction, compact, plan_compaction
 from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 from kafkalog.jobs.quorum.run import plan_quorum, recover_quorum
 from kafkalog.jobs.undelete.request import Undelete
 from kafkalog.jobs.undelete.undeletion import plan_undelete, undelete
 from kafkalog.recovery import Recovery, plan
-from kafkalog.recovery.act import permissions, quarantine
+from kafkalog.recovery.act import permissions, quarantine, runner
+from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.unfinished_business import standing
 from testkit.judging.trees import copy_tree, first_difference, stamps
 from testkit.made.compactable import CONFIG, T0, compactable
@@ -42,8 +57,10 @@ class JobCase:
     """makes log directory number 1 or 2 in a folder"""
     work: Callable[[Roots, Any], object]
     """does the job; the second argument is a plan from `agree`, or None"""
-    agree: Callable[[Roots], object] | None = None
+    agree: Callable[[Roots], Any] | None = None
     """makes a plan that `work` takes"""
+    agree_to_other: Callable[[Roots], Any] | None = None
+    """makes a plan for another request, which `work` does not take"""
     begins_run: bool = True
     """what it does is a run of its own"""
     waits_for_others: bool = True
@@ -132,12 +149,14 @@ JOBS: dict[str, JobCase] = {
         _damaged,
         _recovery,
         lambda roots: plan(Recovery(at=AT, full=True), *roots),
+        lambda roots: plan(Recovery(at=AT, full=True, mode="salvage"), *roots),
         waits_for_others=False,
     ),
     "recover in mode kafka": JobCase(
         _damaged,
         lambda roots, agreed: _recovery(roots, agreed, mode="kafka"),
         lambda roots: plan(Recovery(mode="kafka", at=AT, full=True), *roots),
+        lambda roots: plan(Recovery(at=AT, full=True), *roots),
         waits_for_others=False,
     ),
     "merge in place": JobCase(
@@ -148,16 +167,19 @@ JOBS: dict[str, JobCase] = {
         _compactable,
         lambda roots, agreed: compact(Compaction(config=CONFIG, at=AT), *roots, expected=agreed),
         lambda roots: plan_compaction(Compaction(config=CONFIG, at=AT), *roots),
+        lambda roots: plan_compaction(Compaction(config=CONFIG, at=AT + 1), *roots),
     ),
     "undelete": JobCase(
         _deleted,
         lambda roots, agreed: undelete(Undelete(topic="t", at=AT), *roots, expected=agreed),
         lambda roots: plan_undelete(Undelete(topic="t", at=AT), *roots),
+        lambda roots: plan_undelete(Undelete(topic="t", at=AT, hold=True), *roots),
     ),
     "recover a quorum": JobCase(
         _controller,
         lambda roots, agreed: recover_quorum(_quorum(roots), expected=agreed),
         lambda roots: plan_quorum(_quorum(roots)),
+        lambda roots: plan_quorum(structs.replace(_quorum(roots), stamp=AT + 1)),
         several=False,
     ),
     "undo": JobCase(
@@ -252,6 +274,117 @@ def test_a_directory_changed_since_the_plan(name: str, which: int, folder: Path)
     with log.open("ab") as file:
         file.write(b"\0")
     assert refused(JOBS[name], roots, agreed).reason == "changed"
+
+
+@pytest.mark.parametrize("name", WITH_PLAN)
+def test_a_plan_for_another_request(name: str, folder: Path) -> None:
+    job = JOBS[name]
+    roots = job.roots(folder)
+    assert job.agree_to_other is not None
+    error = refused(job, roots, job.agree_to_other(roots))
+    assert error.reason == "changed"
+    assert "for another request" in str(error)
+
+
+@pytest.mark.parametrize("name", sorted({*WITH_PLAN} & {*TOGETHER}))
+def test_plans_for_other_directories(name: str, folder: Path) -> None:
+    job = JOBS[name]
+    roots = job.roots(folder)
+    assert job.agree is not None
+    agreed, before = job.agree(roots), stamps(folder)
+    for plans, directories in ((agreed, roots[:1]), (agreed[:1], roots)):
+        with pytest.raises((UsageError, RecoveryRefused)) as raised:
+            job.work(directories, plans)
+        assert isinstance(raised.value, UsageError) or name == "undelete"
+        number = "expected has 2 plans for 1 log directory", "expected has 1 plan for 2 log directories"
+        assert str(roots[1]) in str(raised.value) or str(raised.value).startswith(number)
+    assert stamps(folder) == before
+    if name != "undelete":  # whose plans are in no order
+        error = refused(job, roots, agreed[::-1])
+        assert (error.reason, f"is for {roots[1]}, not for {roots[0]}" in str(error)) == ("changed", True)
+
+
+@pytest.mark.parametrize(
+    ("make", "work"),
+    [
+        (_damaged, lambda root, agreed: recover(Recovery(accept_loss=True, at=AT), root, expected=agreed)),
+        (_compactable, lambda root, agreed: compact(Compaction(config=CONFIG, at=AT), root, expected=agreed)),
+    ],
+)
+def test_a_plan_for_some_of_the_partitions(
+    make: Callable[[Path, int], Path], work: Callable[[Path, Any], object], folder: Path
+) -> None:
+    root = make(folder, 1)
+    copy_tree(root / "t-1", root / "t-2")
+    (root / "t-2" / "partition.metadata").unlink(missing_ok=True)
+    before = stamps(folder)
+    agreed = (plan_compaction(Compaction(config=CONFIG, at=AT), root / "t-1") if make is _compactable
+              else plan(Recovery(at=AT), root / "t-1"))  # fmt: skip
+    with pytest.raises(RecoveryRefused, match=r"made for other partitions: 1 partition \(t-2\) not in both"):
+        work(root, agreed)
+    assert stamps(folder) == before
+
+
+@pytest.mark.parametrize("name", sorted({*NEW_RUNS} & {*TOGETHER}))
+def test_the_quarantine_of_the_second_cannot_be_written(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = JOBS[name].roots(folder)
+    kept = roots[1].with_name(roots[1].name + ".recovery")
+    kept.mkdir()
+    before = [stamps(path) for path in (*roots, kept)]
+    make = FileSystem.make_directory
+
+    def read_only(self: FileSystem, path: str, *more: Any) -> None:
+        if self.root == str(kept):
+            raise StorageError(errno.EROFS, os.strerror(errno.EROFS), os.path.join(self.root, path))
+        make(self, path, *more)
+
+    monkeypatch.setattr(FileSystem, "make_directory", read_only)
+    with pytest.raises(StorageError) as raised:
+        JOBS[name].work(roots, None)
+    assert (raised.value.errno, raised.value.directories) == (errno.EROFS, (str(roots[1]),))
+    assert [stamps(path) for path in (*roots, kept)] == before
+    assert not roots[0].with_name(roots[0].name + ".recovery").exists()
+
+
+@pytest.mark.parametrize("name", sorted({*NEW_RUNS} & {*TOGETHER}))
+@pytest.mark.parametrize("kind", [StorageError, RecoveryRefused])
+def test_the_second_directory_fails_after_the_first_was_changed(
+    name: str, kind: type[KafkaLogError], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = JOBS[name].roots(folder)
+    prepare = runner.prepare
+
+    def failing(disks: Any, *more: Any) -> Any:
+        if disks.root.root == str(roots[1]):
+            raise StorageError(errno.EIO, "no") if kind is StorageError else RecoveryRefused("no", reason="changed")
+        return prepare(disks, *more)
+
+    monkeypatch.setattr(runner, "prepare", failing)
+    with pytest.raises(kind) as raised:
+        JOBS[name].work(roots, None)
+    (run,) = runs(roots[0])
+    assert f"{roots[0]} was changed before that, by run {run.run_id}" in str(raised.value)
+    assert str(roots[1]) not in str(raised.value) or kind is RecoveryRefused
+    assert raised.value.directories == (str(roots[1]), str(roots[0]))
+    assert not runs(roots[1])
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_PLAN if JOBS[name].waits_for_others])
+def test_what_plans_refuses_an_interrupted_run_too(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = JOBS[name]
+    roots = job.roots(folder)
+    _cut_short(roots[-1], monkeypatch)
+    before = stamps(folder)
+    assert job.agree is not None
+    with pytest.raises(RecoveryRefused) as raised:
+        job.agree(roots)
+    assert raised.value.reason == "unfinished"
+    assert len(roots) == 1 or str(roots[-1]) in str(raised.value)
+    assert stamps(folder) == before
 
 
 @pytest.mark.parametrize("name", NEW_RUNS)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog import RecoveryRefused, compact_into, recover, recover_into
 from testkit.judging.trees import stamps
 from testkit.recorded.fixture_data import recovery_case
 from testkit.running.command import kafkalog
@@ -61,3 +62,23 @@ def test_a_directory_that_is_declined_as_a_whole(root: Path) -> None:
     log.write_bytes(log.read_bytes()[:-3])
     (root.parent / "snapshot").hardlink_to(log)
     assert kafkalog("plan", root).code == kafkalog("recover", "--yes", root).code == 3
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, RecoveryRefused])
+def test_a_plan_is_declined_by_an_exception(error: type[BaseException], root: Path, tmp_path: Path) -> None:
+    """Its copy is removed again, with the directories above it that were made for it; in place nothing is changed."""
+    log = max(path for path in root.glob("t-0/*.log") if path.stat().st_size)
+    log.write_bytes(log.read_bytes()[:-3])
+
+    def decline(made: object) -> None:
+        raise error(f"not {type(made).__name__}")
+
+    before = stamps(root)
+    for work in (recover_into, compact_into):
+        with pytest.raises(error, match=r"not .*Plan"):
+            work(root, target=tmp_path / "new" / "copy", on_plan=decline)
+        assert not (tmp_path / "new").exists()
+    with pytest.raises(error, match=r"not .*Plan"):
+        recover(root, on_plan=decline)
+    assert stamps(root) == before
+    assert not root.with_name("logs.recovery").exists()

@@ -26,13 +26,11 @@ from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery import Plan
 from kafkalog.recovery.act.unfinished_business import Standing, StandingJson, standing
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
-from kafkalog.recovery.decide.node_part import with_nodes
 from kafkalog.recovery.decide.plan import plan_json
 from kafkalog.recovery.decide.refusals import KEPT_BY_A_RUN
-from kafkalog.recovery.duplicates import tell_duplicates
 from kafkalog.recovery.facts.places import by_log_directory, holding, log_directories
 from kafkalog.recovery.facts.recovery_request import Recovery
-from kafkalog.recovery.run import log_directory_of, plan_one
+from kafkalog.recovery.run import log_directory_of, plan_one, together
 from kafkalog.recovery.settled_rules import rules_for_each
 from kafkalog.words.advice import in_options
 from kafkalog.words.commands import NOTHING_GIVEN, Given
@@ -77,7 +75,7 @@ def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | 
                     raise
                 plans.append(Unplanned(root, error, lost.get(path)))
     whole = [plan for plan in plans if isinstance(plan, Plan)]
-    told = iter(tell_duplicates(with_nodes(whole, rules)))
+    told = iter(together(whole, request, rules))
     return [next(told) if isinstance(plan, Plan) else plan for plan in plans]
 
 

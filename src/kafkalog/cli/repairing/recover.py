@@ -29,10 +29,9 @@ from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
 from kafkalog.recovery.decide.plan_json import ResultJson
 from kafkalog.recovery.facts.places import by_log_directory, holding, log_directories
-from kafkalog.recovery.facts.recovery_request import Recovery, RemoteLogSource
-from kafkalog.recovery.modes.table import Mode
+from kafkalog.recovery.facts.recovery_request import Recovery
 from kafkalog.recovery.results import nothing_done, refuse_any_declined, result_json
-from kafkalog.recovery.run import log_directory_of, recover, recover_into
+from kafkalog.recovery.run import in_place, log_directory_of, recover, recover_into
 from kafkalog.words.commands import Given
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode, exit_code_of_change
@@ -123,9 +122,9 @@ def command(
     if tier is not None:
         from kafkalog.jobs.restore.remote_logs import RemoteLogs  # most recoveries have no remote tier
 
-        request = _with_tier(request, RemoteLogs(tier, keep_remote=keep_remote), in_place=into is None)
+        request = structs.replace(request, remote_logs=RemoteLogs(tier, keep_remote=keep_remote))
     if into is None:  # a copy is not a directory of the broker
-        request = structs.replace(request, beside=tuple(log_directories(paths)))
+        request = structs.replace(in_place(request), beside=tuple(log_directories(paths)))
     paths = tuple(holding(paths, request.select))
     of_tier = [] if into is None else [*remote.words(), *(["--keep-remote"] if keep_remote else [])]
     words = given_words(request, given["server_properties"], paths, into, of_tier)
@@ -164,17 +163,6 @@ def command(
                 on_plan=progress.paused(to_show.add) if expected is None else None,
             )
         return _show(results, as_json)
-
-
-def _with_tier(request: Recovery, remote_logs: RemoteLogSource, *, in_place: bool) -> Recovery:
-    """Return the request with a remote tier. With `in_place` its mode becomes `Mode.REMOTE`, where the remote part of
-    a log stays in the tier; raises `UsageError` if another mode than that or the default (safe) was requested.
-    """
-    if not in_place:
-        return structs.replace(request, remote_logs=remote_logs)
-    if request.mode not in (Mode.SAFE, Mode.REMOTE):
-        raise UsageError("--remote in place is mode remote; with --into, the copy is recovered in the mode given")
-    return structs.replace(request, remote_logs=remote_logs, mode=Mode.REMOTE)
 
 
 class _Together:

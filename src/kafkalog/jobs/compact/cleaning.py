@@ -102,6 +102,8 @@ class CompactionPlan:
     """why a partition directory is left as it is, by name"""
     findings: list[Finding] = field(default_factory=list)
     mode: str = MODE
+    request: Struct | None = None
+    """the `Compaction` that it was made for"""
 
     @property
     def changes(self) -> bool:

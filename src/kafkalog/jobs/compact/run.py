@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import msgspec
@@ -17,9 +18,9 @@ from kafkalog.jobs.compact.cleaning import CompactionPlan, CompactionRules, plan
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnProgress, Workers
 from kafkalog.log.disk.files import PathLike, refuse_no_path, scan_directory
-from kafkalog.recovery.act.job import Job, carry_out, execute, keeping_in
+from kafkalog.recovery.act.job import Job, by_root, carry_out, execute, keeping_in
 from kafkalog.recovery.act.runner import CompletedRuns
-from kafkalog.recovery.act.transaction import Transaction
+from kafkalog.recovery.act.transaction import Transaction, refuse_unfinished
 from kafkalog.recovery.act.working_copy import copy_for
 from kafkalog.recovery.decide.refusals import refuse_unsafe
 from kafkalog.recovery.facts.brokers import facts_of_each
@@ -96,6 +97,7 @@ def plan_compaction(
     CleanerConfig.from_names(wanted.config)
     places = [chosen_directories(each, wanted.select) for each in by_log_directory(log_directories(named))]
     facts = facts_of_each([root for root, _only in places])
+    refuse_unfinished([root for root, _only in places], keeping_in(wanted.quarantine))
     plans = []
     for root, only in places:
         planned = _plan(root, only, wanted, {}, facts[root], Workers(jobs, on_progress))
@@ -128,10 +130,11 @@ def compact(
 
     * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
-    * `expected`: an earlier plan for each log directory: if one has changed since, nothing is done
+    * `expected`: an earlier plan for each log directory: nothing is done if one has changed since, or if the plan is
+      for another request; `quarantine` may differ
     * `jobs`: how many partitions are cleaned at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
-    * `on_plan`: called with each plan before anything is changed
+    * `on_plan`: called with each plan before anything is changed; an exception that it raises declines them all
     """
     wanted, named = _asked(request, paths)
     return _compact(named, wanted, {}, expected, Workers(jobs, on_progress), on_plan)
@@ -149,14 +152,15 @@ def compact_into(
 
     Returns the result for the copy. Directories that cannot be read are not copied. Raises `UsageError` for several
     paths, a partition directory, an unsuitable `target` or an impossible setting; `RecoveryRefused` if the source is in
-    use, contains special files, or nothing can be done; `StorageError` for I/O.
+    use, contains special files, or nothing can be done; `StorageError` for I/O. If copying or compacting fails, the
+    copy is removed.
 
     * `request`: may be left out for the defaults
     * `paths`: one log directory
     * `target`: the directory of the copy
     * `jobs`: how many partitions are cleaned at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
-    * `on_plan`: called with the plan before the copy is changed
+    * `on_plan`: called with the plan before the copy is changed; an exception that it raises declines the plan
     """
     wanted, named = _asked(request, paths)
     refuse_no_path(named)
@@ -180,8 +184,7 @@ def _compact(
 ) -> list[CompactionResult]:
     CleanerConfig.from_names(request.config)
     places = [chosen_directories(each, request.select) for each in by_log_directory(log_directories(paths))]
-    agreed = [None] * len(places) if expected is None else expected
-    plans = dict(zip([root for root, _only in places], agreed, strict=True))
+    plans = by_root([root for root, _only in places], expected)
     return carry_out(_CompactionJob(places, request, lacking, plans, workers, on_plan))
 
 
@@ -195,11 +198,10 @@ class _CompactionJob(Job[CompactionPlan, CompactionResult]):
         workers: Workers,
         on_plan: Callable[[CompactionPlan], None] | None,
     ) -> None:
-        super().__init__([root for root, _only in places], keeping_in(request.quarantine))
+        super().__init__([root for root, _only in places], keeping_in(request.quarantine), request, expected)
         self._only = dict(places)
-        self._request = request
+        self._wanted = request
         self._lacking = lacking
-        self._expected = expected
         self._workers = workers
         self._on_plan = on_plan
         self._facts: Mapping[str, TopicFacts] = {}
@@ -209,16 +211,12 @@ class _CompactionJob(Job[CompactionPlan, CompactionResult]):
 
     def plan(self, opened: Transaction) -> CompactionPlan:
         root = opened.root
-        compaction_plan = _plan(root, self._only[root], self._request, self._lacking, self._facts[root], self._workers)
+        compaction_plan = _plan(root, self._only[root], self._wanted, self._lacking, self._facts[root], self._workers)
         self.files.callback(compaction_plan.survey.close)
         return compaction_plan
 
     def changes(self, planned: CompactionPlan) -> CompactionPlan:
         return planned
-
-    def agreed(self, root: str) -> Survey | None:
-        expected = self._expected.get(root)
-        return None if expected is None else expected.survey
 
     def describe(self, planned: CompactionPlan) -> None:
         if self._on_plan is not None:
@@ -253,7 +251,7 @@ def _plan(
         return compaction_plan
 
     try:
-        return around_unreadable(found.without(lacking), make, workers)
+        return replace(around_unreadable(found.without(lacking), make, workers), request=request)
     except BaseException:
         found.close()
         raise

@@ -58,6 +58,8 @@ class QuorumPlan:
     """node id and directory id of the controller that is made from a broker's copy; None if there is none"""
     needless: str | None = None
     """why nothing has to be done; None if something has"""
+    request: QuorumRecovery | None = None
+    """what it was made for, before its times were set"""
 
     @property
     def stay_dead(self) -> list[str]:

@@ -22,10 +22,10 @@ from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 from kafkalog.log.directories.directory import new_directory
 from kafkalog.log.storage.content import ContentSource
 from kafkalog.recovery.act.fs import PIECE, FileSystem, Owner
-from kafkalog.recovery.act.job import Job, carry_out, execute, keeping_in
+from kafkalog.recovery.act.job import Job, carry_out, execute, keeping_in, refuse_other_request
 from kafkalog.recovery.act.lock import refuse_if_locked
 from kafkalog.recovery.act.runner import CompletedRuns
-from kafkalog.recovery.act.transaction import Keeping, Transaction
+from kafkalog.recovery.act.transaction import Keeping, Transaction, refuse_unfinished
 from kafkalog.recovery.act.working_copy import new_tree
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.broker.node_start import node_start
@@ -78,13 +78,16 @@ def plan_quorum(wanted: QuorumRecovery) -> QuorumPlan:
     """Plan what `recover_quorum` would do; reads only. The plan's surveys keep files open; `close()` closes them.
 
     Raises `UsageError` for an invalid request or an unsuitable new directory, `StorageError` for I/O, and
-    `RecoveryRefused` if the recovery is impossible, needs consent, or a directory is in use.
+    `RecoveryRefused` if the recovery is impossible, needs consent, or if a directory is in use or has an interrupted
+    execution.
 
     * `wanted`: the request (`QuorumRecovery`)
     """
-    wanted = wanted.checked()
+    request, wanted = wanted, wanted.checked()
+    refuse_unfinished(list(dict.fromkeys(root_of_metadata(path)[0] for path in wanted.targets)))
     with ExitStack() as stack:
         quorum_plan = make_plan(stack, wanted, wanted.directory_id or _new_directory_id(), refuse_if_locked)
+        quorum_plan.request = request
         if wanted.into is not None:
             new_directory(wanted.into, beside=quorum_plan.donor.root)
         stack.pop_all()
@@ -107,9 +110,11 @@ def recover_quorum(
 
     * `wanted`: the request (`QuorumRecovery`)
     * `quarantine`: where executions keep what they removed, if it is not the usual place
-    * `expected`: an earlier plan; if a directory has changed since, nothing is done
-    * `on_plan`: called with the plan before anything is changed
+    * `expected`: an earlier plan; nothing is done if a directory has changed since, or if it is for another request
+    * `on_plan`: called with the plan before anything is changed; an exception that it raises declines the plan
     """
+    if expected is not None:
+        refuse_other_request(expected.request, wanted)
     wanted = wanted.checked()
     job = _QuorumJob(wanted, keeping_in(quarantine), expected, on_plan)
     runs = carry_out(job)

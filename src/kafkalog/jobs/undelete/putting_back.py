@@ -64,7 +64,7 @@ def plan_directory(
             raise error
     chosen = _chosen(whole, wanted, is_needed=not emptied)
     if wanted.hold:
-        return _hold(stack, root, chosen)
+        return _hold(stack, root, wanted, chosen)
     target_of = {remains.directory: _target(remains, wanted) for remains in chosen}
     _refuse_collisions(chosen, target_of)
     names = frozenset({*target_of, *target_of.values(), *emptied})
@@ -98,7 +98,7 @@ def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains
     return leftovers
 
 
-def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> UndeletePlan:
+def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remains]) -> UndeletePlan:
     """Plan to rename deleted directories to `-stray`, so that no broker deletes them (`LogManager.loadLog`,
     `addStrayLog`).
 
@@ -126,7 +126,7 @@ def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> UndeletePla
     found = stack.enter_context(survey(root, only=frozenset(remains.directory for remains in chosen)))
     refuse_unsafe(found, actions, found.tree())
     ordered = marker_first(found, actions)
-    return UndeletePlan(root, found, ordered, tuple(held), notes=tuple(_note_of_marker(ordered)))
+    return UndeletePlan(root, found, ordered, tuple(held), notes=tuple(_note_of_marker(ordered)), request=wanted)
 
 
 def _note_of_marker(actions: Sequence[RecoveryAction]) -> Iterator[str]:
@@ -351,7 +351,9 @@ class _Making:
                 f"{first_names(self.strays)} -stray, out of service"
             )
         notes = (*self.notes, *_note_of_marker(actions))
-        return UndeletePlan(self.found.root, self.found, ordered, put_back, tuple(self.left), notes)
+        return UndeletePlan(
+            self.found.root, self.found, ordered, put_back, tuple(self.left), notes, request=self.wanted
+        )
 
     def put_back(self, remains: Remains, first: int, records: int, result: SafeResult) -> PutBack:
         target = self.target_of[remains.directory]

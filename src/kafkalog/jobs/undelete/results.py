@@ -11,6 +11,7 @@ from msgspec import Struct
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.codec.names import DELETED, FileKind
+from kafkalog.jobs.undelete.request import Undelete
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.decide.actions import RecoveryAction
 from kafkalog.recovery.facts.survey import Survey
@@ -50,6 +51,8 @@ class UndeletePlan:
     notes: tuple[str, ...] = ()
     """sentences that an operator should know before a broker starts"""
     mode: str = MODE
+    request: Undelete | None = None
+    """what it was made for"""
 
 
 class UndeleteResult(Struct, frozen=True):

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 
-from kafkalog.codec.common.errors import RecoveryRefused
+from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.jobs.undelete.putting_back import plan_directory
 from kafkalog.jobs.undelete.request import Undelete
 from kafkalog.jobs.undelete.results import UndeletePlan, UndeleteResult, in_the_way
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.history import root_of_runs
 from kafkalog.recovery.act.job import Job, carry_out, execute, keeping_in
-from kafkalog.recovery.act.transaction import Keeping, Transaction
+from kafkalog.recovery.act.transaction import Keeping, Transaction, refuse_unfinished
 from kafkalog.recovery.facts.brokers import facts_of_each, of_one_broker
 from kafkalog.recovery.facts.places import log_directories
-from kafkalog.recovery.facts.survey import Survey, survey
+from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts
 
 __all__ = ["plan_undelete", "undelete"]
@@ -49,10 +49,15 @@ def undelete(
 
     * `request`: which topic, and as what it is restored
     * `paths`: log directories or their parents
-    * `expected`: what `plan_undelete` returned: if a directory has changed since, nothing is done
+    * `expected`: what `plan_undelete` returned: nothing is done if a directory has changed since, or if a plan is for
+      another request
     """
+    roots = _roots(paths)
     agreed = None if expected is None else {planned.root: planned for planned in expected}
-    return carry_out(_UndeleteJob(_roots(paths), request.checked(), keeping_in(request.quarantine), agreed))
+    for root in agreed or ():
+        if root not in roots:
+            raise UsageError(f"expected has a plan for {root}, which is not one of the log directories")
+    return carry_out(_UndeleteJob(roots, request.checked(), keeping_in(request.quarantine), agreed))
 
 
 class _UndeleteJob(Job[UndeletePlan, UndeleteResult]):
@@ -61,9 +66,8 @@ class _UndeleteJob(Job[UndeletePlan, UndeleteResult]):
     def __init__(
         self, roots: Sequence[str], wanted: Undelete, keeping: Keeping, expected: Mapping[str, UndeletePlan] | None
     ) -> None:
-        super().__init__(roots, keeping)
-        self._wanted = wanted
-        self._expected = expected
+        super().__init__(roots, keeping, wanted, expected)
+        self._are_agreed = expected is not None
         self._planning = _Planning(self.files, roots, wanted)
 
     def plan(self, opened: Transaction) -> UndeletePlan | None:
@@ -73,20 +77,16 @@ class _UndeleteJob(Job[UndeletePlan, UndeleteResult]):
         if not is_whole:
             return plans
         joined = self._planning.joined(dict(plans))
-        for root in joined if self._expected is not None else ():
-            if root not in (self._expected or {}):
-                raise RecoveryRefused(f"{root} changed since the plan was made; make a new one", reason="changed")
+        for root in sorted(joined.keys() ^ self.expected.keys()) if self._are_agreed else ():
+            what = "has deleted data, and no plan is for it" if root in joined else "has no more deleted data"
+            raise RecoveryRefused(f"{root} {what}; make new plans", reason="changed")
         return list(joined.items())
 
     def changes(self, planned: UndeletePlan) -> UndeletePlan:
         return planned
 
-    def agreed(self, root: str) -> Survey | None:
-        return None if self._expected is None else self._expected[root].survey
-
     def act(self, opened: Transaction, planned: UndeletePlan) -> UndeleteResult:
-        directories = frozenset(path for path in planned.survey.directories if "/" not in path)
-        done = execute(opened, planned, lambda: survey(opened.root, only=directories))
+        done = execute(opened, planned, lambda: survey(opened.root, only=planned.survey.partition_directories))
         return UndeleteResult(planned, done.run_id or "", done.quarantine or "")
 
 
@@ -140,8 +140,10 @@ class _Planning:
 def _plan_all(stack: ExitStack, roots: Sequence[str], wanted: Undelete) -> list[UndeletePlan]:
     """Plan for each log directory that has deleted data of the topic, in the given order; `stack` closes the surveys.
 
-    Raises `RecoveryRefused` if none has, or if one cannot be restored; of several directories the error names it.
+    Raises `RecoveryRefused` if none has, or if one cannot be restored or has an interrupted execution; of several
+    directories the error names it.
     """
+    refuse_unfinished(roots, keeping_in(wanted.quarantine))
     planning = _Planning(stack, roots, wanted)
     plans: dict[str, UndeletePlan] = {}
     for root in roots:

@@ -176,11 +176,13 @@ class HeldDirectory:
     def _give_up(self) -> None:
         """Remove the file `.lock`, as a broker does in a clean shutdown, and release the lock. If this process created
         the file, and the directory's modification time has not changed since, the time from before the creation is
-        restored. The lock is released even if the file cannot be removed, which raises `StorageError`.
+        restored. A file that was there before stays if no log was opened. The lock is released even if the file cannot
+        be removed, which raises `StorageError`.
         """
         try:
             is_untouched = _modified_ns(self.path) == self._locked
-            fs.remove(os.path.join(self.path, LOCK_FILE))
+            if self._created or self.written - {SEVERAL}:
+                fs.remove(os.path.join(self.path, LOCK_FILE))
             if is_untouched and self._created:  # who changed nothing leaves no trace, not even a time
                 fs.set_modified(self.path, self._before)
         finally:
