@@ -59,7 +59,7 @@ from kafkalog.inspect.top import top as top
 from kafkalog.inspect.top_groups import TopBy as TopBy
 from kafkalog.inspect.top_groups import TopQuestion as TopQuestion
 from kafkalog.jobs.compact.cleaning import CompactionPlan as CompactionPlan
-from kafkalog.jobs.compact.run import Compaction as Compaction
+from kafkalog.jobs.compact.request import Compaction as Compaction
 from kafkalog.jobs.compact.run import compact as compact
 from kafkalog.jobs.compact.run import compact_into as compact_into
 from kafkalog.jobs.compact.run import plan_compaction as plan_compaction

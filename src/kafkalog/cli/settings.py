@@ -112,7 +112,7 @@ def parse_settings(values: Sequence[str]) -> dict[str, str]:
     settings: dict[str, str] = {}
     for text in values:
         name, separator, value = text.partition("=")
-        if not separator or not name:
+        if not separator or not name.strip():
             raise UsageError(f"--config needs NAME=VALUE, not {text!r}")
         settings[name.strip()] = value
     return settings

@@ -28,13 +28,14 @@ from kafkalog import (
     undo,
     undo_all,
 )
-from kafkalog.jobs.compact.run import Compaction, compact, plan_compaction
+from kafkalog.jobs.compact.request import Compaction
+from kafkalog.jobs.compact.run import compact, plan_compaction
 from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 from kafkalog.jobs.quorum.run import plan_quorum, recover_quorum
 from kafkalog.jobs.undelete.request import Undelete
 from kafkalog.jobs.undelete.undeletion import plan_undelete, undelete
 from kafkalog.recovery import Recovery, plan
-from kafkalog.recovery.act import permissions, quarantine, runner
+from kafkalog.recovery.act import permissions, preparing, quarantine, runner
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.unfinished_business import standing
 from testkit.judging.trees import copy_tree, first_difference, stamps
@@ -354,7 +355,7 @@ def test_the_second_directory_fails_after_the_first_was_changed(
     name: str, kind: type[KafkaLogError], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     roots = JOBS[name].roots(folder)
-    prepare = runner.prepare
+    prepare = preparing.prepare
 
     def failing(disks: Any, *more: Any) -> Any:
         if disks.root.root == str(roots[1]):

@@ -25,7 +25,8 @@ from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.names import CLEANED, DELETED, SWAP
 from kafkalog.jobs.compact.cleaning import CompactedPartition, CompactionPlan
-from kafkalog.jobs.compact.run import Compaction, CompactionResult, compact, compact_into, plan_compaction
+from kafkalog.jobs.compact.request import Compaction
+from kafkalog.jobs.compact.run import CompactionResult, compact, compact_into, plan_compaction
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.decide.actions import ActionKind
 from kafkalog.recovery.facts.cleaner_settings import known_settings

@@ -24,6 +24,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.native.thresholds import together
 from kafkalog.jobs.compact.cleaner_checkpoint import CleanerCheckpoint
+from kafkalog.jobs.compact.request import Compaction
 from kafkalog.jobs.compact.steps import compaction_actions
 from kafkalog.log.directories.workers import Group, Workers
 from kafkalog.log.storage.cleaning.cleanable_log import CleanableLog, Dirty, dirty_part
@@ -102,7 +103,7 @@ class CompactionPlan:
     """why a partition directory is left as it is, by name"""
     findings: list[Finding] = field(default_factory=list)
     mode: str = MODE
-    request: Struct | None = None
+    request: Compaction | None = None
     """the `Compaction` that it was made for"""
 
     @property

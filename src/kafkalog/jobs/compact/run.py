@@ -6,16 +6,13 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated
 
 import msgspec
 from msgspec import Struct
 
-from kafkalog.codec.common.arguments import check_fields
 from kafkalog.codec.common.errors import StorageError, UsageError
-from kafkalog.codec.common.options import Option
 from kafkalog.jobs.compact.cleaning import CompactionPlan, CompactionRules, plan_directory
-from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.jobs.compact.request import Compaction
 from kafkalog.log.directories.workers import OnProgress, Workers
 from kafkalog.log.disk.files import PathLike, refuse_no_path, scan_directory
 from kafkalog.recovery.act.job import Job, by_root, carry_out, execute, keeping_in
@@ -30,13 +27,12 @@ from kafkalog.recovery.facts.places import (
     chosen_directories,
     log_directories,
 )
-from kafkalog.recovery.facts.recovery_request import quarantine_words, selection_words
 from kafkalog.recovery.facts.scratch import Scratch
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts
 from kafkalog.recovery.facts.unreadable import around_unreadable
 
-__all__ = ["Compaction", "CompactionResult", "compact", "compact_into", "plan_compaction"]
+__all__ = ["CompactionResult", "compact", "compact_into", "plan_compaction"]
 
 
 class CompactionResult(Struct, frozen=True):
@@ -51,29 +47,6 @@ class CompactionResult(Struct, frozen=True):
     def changed(self) -> bool:
         """Whether the directory was changed."""
         return self.run_id is not None or bool(self.earlier.completed)
-
-
-class Compaction(msgspec.Struct, frozen=True, kw_only=True):
-    """A request to `compact`: what one pass of the broker's log cleaner works on, and by which settings."""
-
-    config: Annotated[
-        Mapping[str, str],
-        Option("--config", "A topic or broker setting under Kafka's own name; may be repeated.", "NAME=VALUE"),
-    ] = {}
-    """settings of topics or brokers under Kafka's names; the topic's own in the metadata log take precedence"""
-    at: Annotated[int | None, Option("--at")] = None
-    """the time to treat as now, ms since 1970; None: the clock's"""
-    select: Annotated[Selection, Option("--topic", words=selection_words)] = ALL
-    """the topic-partitions to compact"""
-    quarantine: Annotated[
-        PathLike | None,
-        Option("--quarantine", "Directory to keep removed bytes in "
-            "[PATH.recovery].", "DIR", True, True, quarantine_words),
-    ] = None
-    """where the old files are kept, for `undo`; None: beside each directory"""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 def _asked(request: Compaction | PathLike, paths: Sequence[PathLike]) -> tuple[Compaction, Sequence[PathLike]]:

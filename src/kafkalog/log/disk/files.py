@@ -367,8 +367,7 @@ def listed_once() -> Iterator[None]:
 
 def status_of(path: str) -> os.stat_result | None:
     """Return the status of a path without following a link; None if it does not exist. For an object store only type,
-    size and modification time are set. Raises `OSError` for other errors of the system, `StorageError` for those of an
-    object store.
+    size and modification time are set. Raises `StorageError` for other errors.
     """
     storage = storage_of(path)
     if storage is not None:
@@ -378,6 +377,8 @@ def status_of(path: str) -> os.stat_result | None:
         return os.lstat(path)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot examine the file") from error
 
 
 def exists(path: str) -> bool:
