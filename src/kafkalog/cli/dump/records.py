@@ -89,9 +89,10 @@ class Walk(Struct):
         self.ended(partition, reader)
 
     def batches(self, partition: Partition, bounds: Bounds, writer: LineWriter, *, as_json: bool) -> None:
-        """Write a line for each batch within the bounds that passes the filters: a JSON object or kafka-dump-log's
-        line, headed by the segment's path. Times are compared with the batch's largest timestamp. Ends at the first
-        batch that begins at or after `end_offset` or reaches `stop_time`, and at `max_records` of the run.
+        """Write a line for each batch within the bounds that passes the filters: a JSON object, or kafka-dump-log's
+        line under a heading with the segment's path. Times are compared with the batch's largest timestamp. Ends at the
+        first batch that begins at or after `end_offset` or reaches `stop_time`, at `max_records` of all partitions
+        together, and at damage unless `--all` is used.
 
         Updates `printed`, progress and `findings`. Raises `StorageError`.
         """

@@ -197,8 +197,8 @@ class _Together:
             self.print()
 
     def print(self, problems: Sequence[str] = ()) -> None:
-        """Print the plans that were collected and forget them; with --json forgets them only. `problems` are
-        sentences about directories without a plan.
+        """Print the plans that were collected and forget them; with --json they are forgotten without being printed.
+        `problems` are sentences about directories without a plan.
         """
         plans, self._waiting = self._waiting, []
         is_agreed = all(plan.refusal is None and (self._accepts_loss or not plan.needs_consent) for plan in plans)
@@ -221,8 +221,8 @@ def _agreed(
     """Make the plans, print them and ask the user to agree; return one entry per log directory, in the order of
     `paths`: its plan, or None if an unfinished run is to be completed there.
 
-    Raises `RecoveryRefused` if the user does not agree or a plan is refused, and the error of the first directory
-    that could not be planned. Changes no files.
+    The plans are added to `acting.plans`. Raises `RecoveryRefused` if the user does not agree or a plan is refused, and
+    the error of the first directory that could not be planned. Changes no files.
     """
     directories = by_log_directory(paths)
     unfinished = [_unfinished(directory[0], request.quarantine) for directory in directories]
