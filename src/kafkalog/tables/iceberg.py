@@ -146,8 +146,8 @@ class IcebergTopicTable:
         """Do nothing: files that no commit names do not belong to an Iceberg table and are never removed here."""
 
     def files(self, partition: int, round_id: str) -> PartitionFiles:
-        """Return a writer of the files of a partition, with the field ids of the table; they belong to no snapshot
-        yet. `round_id` becomes part of their names. Raises `UsageError` before `load`.
+        """Return a writer of the files of a partition, with the field ids of the table; they belong to no snapshot yet.
+        `round_id` becomes part of their names. Raises `UsageError` if the table was neither loaded nor prepared.
         """
         if self._settings is None:
             raise UsageError("a table is prepared before it is written")

@@ -181,10 +181,11 @@ def _first(partition: Partition, bounds: RecordFilter, end: int, findings: list[
 
 
 def digest_of(partition: Partition, offset: int, *, masked: bool) -> int | None:
-    """Return a 63-bit digest that distinguishes a record from another one at its offset; None if there is no record
-    at `offset` or it cannot be read.
+    """Return a 63-bit digest that distinguishes a record from another one at its offset; None if there is no record at
+    `offset` or it cannot be read.
 
-    With `masked` only its time and sizes are used, since a digest of hidden content would allow guessing it.
+    With `masked` only its time and the sizes of key, value and headers are used, since a digest of hidden content would
+    allow guessing it.
     """
     try:
         record = next(
