@@ -44,17 +44,17 @@ _APPEND_BYTES = MIB
 
 
 def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool, batch: int | None = None) -> None:
-    """Append the data that tasks have staged to the log directory, all partitions or none; return when it is
-    durable. With `overwrite` it replaces the topics that have rows. Waits for other commits, and holds the broker's
-    lock meanwhile.
+    """Append the data that tasks have staged to the log directory, all partitions or none; return when it is durable.
+    With `overwrite` it replaces the topics that have rows. Creates the directory if it is missing. Waits for other
+    commits, and holds the broker's lock meanwhile.
 
-    A topic given by the option `topic` is replaced even without rows. An overwrite without rows and without that
-    option raises `UsageError`, as it could replace nothing; an append without rows does nothing. `batch` is the
-    number of a stream's batch; one that is committed already is not written again.
+    A topic given by the option `topic` is replaced even without rows. An overwrite without rows and without that option
+    raises `UsageError`, as it could replace nothing; an append without rows does nothing. `batch` is the number of a
+    stream's batch; one that is committed already is not written again.
 
     An earlier commit that was killed is rolled back first, and this one after an error. Raises `UsageError` if the
-    directory is locked, `FormatError` if a log is damaged, `StorageError`, and `RecoveryRefused` if an earlier
-    unfinished commit cannot be rolled back.
+    directory is locked or other commits last too long, `FormatError` if a log is damaged, `StorageError`, and
+    `RecoveryRefused` if an earlier unfinished commit cannot be rolled back.
     """
     staged = sorted(messages, key=lambda message: message.task)
     work = work_directory(options.path)

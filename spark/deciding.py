@@ -30,8 +30,9 @@ _SHOWN = 3
 
 
 def decided(options: ReadOptions) -> DecodedParts:
-    """Return the keys and values to decode and their types according to the options; nothing if no option asks for
-    it. Reads schemas and the first records of each topic. Raises `UsageError` if no single type fits all data.
+    """Return the keys and values to decode and their types according to the options; nothing if no option asks for it.
+    Reads schemas and the first records of each topic. Raises `UsageError` if no single type fits all data, or if a
+    package is missing.
     """
     if not options.formats:
         return NOTHING_DECODED

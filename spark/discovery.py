@@ -150,11 +150,12 @@ class Range:
         self._name = str(partition.name or partition.path)
 
     def start(self) -> int:
-        """Return the first requested offset; by default the log start offset. For a timestamp it is the first record
-        at or after it; if there is none, the log end with startingOffsetsByTimestampStrategy=latest, else
+        """Return the first requested offset; by default the log start offset. For a timestamp it is the offset of the
+        first record at or after it; if there is none, the log end with startingOffsetsByTimestampStrategy=latest, else
         `UsageError`.
 
-        An offset outside the log raises `UsageError` too, or is limited to the log with failOnDataLoss=false.
+        An offset outside the log raises `UsageError` too, or is limited to the log with failOnDataLoss=false. Damage
+        that may hide a record for a timestamp raises `FormatError` with mode FAILFAST.
         """
         first, bound = self._partition.log_start_offset, self._options.start
         timestamp = bound.timestamp_of(self._key)

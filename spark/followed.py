@@ -151,9 +151,9 @@ class FollowedLogs:
         }
 
     def check(self, views: Mapping[TopicPartition, View], start: Offsets) -> None:
-        """Report partitions and offsets from `start` (partition -> next offset to read) on that no longer exist,
-        that were truncated, or that a new partition lacks: as `StorageError`, or as warnings with
-        failOnDataLoss=false.
+        """Report partitions and offsets from `start` (partition -> next offset to read) on that no longer exist or are
+        no longer selected by the options, that were truncated, or that a new partition lacks: as `StorageError`, or as
+        warnings with failOnDataLoss=false.
         """
         for key, offset in start.items():
             view = views.get(key)
