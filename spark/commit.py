@@ -155,8 +155,8 @@ def _inode_of(path: str) -> int | None:
 
 
 def _topic_id(options: WriteOptions, partition: Planned) -> str | None:
-    """Return the topic id for a new partition directory: the requested one, else the replaced directory's, else that
-    of another partition of the topic; None if there is none.
+    """Return the topic id for a new partition directory: the requested one, else the replaced directory's, else the id
+    of another partition of the topic; None if there is none. Raises `StorageError` if a directory cannot be read.
     """
     name = parse_partition_directory(partition.name)
     assert name is not None  # noqa: S101 - it was made from a PartitionName

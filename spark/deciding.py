@@ -69,8 +69,8 @@ class _Deciding:
 
     @cached_property
     def _topics(self) -> dict[str | None, list[Partition]]:
-        """Return topic -> the partitions to read, without an error for selected ones that do not exist; the topic of
-        a single segment is None.
+        """Return topic -> the partitions to read, without an error for selected ones that do not exist; the topic of a
+        single segment is None. Raises `UsageError` if a path does not exist.
         """
         inventory = open_all(*self._options.in_both_tiers(expand_paths(self._options.paths)))
         topics: defaultdict[str | None, list[Partition]] = defaultdict(list)

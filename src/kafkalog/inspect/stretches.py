@@ -189,8 +189,8 @@ class _Drawing:
             self._is_behind = True
 
     def found(self, finding: Finding) -> None:
-        """Add a finding of the walk about this segment. Does nothing if one with this code and position is known
-        already.
+        """Add a finding of the walk about this segment. Does nothing if an earlier check has already found one with
+        this code and position.
         """
         if (finding.code, finding.position) not in self._seen:
             self.findings.append(finding)

@@ -87,14 +87,14 @@ def span_of(
     accept_loss: bool,
     masked: bool = False,
 ) -> Span | None:
-    """Return the offsets of a partition to add to the table, at most up to its log end, the upper bound, or the
-    first open transaction (read_committed); None if there are none.
+    """Return the offsets of a partition to add to the table, at most up to its log end, the upper bound, or the first
+    open transaction (read_committed); None if there are none.
 
-    `known` is the table's position, None for a partition it has nothing of: then the lower bounds apply. If damage
-    or an open transaction is the reason for None, or the log ends before the table, a finding is added to
-    `findings`. Raises `RecoveryRefused` if records after the table's end were deleted, or a segment of them is
-    missing (`accept_loss` continues behind them), or if earlier ones were replaced; `masked`: they are compared by
-    time and sizes only.
+    `known` is the table's position, None if the table has no records of the partition: then the lower bounds apply. If
+    damage or an open transaction is the reason for None, or the log ends before the table, a finding is added to
+    `findings`. Raises `RecoveryRefused` if records after the table's end were deleted, or a segment of them is missing
+    (with `accept_loss` the span begins after the deleted ones, or includes the gap), or if earlier ones were replaced.
+    With `masked`, earlier records are compared by time and sizes only. Raises `StorageError` if a file cannot be read.
     """
     log_end = partition.log_end_offset()
     if known is None:

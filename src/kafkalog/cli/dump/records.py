@@ -163,9 +163,9 @@ def _before(records: Sequence[Record], stop_time: int) -> tuple[Sequence[Record]
 
 
 def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWriter, encoding: str) -> bool:
-    """Write all records within the bounds as JSON lines with the compiled kernel, which makes most lines without
-    Python objects; return True. Returns False, and writes nothing, if filters or a limit apply, or if the partition
-    is too small or compiled code is missing.
+    """Write all records within the bounds as JSON lines with the compiled kernel, which makes most lines without Python
+    objects; return True. Returns False, and writes nothing, if filters, a limit, a stop time or `--all` apply, or if
+    the partition is too small or compiled code is missing.
 
     `encoding` is `text` or `base64`. Adds the reader's findings to those of the walk. Raises `StorageError`.
     """
@@ -190,8 +190,8 @@ def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWri
 
 def text_lines(walk: Walk, partition: Partition, bounds: Bounds, sink: TextSink) -> bool:
     """Write all records within the bounds as kafka-dump-log's lines through the sink with the compiled kernel, which
-    makes most lines without Python objects; return True. Returns False, and writes nothing, if filters or a limit
-    apply, or if the partition is too small or compiled code is missing.
+    makes most lines without Python objects; return True. Returns False, and writes nothing, if filters, a limit, a stop
+    time or `--all` apply, or if the partition is too small or compiled code is missing.
 
     Adds the reader's findings to those of the walk. Raises `StorageError`.
     """

@@ -264,8 +264,9 @@ def _refuse_with_dry_run(given: Mapping[str, object]) -> None:
 
 
 def _reports(error: Declined, plans: Sequence[Plan], paths: Sequence[str]) -> list[ResultJson]:
-    """Return a JSON report for each directory after an error: that nothing was done by its plan, the report that the
-    error carries, or for a directory without a plan the reason, if it is known that the error concerns it.
+    """Return a JSON report for each directory after an error: for one with a plan, that nothing was done, or the report
+    that the error carries; for one of `paths` without a plan, the error as the reason if it is known to concern this
+    directory, else that another directory was refused first.
     """
     reports = {plan.root: result_json(nothing_done(plan)) for plan in plans}
     why: dict[str, Declined] = {}
