@@ -276,7 +276,7 @@ def _name_of(partition: Planned) -> PartitionName:
 def _prove(options: WriteOptions, work: str, partition: Planned, path: str) -> None:
     """Raise `RecoveryRefused` unless the log from the start of an unfinished commit on has only the first batches of
     that commit's data, which may then be truncated. Staged files that are missing count as different if there is
-    something to compare.
+    something to compare. Raises `StorageError` if the log cannot be read.
     """
     start = partition.start or 0
     written = read_partition(path, _name_of(partition), None).batches(start_offset=start, on_damage=STOP)

@@ -241,8 +241,8 @@ def _wanted(partition: Partition, options: ReadOptions) -> _Wanted:
 
 
 def _bytes_of(wanted: _Wanted) -> int:
-    """Return the approximate number of log bytes with the requested offsets, from the offset indexes; 0 if the range
-    is empty.
+    """Return the approximate number of log bytes with the requested offsets, from the offset indexes; 0 if the range is
+    empty. Raises `StorageError` if an index cannot be read.
     """
     partition, start, end = wanted
     total = 0
@@ -287,9 +287,9 @@ def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts
 def segments_between(
     partition: Partition, start: int, end: int, target: int, *, exact: bool
 ) -> tuple[SegmentFacts, ...]:
-    """Return the segments with offsets from `start` to `end` (exclusive), each with its spans, which are byte ranges
-    of whole batches: of about `target` bytes by the index, or with `exact` by reading batch headers. Segments
-    without a span are omitted.
+    """Return the segments with offsets from `start` to `end` (exclusive), each with its spans, which are byte ranges of
+    whole batches: of about `target` bytes by the index, or with `exact` by reading batch headers. Segments without a
+    span are omitted. Raises `StorageError` if a file cannot be read.
     """
     segments = []
     there = partition.segments[index_of(partition.segments, start) :]

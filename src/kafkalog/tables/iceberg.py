@@ -75,8 +75,8 @@ class IcebergTopicTable:
         return self._catalog
 
     def load(self) -> TableSettings | None:
-        """Load the newest metadata of the table and return its settings; None if the catalog or the table does not
-        exist. Raises `UsageError` for a table that no export created.
+        """Load the newest metadata of the table, on which the other methods then work, and return its settings; None if
+        the catalog or the table does not exist. Raises `UsageError` for a table that no export created.
         """
         if not exists(os.path.join(self._root, _FILE)):
             return None

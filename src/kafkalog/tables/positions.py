@@ -149,7 +149,8 @@ def _refused(why: str) -> RecoveryRefused:
 
 def _require_no_gap(partition: Partition, start: int, end: int) -> None:
     """Raise `RecoveryRefused` if a segment with offsets from `start` up to `end` (exclusive) is missing, as `verify`
-    finds it. The whole log is read only if offsets are missing before a segment, which may be due to compaction.
+    finds it. The whole log is read only if offsets are missing before a segment, which may be due to compaction. Raises
+    `StorageError` if a file cannot be read.
     """
     pairs = pairwise(partition.segments)
     if not any(_is_gap(*pair) for pair in pairs if pair[0].base_offset < end and pair[1].base_offset > start):

@@ -161,7 +161,7 @@ class _Search:
 
     def offset(self, partition: Partition, offset: int) -> OffsetLine:
         """Return where a consumer that fetches from `offset` begins: segment, position and batch. These are None beyond
-        the log's end or if damage prevents the search, which `is_behind_damage` tells apart. Damage and wrong index
+        the log's end, and if damage prevents the search (then `is_behind_damage` is true). Damage and wrong index
         entries are added to `findings`. Raises `StorageError`.
         """
         self.findings += index_findings_of_offset(partition, offset)
