@@ -111,8 +111,8 @@ def parse_bound(given: Mapping[str, str], edge: str, default: int) -> Bound:
 
 
 def refuse_in_batch(start: Bound, end: Bound) -> None:
-    """Raise `UsageError` if a batch query starts at the latest offset, ends at the earliest, or has another negative
-    offset for a partition.
+    """Raise `UsageError` if a batch query starts at the latest offset or ends at the earliest, for all partitions or
+    for one, or if it has another negative offset for a partition.
     """
     for bound, wrong, word in ((start, LATEST, "latest"), (end, EARLIEST, "earliest")):
         if bound.offset == wrong:

@@ -44,17 +44,17 @@ _APPEND_BYTES = MIB
 
 
 def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool, batch: int | None = None) -> None:
-    """Append the data that tasks have staged to the log directory, all partitions or none; return when it is
-    durable. With `overwrite` it replaces the topics that have rows. Waits for other commits, and holds the broker's
-    lock meanwhile.
+    """Append the data that tasks have staged to the log directory, all partitions or none; return when it is durable.
+    With `overwrite` it replaces the topics that have rows. Creates the directory if it is missing. Waits for other
+    commits, and holds the broker's lock meanwhile.
 
-    A topic given by the option `topic` is replaced even without rows. An overwrite without rows and without that
-    option raises `UsageError`, as it could replace nothing; an append without rows does nothing. `batch` is the
-    number of a stream's batch; one that is committed already is not written again.
+    A topic given by the option `topic` is replaced even without rows. An overwrite without rows and without that option
+    raises `UsageError`, as it could replace nothing; an append without rows does nothing. `batch` is the number of a
+    stream's batch; one that is committed already is not written again.
 
     An earlier commit that was killed is rolled back first, and this one after an error. Raises `UsageError` if the
-    directory is locked, `FormatError` if a log is damaged, `StorageError`, and `RecoveryRefused` if an earlier
-    unfinished commit cannot be rolled back.
+    directory is locked or other commits last too long, `FormatError` if a log is damaged, `StorageError`, and
+    `RecoveryRefused` if an earlier unfinished commit cannot be rolled back.
     """
     staged = sorted(messages, key=lambda message: message.task)
     work = work_directory(options.path)
@@ -155,8 +155,8 @@ def _inode_of(path: str) -> int | None:
 
 
 def _topic_id(options: WriteOptions, partition: Planned) -> str | None:
-    """Return the topic id for a new partition directory: the requested one, else the replaced directory's, else that
-    of another partition of the topic; None if there is none.
+    """Return the topic id for a new partition directory: the requested one, else the replaced directory's, else the id
+    of another partition of the topic; None if there is none. Raises `StorageError` if a directory cannot be read.
     """
     name = parse_partition_directory(partition.name)
     assert name is not None  # noqa: S101 - it was made from a PartitionName
@@ -276,7 +276,7 @@ def _name_of(partition: Planned) -> PartitionName:
 def _prove(options: WriteOptions, work: str, partition: Planned, path: str) -> None:
     """Raise `RecoveryRefused` unless the log from the start of an unfinished commit on has only the first batches of
     that commit's data, which may then be truncated. Staged files that are missing count as different if there is
-    something to compare.
+    something to compare. Raises `StorageError` if the log cannot be read.
     """
     start = partition.start or 0
     written = read_partition(path, _name_of(partition), None).batches(start_offset=start, on_damage=STOP)

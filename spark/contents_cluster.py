@@ -36,11 +36,11 @@ OF_A_CLUSTER = ("offsets", "groups", "transactions", "metadata", "znodes")
 
 
 def cluster_rows(contents: str, paths: Sequence[str], replica: str | None, findings: list[Finding]) -> Iterator[Row]:
-    """Return an iterator over the rows of one kind of contents in `OF_A_CLUSTER` (`znodes`, `transactions`,
-    `metadata`, `offsets` or `groups`). Findings are appended to `findings`. `replica` chooses among several copies
-    of a partition.
+    """Return an iterator over the rows of one kind of contents in `OF_A_CLUSTER` (`znodes`, `transactions`, `metadata`,
+    `offsets` or `groups`). Findings are appended to `findings`. `replica` chooses among several copies of a partition.
 
-    Raises `UsageError` if the topic that has the data is missing.
+    Raises `UsageError` if a path has no Kafka data or the topic with the rows is missing, `StorageError` if a file
+    cannot be read.
     """
     if contents == "znodes":
         return _znodes(paths, findings)

@@ -62,7 +62,8 @@ class ContentsReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the Arrow batches of one task; then errors found in the data raise `FormatError` with mode FAILFAST,
-        and are a warning otherwise. Yields nothing for Spark's placeholder of an empty plan.
+        and are a warning otherwise. Yields nothing for Spark's placeholder of an empty plan. Raises `StorageError` if a
+        file cannot be read.
         """
         if not isinstance(partition, ContentsPartition):  # Spark's stand-in where nothing was planned
             return

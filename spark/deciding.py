@@ -30,8 +30,9 @@ _SHOWN = 3
 
 
 def decided(options: ReadOptions) -> DecodedParts:
-    """Return the keys and values to decode and their types according to the options; nothing if no option asks for
-    it. Reads schemas and the first records of each topic. Raises `UsageError` if no single type fits all data.
+    """Return the keys and values to decode and their types according to the options; nothing if no option asks for it.
+    Reads schemas and the first records of each topic. Raises `UsageError` if no single type fits all data, or if a
+    package is missing.
     """
     if not options.formats:
         return NOTHING_DECODED
@@ -68,8 +69,8 @@ class _Deciding:
 
     @cached_property
     def _topics(self) -> dict[str | None, list[Partition]]:
-        """Return topic -> the partitions to read, without an error for selected ones that do not exist; the topic of
-        a single segment is None.
+        """Return topic -> the partitions to read, without an error for selected ones that do not exist; the topic of a
+        single segment is None. Raises `UsageError` if a path does not exist.
         """
         inventory = open_all(*self._options.in_both_tiers(expand_paths(self._options.paths)))
         topics: defaultdict[str | None, list[Partition]] = defaultdict(list)

@@ -27,9 +27,10 @@ _UINT64 = pa.decimal128(20, 0)
 
 
 def spark_type(kind: pa.DataType, *, nanoseconds: bool = False) -> pa.DataType:
-    """Return the Spark type, as an Arrow type, that holds values of an Arrow type: unsigned integers become larger
-    signed ones, large decimals strings, times integers, timestamps microseconds. With `nanoseconds`, timestamps of
-    that unit become integers. Other types are unchanged.
+    """Return the Spark type, as an Arrow type, that holds values of an Arrow type, also inside structs, lists and maps:
+    unsigned integers of 32 bits become signed ones of 64, those of 64 bits decimals, decimals of 256 bits strings,
+    times integers, timestamps microseconds. With `nanoseconds`, timestamps of that unit become integers. Map keys
+    become strings; other types are unchanged.
     """
 
     def of(kind: pa.DataType) -> pa.DataType:

@@ -150,11 +150,12 @@ class Range:
         self._name = str(partition.name or partition.path)
 
     def start(self) -> int:
-        """Return the first requested offset; by default the log start offset. For a timestamp it is the first record
-        at or after it; if there is none, the log end with startingOffsetsByTimestampStrategy=latest, else
+        """Return the first requested offset; by default the log start offset. For a timestamp it is the offset of the
+        first record at or after it; if there is none, the log end with startingOffsetsByTimestampStrategy=latest, else
         `UsageError`.
 
-        An offset outside the log raises `UsageError` too, or is limited to the log with failOnDataLoss=false.
+        An offset outside the log raises `UsageError` too, or is limited to the log with failOnDataLoss=false. Damage
+        that may hide a record for a timestamp raises `FormatError` with mode FAILFAST.
         """
         first, bound = self._partition.log_start_offset, self._options.start
         timestamp = bound.timestamp_of(self._key)
@@ -240,8 +241,8 @@ def _wanted(partition: Partition, options: ReadOptions) -> _Wanted:
 
 
 def _bytes_of(wanted: _Wanted) -> int:
-    """Return the approximate number of log bytes with the requested offsets, from the offset indexes; 0 if the range
-    is empty.
+    """Return the approximate number of log bytes with the requested offsets, from the offset indexes; 0 if the range is
+    empty. Raises `StorageError` if an index cannot be read.
     """
     partition, start, end = wanted
     total = 0
@@ -286,9 +287,9 @@ def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts
 def segments_between(
     partition: Partition, start: int, end: int, target: int, *, exact: bool
 ) -> tuple[SegmentFacts, ...]:
-    """Return the segments with offsets from `start` to `end` (exclusive), each with its spans, which are byte ranges
-    of whole batches: of about `target` bytes by the index, or with `exact` by reading batch headers. Segments
-    without a span are omitted.
+    """Return the segments with offsets from `start` to `end` (exclusive), each with its spans, which are byte ranges of
+    whole batches: of about `target` bytes by the index, or with `exact` by reading batch headers. Segments without a
+    span are omitted. Raises `StorageError` if a file cannot be read.
     """
     segments = []
     there = partition.segments[index_of(partition.segments, start) :]

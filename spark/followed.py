@@ -127,9 +127,9 @@ class FollowedLogs:
         return views
 
     def starts(self, views: Mapping[TopicPartition, View]) -> dict[TopicPartition, int]:
-        """Return partition -> start offset of a new stream. Partitions without a record at or after a start
-        timestamp begin at their end. Raises `UsageError` if a bound by partition does not name exactly these
-        partitions.
+        """Return partition -> start offset of a new stream. Partitions without a record at or after a start timestamp
+        begin at their end. Raises `UsageError` if a bound by partition does not name exactly these partitions, and the
+        errors of `Range.start`.
         """
         bound = self._options.start
         check_named(bound, [view.partition for view in views.values()])
@@ -151,9 +151,9 @@ class FollowedLogs:
         }
 
     def check(self, views: Mapping[TopicPartition, View], start: Offsets) -> None:
-        """Report partitions and offsets from `start` (partition -> next offset to read) on that no longer exist,
-        that were truncated, or that a new partition lacks: as `StorageError`, or as warnings with
-        failOnDataLoss=false.
+        """Report partitions and offsets from `start` (partition -> next offset to read) on that no longer exist or are
+        no longer selected by the options, that were truncated, or that a new partition lacks: as `StorageError`, or as
+        warnings with failOnDataLoss=false.
         """
         for key, offset in start.items():
             view = views.get(key)

@@ -119,7 +119,8 @@ def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
 
 def _wanted(segment: SegmentFacts, first: int, reached: int, facts: PartitionFacts) -> list[Span]:
     """Return the spans to read: from number `first` through the last one that starts below `facts.end_offset`, and
-    further until offset `reached`, which each span raises, is at the end.
+    after it as many as are needed to reach that offset. `reached` is the offset (exclusive) up to which earlier
+    segments go.
 
     No span in between is left out because of its headers. If they are wrong, the reader reports it.
     """

@@ -72,7 +72,8 @@ class LogReader(DataSourceReader):
 
     def partitions(self) -> list[LogInputPartition]:
         """Return one Spark input partition for each task. Lists the paths and reads indexes and headers. Raises
-        `UsageError` for missing paths or partitions, `StorageError`.
+        `UsageError` for missing paths or partitions, `StorageError`, and with FAILFAST `FormatError` if damage may hide
+        where a timestamp begins.
         """
         from kafkalog.spark.discovery import plan_read
 

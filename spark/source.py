@@ -23,8 +23,8 @@ class KafkaLogSource(DataSource):
         return "kafkalog"
 
     def schema(self) -> StructType:
-        """Return the default schema for the options. With decoding it reads the first records. Raises `UsageError`
-        for wrong options and missing paths.
+        """Return the default schema for the options. If keys or values are to be decoded, reads the first records.
+        Raises `UsageError` for wrong options, missing paths, and data that no single type fits.
         """
         from kafkalog.spark.discovery import expand_paths
         from kafkalog.spark.options import RECORDS, parse_options
@@ -42,8 +42,9 @@ class KafkaLogSource(DataSource):
         return full_schema(options, decided(options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the batch reader for the columns of `schema`: Spark passes the default ones, or those of the user.
-        Warns about options without an effect. Raises `UsageError` for wrong options, columns or paths.
+        """Return the batch reader for the columns of `schema`: Spark passes the default ones, or those of the user. If
+        keys or values are to be decoded, reads the first records. Warns about options without an effect. Raises
+        `UsageError` for wrong options, columns or paths.
         """
         from kafkalog.spark.deciding import decided
         from kafkalog.spark.discovery import expand_paths
@@ -65,8 +66,9 @@ class KafkaLogSource(DataSource):
         return LogReader(options, layout_of(schema, options, decided(options)))
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
-        """Return the streaming reader for the columns of `schema`: Spark passes the default ones, or those of the
-        user. Warns about options without an effect. Raises `UsageError` for wrong options or columns.
+        """Return the streaming reader for the columns of `schema`: Spark passes the default ones, or those of the user.
+        If keys or values are to be decoded, reads the first records. Warns about options without an effect. Raises
+        `UsageError` for wrong options or columns.
         """
         from kafkalog.spark.deciding import decided
         from kafkalog.spark.query_warnings import tell

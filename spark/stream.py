@@ -79,11 +79,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Any = None, limit: ReadLimit | None = None) -> dict[str, dict[str, int]]:  # noqa: N802
         """Return the offsets at which the next batch ends (exclusive), within `limit`; equal to `start` if there is
-        nothing new, or less than minOffsetsPerTrigger before the maximum delay has passed. The first batch of a
-        query that begins at the latest offset is empty, so that Spark stores its start.
+        nothing new, or less than minOffsetsPerTrigger before the maximum delay has passed. The first batch of a query
+        that begins at the latest offset is empty, so that Spark stores its start. With the trigger AvailableNow no
+        offset is beyond the ends at which the query found the logs. If `start` is None, the last result is the start.
 
-        Lists the directories again. Data from `start` on that no longer exists raises `StorageError`, or is a
-        warning with failOnDataLoss=false.
+        Lists the directories again. Data from `start` on that no longer exists raises `StorageError`, or is a warning
+        with failOnDataLoss=false. Raises `UsageError` if `start` is not of a kafkalog stream.
         """
         if self._begins_at_the_end and start in (None, self._initial):
             # An empty first batch: only what a batch ends at is kept by Spark, and the end of today is lost tomorrow.

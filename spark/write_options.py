@@ -63,8 +63,9 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
 
 
 def _given(options: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the options by documented name, and the names of those that are ignored, which begin with `kafka.` and
-    have no effect here. Raises `UsageError` for an unknown or unsupported option.
+    """Return the options by documented name, and the names of those that are ignored with a warning: they begin with
+    `kafka.` and have no effect here. Options without an effect that Spark itself knows, such as `queryName`, are in
+    neither. Raises `UsageError` for an unknown or unsupported option.
     """
     found: dict[str, str] = {}
     ignored: list[str] = []

@@ -150,9 +150,9 @@ def _check_name(owner: TopicPartition) -> None:
 
 
 def write_task(prepared: Prepared, batches: Iterator[pa.RecordBatch], job: str, task: int, attempt: str) -> Staged:
-    """Run one attempt of a task: write the rows in `batches` to one staged file, and return its name and the extents
-    of each partition. The file is durable when this returns; the log directory does not change. Raises `UsageError`,
-    `StorageError`.
+    """Run one attempt of a task: write the rows in `batches` to one staged file, and return its name and the extents of
+    each partition (position, size and number of records per batch). The file is durable when this returns; the log
+    directory does not change. Raises `UsageError`, `StorageError`.
     """
     file = StagingFile(work_directory(prepared.options.path), job, f"{task}-{attempt}.batches")
     done = False

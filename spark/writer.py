@@ -96,8 +96,8 @@ class LogStreamArrowWriter(DataSourceStreamArrowWriter):
         self._prepared = Prepared(options, schema, overwrite=False)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Run one attempt of a task of a stream's batch on an executor: write the rows to a staged file, and return
-        the message for `commit`. Raises `UsageError`, `StorageError`.
+        """Run one attempt of a task of a stream's batch on an executor: create the job's directory, write the rows to a
+        staged file in it, and return the message for `commit`. Raises `UsageError`, `StorageError`.
         """
         task, attempt, query = _attempt()
         job = f"stream-{query}-{self._prepared.job}"

@@ -147,8 +147,8 @@ def _runs(path: str, quarantine: str | None) -> Documents:
 
 @contextmanager
 def held_back(said: str) -> Iterator[Callable[[], None]]:
-    """Context manager that delays Ctrl-C in a section that must not be interrupted; a second Ctrl-C interrupts at
-    once.
+    """Context manager that delays Ctrl-C in a section that must not be interrupted. A second Ctrl-C ends the section at
+    once with `Interrupted`.
 
     Yields a function that raises `Interrupted` with the text `said` if Ctrl-C was pressed since the section began. If
     none of its calls raises, the first Ctrl-C has no effect. Replaces the SIGINT handler and restores it at the end.

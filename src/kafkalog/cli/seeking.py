@@ -15,9 +15,9 @@ _SHOWN = 5
 
 
 def seeks_past(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield a sentence with the `kafka-consumer-groups.sh` command that moves a group past an unreadable batch, one
-    per finding with a last offset in a live partition directory. Shows the first `_SHOWN`, and counts the rest in a
-    last line. Findings about exceeded limits of kafkalog are skipped.
+    """Yield a sentence with the `kafka-consumer-groups.sh` command that moves a group past an unreadable batch, one for
+    each partition and offset in findings with a last offset in a live partition directory. Shows the first `_SHOWN`,
+    and counts the rest in a last line. Findings about exceeded limits of kafkalog are skipped.
     """
     places: dict[tuple[str, int], None] = {}
     for finding in findings:

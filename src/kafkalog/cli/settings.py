@@ -106,8 +106,8 @@ def planning_words(request: Recovery, server_properties: str | None) -> list[str
 
 
 def parse_settings(values: Sequence[str]) -> dict[str, str]:
-    """Return name -> value from NAME=VALUE texts; of two texts with one name the last counts, and a value may be
-    empty. Raises `UsageError` if a text has no `=` or no name.
+    """Return name -> value from NAME=VALUE texts. Blanks around a name are removed; of two texts with one name the last
+    counts, and a value may be empty. Raises `UsageError` if a text has no `=`, or nothing before it.
     """
     settings: dict[str, str] = {}
     for text in values:

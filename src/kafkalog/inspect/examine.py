@@ -257,7 +257,9 @@ def _planned(
 
 
 def _colliding(inventory: Inventory, roots: Sequence[str]) -> frozenset[str]:
-    """Real paths of the log directories of one broker that share a live partition; empty if all are copies of one."""
+    """Return the real paths of the log directories of one broker that share a live partition. Empty if the directories
+    are copies of one, or if they cannot be compared because one cannot be read.
+    """
     if are_copies_of_one(inventory.log_dirs):
         return frozenset()
     try:
@@ -301,7 +303,9 @@ def _kept(path: str, made: Plan) -> Planned:
 
 
 def _holders(inventory: Inventory) -> dict[str, set[object]]:
-    """Return log directory -> the partitions in it that are also live in another directory."""
+    """Return log directory -> names of the partitions in it that are also live in another directory; an empty set if
+    there are none. Partition directories that were given by their own path are missing.
+    """
     several = {partition.path: name for name, partitions in inventory.duplicates().items() for partition in partitions}
     return {
         log_dir.path: {several[partition.path] for partition in log_dir.partitions if partition.path in several}

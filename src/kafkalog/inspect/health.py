@@ -223,8 +223,9 @@ def health_of(
 
 
 def _settled(found: DirectoryHealth, select: Selection, jobs: int) -> DirectoryHealth:
-    """Examine a directory that a broker has open again, and return its health with only those findings that persist;
-    the broker may have been writing during the first walk. Partitions that were deleted meanwhile are omitted.
+    """Examine a directory that a broker has open again, because the broker may have been writing during the first walk.
+    Return its health with only those findings that persist, marked `is_in_use`, and its partitions marked `is_settled`.
+    Partitions that were deleted meanwhile are omitted.
     """
 
     def again(paths: frozenset[str]) -> dict[str, Sequence[Finding]]:

@@ -22,8 +22,8 @@ _AS_RETENTION = -2
 
 
 def findings_of(found: RemotePartition, now: int) -> Iterator[Finding]:
-    """Yield all findings about one tiered log, rule by rule: for each segment missing, incomplete, leaked, damaged
-    and stuck copies, then overlaps, gaps and retention. `now` is in ms since 1970.
+    """Yield all findings about one tiered log, rule by rule: for each segment missing, incomplete, leaked, damaged and
+    stuck copies, then overlaps, gaps, lag, indexes in a broker's cache, and local retention. `now` is in ms since 1970.
     """
     for row in found.rows:
         yield from _missing(row)
@@ -252,8 +252,9 @@ def _limit(values: Mapping[str, str], what: str) -> int:
 
 
 def _cached(found: RemotePartition) -> Iterator[Finding]:
-    """Yield a finding for each index in a broker's cache (`RemoteIndexCache`) whose size differs from the one in the
-    remote tier, or is not a whole number of entries. Examines file sizes only.
+    """Yield a finding for each index of a readable remote segment in a broker's cache (`RemoteIndexCache`) whose size
+    differs from the one in the remote tier, or is not a whole number of entries. Indexes whose size in the tier itself
+    is wrong are skipped, as that is a finding of its own. Examines file sizes only.
     """
     for directory in found.local:
         for row in found.rows:

@@ -189,8 +189,8 @@ class _Drawing:
             self._is_behind = True
 
     def found(self, finding: Finding) -> None:
-        """Add a finding of the walk about this segment. Does nothing if one with this code and position is known
-        already.
+        """Add a finding of the walk about this segment. Does nothing if an earlier check has already found one with
+        this code and position.
         """
         if (finding.code, finding.position) not in self._seen:
             self.findings.append(finding)
@@ -200,7 +200,8 @@ class _Drawing:
 
     def batch(self, facts: BatchFacts) -> None:
         """Add a batch that can be read, after the bytes before it as a hole if the previous batch ended earlier. The
-        batch counts as sound, or as `Kind.AFTER` if damage before it stops consumers.
+        batch counts as sound, or as `Kind.AFTER` if damage before it stops consumers. So do all later batches if a
+        finding at this batch's position stops consumers.
         """
         self.hole(facts.position)
         kind = Kind.AFTER if self._is_behind else Kind.SOUND

@@ -23,8 +23,8 @@ def top(
     """Group the records of partitions, and return the largest groups. Reads only; reading of a partition ends at
     damage, with a finding.
 
-    Raises `UsageError` if a package is missing, `UnknownName` for a topic or partition that does not exist,
-    `StorageError` for I/O.
+    Raises `UsageError` for a path without Kafka data or if a package is missing, `UnknownName` for a topic or partition
+    that does not exist, `StorageError` for I/O.
 
     * `question`: how to group; may be left out for the bytes of each topic
     * `paths`: log directories, partition directories or segments

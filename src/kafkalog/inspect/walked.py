@@ -75,9 +75,9 @@ class _Gallery:
         self.segments = self.not_sound = 0
 
     def add(self, partition: PartitionFacts, maps: Sequence[SegmentMap], not_sound: int) -> None:
-        """Count a partition's segments, of which `not_sound` are not sound, and keep those of `maps` that the limits
-        allow. The limits count for each rank of damage, and for sound segments apart in partitions with and without
-        damage.
+        """Count a partition's segments, of which `not_sound` are not sound, and keep some of `maps` for drawing: at
+        most `MOST_DAMAGED` of each rank of damage, `MOST_CLEAN` sound ones of partitions that have unsound segments,
+        and `MOST_CLEAN` of the other partitions.
         """
         self.not_sound += not_sound
         self.segments += partition.segments
@@ -92,9 +92,9 @@ class _Gallery:
                 self._clean.append((partition, segment_map))
 
     def drawn(self) -> tuple[tuple[PartitionFacts, SegmentMap], ...]:
-        """Return (partition, map) pairs of the worst damaged segments (at most `MOST_DAMAGED`), sound ones kept
-        beside them, and further sound ones while there is room. Partitions with drawn damage come first, then by
-        path and base offset.
+        """Return (partition, map) pairs of the worst damaged segments (at most `MOST_DAMAGED`), of the sound segments
+        kept in their partitions, and of further sound ones up to `MOST_CLEAN` sound ones in all. Partitions with drawn
+        damage come first, then the order is by path and base offset.
         """
         worst_first = [each for rank in sorted(self._by_rank, reverse=True) for each in self._by_rank[rank]]
         damaged = worst_first[:MOST_DAMAGED]

@@ -181,8 +181,9 @@ def codes_elsewhere(facts: ReportFacts) -> list[FindingCode]:
 
 
 def _elsewhere(lost: Measured | None, planned: Planned) -> str:
-    """Return a clause for the text of a loss, that the records are elsewhere (`ELSEWHERE`), or may be; empty if no
-    batches elsewhere begin at a lost offset.
+    """Return `, unless …` with the place where the lost records may still be, and the code of the finding about it:
+    segments under wrong names, or a file outside the logs. Empty if the offset of no such finding is lost, or `lost` is
+    None.
     """
     for code, where in ELSEWHERE.items():
         begins = [each.offset or 0 for each in planned.damages if each.code is code]

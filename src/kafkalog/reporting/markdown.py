@@ -167,11 +167,12 @@ def _worth_it(planned: Sequence[Planned]) -> list[Planned]:
 
 
 def _ways(planned: Planned, given: Given, *, is_one_of_several: bool) -> Iterator[str]:
-    """Yield Markdown lines about the ways to recover one log directory: a heading, the outcome of Kafka's start, a
-    table of the ways, and the recommended command. If no plan could be made, only the heading and the reason.
+    """Yield Markdown lines about the ways to recover one log directory: a heading, the outcome of Kafka's start, why a
+    recovery is refused if it is, a table of the ways if there is a choice, and the recommended command. If no plan
+    could be made, only the heading and the reason.
 
-    `given` has the options that the command repeats. Unless `is_one_of_several`, the outcome (if there is a choice)
-    and the command are left out, because the report's first screen has them.
+    `given` has the options that the command repeats. Unless `is_one_of_several`, the outcome (if there is a choice) and
+    the command are left out, because the report's first screen has them.
     """
     forecast = planned.forecast
     yield ""

@@ -73,8 +73,9 @@ def _numbers(copy: CopyReport) -> list[Content]:
 
 
 def standing_of(partition: PartitionComparison, copy: CopyReport) -> str:
-    """Return how a copy compares with the best one, in a few words: `unreadable: …`, `best`, `the only copy`,
-    `same`, `other start or end`, or a list of differences.
+    """Return how a copy compares with the best one, in a few words: `unreadable: …`, `best`, `the only copy`, `same`,
+    or a list of differences in records. `other start or end` means that the records are equal and only these offsets
+    differ.
     """
     if copy.error is not None:
         return f"unreadable: {copy.error}"

@@ -23,7 +23,8 @@ _BROKER = {
 
 def inventory_section(facts: ReportFacts) -> Section:
     """Return the section with all log directories, and a table of at most `MOST` partitions: those with findings and
-    those with the most bytes. Open at first if there are at most 60 partitions.
+    then those with the most bytes, sorted by directory, topic and number. Open at first if there are at most 60
+    partitions.
     """
     partitions = facts.examined.partitions
     content: list[Content] = []

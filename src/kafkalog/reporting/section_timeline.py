@@ -59,8 +59,8 @@ def timeline_section(facts: ReportFacts) -> Section | None:
 
 
 def _rows(series: Series) -> list[tuple[str, list[tuple[int, int]]]]:
-    """Return name and buckets of each topic, at most `_ROWS`; if there are more topics, the last row sums up the
-    smaller ones as `all others`.
+    """Return (topic, buckets) for each topic, at most `_ROWS`; a bucket is (records, bytes). If there are more topics,
+    the last row sums up the smaller ones as `all others`.
     """
     found = [(name or "other topics", buckets) for name, buckets in series.topics.items()]
     if len(found) <= _ROWS:
@@ -119,8 +119,8 @@ def _table(series: Series) -> Markup:
 
 
 def timeline_data(facts: ReportFacts) -> dict[str, object] | None:
-    """Return the data with which the page's script describes a bar of the timeline: start and bucket width in ms,
-    and rows with names and buckets; None if no batch has a timestamp.
+    """Return the data with which the page's script describes a bar of the timeline: `start` (ms since 1970), `width` of
+    a bucket in ms, and `rows` with `name` and `buckets`, each (records, bytes). None if no batch has a timestamp.
     """
     series = facts.examined.series
     if series is None:

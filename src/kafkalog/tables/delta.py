@@ -54,8 +54,9 @@ class DeltaTopicTable:
         self._settings: TableSettings | None = None
 
     def load(self) -> TableSettings | None:
-        """Load the newest version of the table and return its settings; None if there is none yet. Raises
-        `UsageError` if the folder has other files or a table that no export created.
+        """Load the newest version of the table, on which the other methods then work, and return its settings; None if
+        there is none yet. Raises `UsageError` if the folder has other files or a table that no export created,
+        `StorageError` if the folder cannot be listed.
         """
         if not is_directory(self.path):
             return None
@@ -92,7 +93,7 @@ class DeltaTopicTable:
         Changing the schema commits a version.
 
         Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if another writer changed the table
-        meanwhile.
+        meanwhile, `StorageError` if a directory cannot be created.
         """
         if self._table is None:
             self._settings = settings

@@ -79,20 +79,21 @@ def export(
     jobs: int = 1,
     on_bytes: Callable[[int], None] | None = None,
 ) -> ExportResult:
-    """Add the records of topics to tables below the directory `target`, one for each topic; see docs/tables.md.
-    Returns what was added, by partition, with findings.
+    """Add the records of topics to tables below the directory `target`, one for each topic; see docs/tables.md. Returns
+    what was added, by partition, with findings.
 
-    Each table stores the offset after its last record, and only later records are added, so a repeated or
-    interrupted export adds each record once. `target` is created if it is missing.
+    Each table stores the offset after its last record, and only later records are added, so a repeated or interrupted
+    export adds each record once. `target` is created if it is missing.
 
-    * `request`: which records, and the format and columns of the tables * `paths`: log directories, partitions or
-    segments * `jobs`: number of partitions that are read at a time * `on_bytes`: called with the number of log bytes
-    read
+    * `request`: which records, and the format and columns of the tables
+    * `paths`: log directories, partitions or segments
+    * `jobs`: number of partitions that are read at a time
+    * `on_bytes`: called with the number of log bytes read
 
-    Kafka's own topics are skipped unless they are named. Raises `UsageError` for a request that makes no sense or
-    paths without records to add, `UnknownName` for a topic that does not exist, `RecoveryRefused` if a table does
-    not belong to a log, another writer is active or a recovery is unfinished, and `StorageError`; records that were
-    committed before an error stay in the tables.
+    Kafka's own topics are skipped unless they are named. Raises `UsageError` for a request that makes no sense or paths
+    without records to add, `UnknownName` for a topic that does not exist, `RecoveryRefused` if a table does not belong
+    to a log, another writer is active or a recovery is unfinished, and `StorageError`; records that were committed
+    before an error stay in the tables.
     """
     names, replica, schemas = [os.fspath(path) for path in paths], request.replica, request.schemas
     root = os.path.abspath(os.fspath(target))

@@ -75,8 +75,8 @@ class IcebergTopicTable:
         return self._catalog
 
     def load(self) -> TableSettings | None:
-        """Load the newest metadata of the table and return its settings; None if the catalog or the table does not
-        exist. Raises `UsageError` for a table that no export created.
+        """Load the newest metadata of the table, on which the other methods then work, and return its settings; None if
+        the catalog or the table does not exist. Raises `UsageError` for a table that no export created.
         """
         if not exists(os.path.join(self._root, _FILE)):
             return None
@@ -146,8 +146,8 @@ class IcebergTopicTable:
         """Do nothing: files that no commit names do not belong to an Iceberg table and are never removed here."""
 
     def files(self, partition: int, round_id: str) -> PartitionFiles:
-        """Return a writer of the files of a partition, with the field ids of the table; they belong to no snapshot
-        yet. `round_id` becomes part of their names. Raises `UsageError` before `load`.
+        """Return a writer of the files of a partition, with the field ids of the table; they belong to no snapshot yet.
+        `round_id` becomes part of their names. Raises `UsageError` if the table was neither loaded nor prepared.
         """
         if self._settings is None:
             raise UsageError("a table is prepared before it is written")

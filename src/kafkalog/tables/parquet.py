@@ -108,11 +108,11 @@ class ParquetTable:
         return {partition: found[partition] for partition in partitions if partition in found}
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-        """Create and lock the folder if it is missing, remove the files of an interrupted round, and return the
-        schema of the table with the new columns. Earlier files lack later columns.
+        """Create and lock the folder if it is missing, remove the files of an interrupted round, and return the schema
+        of the table with the new columns. Earlier files lack later columns.
 
         Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if there are data files that the
-        manifest does not name or another export holds the lock.
+        manifest does not name or another export holds the lock, `StorageError` if a file cannot be created or removed.
         """
         if self._lock < 0:
             made_directories(os.path.dirname(self.path), os.path.basename(self.path))

@@ -87,14 +87,14 @@ def span_of(
     accept_loss: bool,
     masked: bool = False,
 ) -> Span | None:
-    """Return the offsets of a partition to add to the table, at most up to its log end, the upper bound, or the
-    first open transaction (read_committed); None if there are none.
+    """Return the offsets of a partition to add to the table, at most up to its log end, the upper bound, or the first
+    open transaction (read_committed); None if there are none.
 
-    `known` is the table's position, None for a partition it has nothing of: then the lower bounds apply. If damage
-    or an open transaction is the reason for None, or the log ends before the table, a finding is added to
-    `findings`. Raises `RecoveryRefused` if records after the table's end were deleted, or a segment of them is
-    missing (`accept_loss` continues behind them), or if earlier ones were replaced; `masked`: they are compared by
-    time and sizes only.
+    `known` is the table's position, None if the table has no records of the partition: then the lower bounds apply. If
+    damage or an open transaction is the reason for None, or the log ends before the table, a finding is added to
+    `findings`. Raises `RecoveryRefused` if records after the table's end were deleted, or a segment of them is missing
+    (with `accept_loss` the span begins after the deleted ones, or includes the gap), or if earlier ones were replaced.
+    With `masked`, earlier records are compared by time and sizes only. Raises `StorageError` if a file cannot be read.
     """
     log_end = partition.log_end_offset()
     if known is None:
@@ -149,7 +149,8 @@ def _refused(why: str) -> RecoveryRefused:
 
 def _require_no_gap(partition: Partition, start: int, end: int) -> None:
     """Raise `RecoveryRefused` if a segment with offsets from `start` up to `end` (exclusive) is missing, as `verify`
-    finds it. The whole log is read only if offsets are missing before a segment, which may be due to compaction.
+    finds it. The whole log is read only if offsets are missing before a segment, which may be due to compaction. Raises
+    `StorageError` if a file cannot be read.
     """
     pairs = pairwise(partition.segments)
     if not any(_is_gap(*pair) for pair in pairs if pair[0].base_offset < end and pair[1].base_offset > start):
@@ -181,10 +182,11 @@ def _first(partition: Partition, bounds: RecordFilter, end: int, findings: list[
 
 
 def digest_of(partition: Partition, offset: int, *, masked: bool) -> int | None:
-    """Return a 63-bit digest that distinguishes a record from another one at its offset; None if there is no record
-    at `offset` or it cannot be read.
+    """Return a 63-bit digest that distinguishes a record from another one at its offset; None if there is no record at
+    `offset` or it cannot be read.
 
-    With `masked` only its time and sizes are used, since a digest of hidden content would allow guessing it.
+    With `masked` only its time and the sizes of key, value and headers are used, since a digest of hidden content would
+    allow guessing it.
     """
     try:
         record = next(

@@ -71,11 +71,11 @@ _ABOUT_EVERY_PATH = (*_SELECTING, "--cluster-metadata", "--mark-clean", _META_PR
 
 
 def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVEN) -> list[str]:
-    """Return the command lines that carry out a way to recover, in order; empty if no command of kafkalog does.
-    `given` has the options that each repeats.
+    """Return the command lines that carry out a way to recover, in order; empty if no kafkalog command carries it out.
+    `given` has the options that each command line repeats.
 
-    A way for single partitions has one line for each, and one more if the plan changes other partitions, which a
-    start may need.
+    A way for single partitions has one line for each of them, and one more if the plan changes other partitions, which
+    a start may need.
     """
     if way.spec.is_for_each_partition:
         of_partition = {

@@ -48,8 +48,9 @@ class ExitCode(enum.IntEnum):
 
 
 def exit_code_of(error: BaseException) -> int:
-    """Return the exit code for an error that ended a command: interrupt, closed pipe, usage, unknown name and
-    invalid format (both as findings), refusal, I/O error or memory; `INTERNAL` for any other.
+    """Return the exit code for an error that ended a command: interrupt, closed pipe, usage, unknown name and invalid
+    format (both as findings), refusal (as an I/O error if the plan could not read something), I/O error or memory;
+    `INTERNAL` for any other.
     """
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return INTERRUPTED

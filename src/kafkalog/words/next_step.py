@@ -181,7 +181,10 @@ def done_of(best: RecoveryWay) -> str:
 
 
 def is_done(best: RecoveryWay, plan: Outlined) -> bool:
-    """The plan changes nothing, and the way that loses least leaves the same: its command would do nothing."""
+    """Whether the command of the recommended way `best` would do nothing: the plan is not refused and changes nothing,
+    and that way cuts no bytes and leaves no damage. False unless both the plan's mode and the way are of those that are
+    compared.
+    """
     if plan.changes or plan.refusal is not None or not plan.mode.spec.is_compared:
         return False
     measured = best.measured

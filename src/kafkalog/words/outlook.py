@@ -115,8 +115,9 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
 
 
 def _note(outlooks: Sequence[Outlook]) -> str:
-    """Return the text before the commands of the first screen: one note if it is the same for all, else a note with
-    its directory for each one that has commands (or for the first with a note). Empty if there is no note.
+    """Return the text before the commands of the first screen: one note if it or the command is the same for all, or if
+    the plans are carried out next; else a note with its directory for each one that has commands (or for the first with
+    a note). Empty if there is no note.
     """
     typed = [outlook for outlook in outlooks if outlook.commands]
     if len(typed) > 1 and len({tuple(outlook.commands) for outlook in typed}) == 1:  # one command, for all of them
@@ -276,9 +277,9 @@ def _hurt(choice: RecoveryChoice) -> dict[str, Measured]:
 
 
 def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
-    """Yield the loss of each partition with the plan, largest first; `where` is the log directory, put before names
-    if there are several, else None. Reads the damaged batches of the first `_SHOWN` partitions again, to find out
-    when records were written.
+    """Yield the loss of each partition that loses something with the plan, most records first; `where` is the log
+    directory, put before names if there are several, else None. Reads the damaged batches of the first `_SHOWN`
+    partitions again, to find out when records were written.
     """
     damages = _damages(outlook)
     for number, (name, lost) in enumerate(_hurt(outlook.choice).items()):

@@ -51,8 +51,9 @@ def _row(each: AnyDeparture) -> list[object]:
 
 
 def print_departures(found: Iterable[AnyDeparture], *, as_json: bool) -> None:
-    """Print what the controller would do if brokers left: one row (with `as_json` one JSON line) for each broker that
-    leaves and each partition that it led or had in its ISR. Consumes `found`; prints on standard output.
+    """Print what the controller would do if brokers left one after another: one table row (with `as_json` one JSON
+    line) for each broker that leaves and each partition that it led or had in its ISR. Consumes `found`; prints on
+    standard output.
     """
     if as_json:
         print_lines(map(_line, found))

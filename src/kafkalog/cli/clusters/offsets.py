@@ -192,10 +192,10 @@ def _migrate(
 
     `kafka`: write the offsets of a ZooKeeper directory into the new log directory `into`, and print one row or JSON
     line per group. `count` is the number of partitions of `__consumer_offsets` (None: ZooKeeper's, else 50).
-    `zookeeper`: print a script for zkCli.sh that stores the offsets of Kafka log directories; `into` and `as_json`
-    are ignored. `asked` has the other options, by name. Raises `UsageError` if the paths do not fit `side`, or for
-    `kafka` if `into` is None or not an empty directory, or `count` contradicts ZooKeeper; `StorageError` if a file
-    cannot be read or written.
+    `zookeeper`: print a script for zkCli.sh that stores the offsets of Kafka log directories; `into` and `as_json` are
+    ignored. `asked` has the other options, by name. Raises `UsageError` if the paths do not fit `side`, or for `kafka`
+    if `into` is None or not an empty directory, or `count` contradicts ZooKeeper; `UnknownName` for a group, topic or
+    partition that is missing; `StorageError` if a file cannot be read or written.
     """
     logs, zookeeper = split_zookeeper(paths)
     refuse_without_logs(logs, {

@@ -24,9 +24,9 @@ def old_row(old: OldGroup) -> list[object]:
 
 
 def print_old_groups(groups: Sequence[OldGroup], without: str | None, joining: str | None) -> None:
-    """Print the table of partition owners of old consumers, one row for each consumer thread, omitted if there are no
-    owners. Then print a table of the assignment for each what-if: after the consumer id `without` left its groups,
-    and after the consumer id `joining` joined each group that has consumers. None: no such table.
+    """Print the table of partition owners of old consumers, one row for each consumer thread; omitted if there are no
+    owners. Then print the assignments of each what-if, one table per group: after the consumer id `without` left its
+    groups, and after the consumer id `joining` joined each group that has consumers. None: no such tables.
     """
     rows = []
     for group in groups:

@@ -75,9 +75,9 @@ def _row(survivor: QuorumSurvivor, is_best: bool) -> list[object]:
 
 
 def _start_sentences(log: QuorumLog) -> list[str]:
-    """Return sentences about the node's start on this copy of the metadata log: why it does not start, or what it
-    would lose. Empty if it starts and loses nothing. Simulates a start on the log directory, except if the log has a
-    hole; nothing is changed.
+    """Return sentences about the node's start on this copy of the metadata log: why it does not start, or what it would
+    lose. Empty if it starts and loses nothing. Simulates a start on the log directory, unless the log has a hole and so
+    a known refusal, which is then the only sentence; nothing is changed.
     """
     if log.hole is not None and log.refusal is not None:
         return [log.refusal]
@@ -104,8 +104,8 @@ def _lacks(survivor: QuorumSurvivor) -> str:
 
 def print_quorum(quorum: Quorum) -> None:
     """Print on standard output a table of the copies of the metadata log, best first, and sentences: the voters in
-    force, voters whose directories were not given, how a node starts on each copy, the offset below which everything
-    is certainly committed, and what may be lost.
+    force, voters whose directories were not given, how a node starts on each copy (which is simulated), the offset
+    below which a snapshot proves everything committed, and what may be lost.
     """
     best = quorum.best
     kind = "static voters" if best.is_static else "dynamic voters"
@@ -209,8 +209,8 @@ def _expiry_lines(made: QuorumPlan) -> Iterator[str]:
 
 def print_quorum_result(result: QuorumResult) -> None:
     """Print the result of a quorum recovery on standard output: the directory that was written; for each changed
-    directory where its old files are kept and the command that reverses the change, or that there was nothing to do;
-    and why a node does not start even now.
+    directory where its old files are kept and the command that reverses the change; and why a node does not start even
+    now. An unchanged directory gets "nothing to do", unless the plan as a whole was needless.
     """
     with SentenceWriter() as writer:
         if result.into is not None:

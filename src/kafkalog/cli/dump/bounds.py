@@ -51,12 +51,13 @@ class Begin(Struct, frozen=True):
     stop_time: int | None = None
 
     def of(self, partition: Partition, request: Dump, committed: Committed, findings: list[Finding]) -> Bounds:
-        """Return the offset bounds to read in a partition. They end at `--end-offset` (exclusive) or, for a view of
-        records below the log start offset, where that view ends; and at `stop_time` in ms (exclusive).
+        """Return the offset bounds to read in a partition. `--offset` alone gives that one offset. Otherwise the start
+        is this position, or `request.start_offset` (None: the beginning) if it is unset. The end is `--end-offset`, or
+        the end of a view of deleted records if that is lower, and `stop_time` in ms; all exclusive.
 
-        Negative positions count from the partition's end, but not below its log start. A time after all records
-        starts at the end, and so does `stored` without a commit in `committed` (topic and partition -> offset).
-        Damage met in the search for a time is added to `findings`. Raises `StorageError` if a file cannot be read.
+        A negative position counts from the partition's end, but is not below its log start. A time after all records
+        starts at the end, and so does `stored` without a commit in `committed` (topic and partition -> offset). Damage
+        met in the search for a time is added to `findings`. Raises `StorageError` if a file cannot be read.
         """
         end = _earlier(request.end_offset, partition.deleted_below)
         if request.one_offset is not None:

@@ -73,11 +73,11 @@ class ColumnsSink:
 
     def whole(self, walk: Walk, partition: Partition, bounds: Bounds) -> bool:
         """Write all records within the bounds as Arrow batches, without a Python object for each record; return True.
-        Returns False, and writes nothing, if filters, a limit, `--all` or redaction need single records, or if the
-        partition has no topic name.
+        Returns False, and writes nothing, if filters, a limit, a stop time, `--all` or redaction need single records,
+        or if the partition has no topic name.
 
-        Kept rows are written first. Updates the walk's record count, progress and findings; reading ends at the first
-        damage. Raises `StorageError`.
+        Otherwise the rows that are still kept are written first. Updates the walk's record count, progress and
+        findings; reading ends at the first damage. Raises `StorageError`.
         """
         plain = walk.is_plain(bounds) and self._redaction is None
         if not plain or partition.topic is None:

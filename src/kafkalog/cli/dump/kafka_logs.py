@@ -146,9 +146,10 @@ class KafkaLogs:
 
     @staticmethod
     def _checksums(batch: RecordBatch, records: Sequence[Record], *, is_valid: bool) -> Sequence[Checksum | None]:
-        """Return one checksum for each record of a batch: None for magic 2, where records have none. In an
-        uncompressed batch of magic 0 or 1 it is the batch's stored CRC with `is_valid`; in a compressed one each
-        inner message's own CRC, which is verified here.
+        """Return one checksum for each record of a batch: None for magic 2, where records have none. In an uncompressed
+        batch of magic 0 or 1 it is the batch's stored CRC with `is_valid`; in a compressed one it is the CRC of the
+        record's own inner message, which is verified here. Raises `FormatError` if a compressed batch cannot be
+        decompressed.
         """
         header = batch.header
         if not isinstance(header, LegacyHeader):

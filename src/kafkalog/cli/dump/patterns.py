@@ -37,7 +37,8 @@ class Pattern:
 
     def found_in(self, data: bytes | None) -> bool:
         """Whether the regular expression matches anywhere in `data`; False if `data` is None. Raises `UsageError` if
-        the search takes more than `SECONDS` of processor time.
+        the search takes more than `SECONDS` of processor time. `searching` must be active, as it installs the signal
+        handler.
         """
         if data is None:
             return False

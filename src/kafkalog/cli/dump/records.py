@@ -89,9 +89,10 @@ class Walk(Struct):
         self.ended(partition, reader)
 
     def batches(self, partition: Partition, bounds: Bounds, writer: LineWriter, *, as_json: bool) -> None:
-        """Write a line for each batch within the bounds that passes the filters: a JSON object or kafka-dump-log's
-        line, headed by the segment's path. Times are compared with the batch's largest timestamp. Ends at the first
-        batch that begins at or after `end_offset` or reaches `stop_time`, and at `max_records` of the run.
+        """Write a line for each batch within the bounds that passes the filters: a JSON object, or kafka-dump-log's
+        line under a heading with the segment's path. Times are compared with the batch's largest timestamp. Ends at the
+        first batch that begins at or after `end_offset` or reaches `stop_time`, at `max_records` of all partitions
+        together, and at damage unless `--all` is used.
 
         Updates `printed`, progress and `findings`. Raises `StorageError`.
         """
@@ -162,9 +163,9 @@ def _before(records: Sequence[Record], stop_time: int) -> tuple[Sequence[Record]
 
 
 def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWriter, encoding: str) -> bool:
-    """Write all records within the bounds as JSON lines with the compiled kernel, which makes most lines without
-    Python objects; return True. Returns False, and writes nothing, if filters or a limit apply, or if the partition
-    is too small or compiled code is missing.
+    """Write all records within the bounds as JSON lines with the compiled kernel, which makes most lines without Python
+    objects; return True. Returns False, and writes nothing, if filters, a limit, a stop time or `--all` apply, or if
+    the partition is too small or compiled code is missing.
 
     `encoding` is `text` or `base64`. Adds the reader's findings to those of the walk. Raises `StorageError`.
     """
@@ -189,8 +190,8 @@ def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWri
 
 def text_lines(walk: Walk, partition: Partition, bounds: Bounds, sink: TextSink) -> bool:
     """Write all records within the bounds as kafka-dump-log's lines through the sink with the compiled kernel, which
-    makes most lines without Python objects; return True. Returns False, and writes nothing, if filters or a limit
-    apply, or if the partition is too small or compiled code is missing.
+    makes most lines without Python objects; return True. Returns False, and writes nothing, if filters, a limit, a stop
+    time or `--all` apply, or if the partition is too small or compiled code is missing.
 
     Adds the reader's findings to those of the walk. Raises `StorageError`.
     """

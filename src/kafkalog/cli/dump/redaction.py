@@ -52,8 +52,8 @@ class Redaction:
         self._hash = blake2b(digest_size=_DIGEST_BYTES, key=urandom(_SALT_BYTES) if salt is None else salt)
 
     def data(self, data: bytes | None) -> bytes | None:
-        """Return `[N bytes #HASH]` as bytes in place of data, with a salted hash and its `size` set to N; None for
-        None.
+        """Return the text `[N bytes #HASH]`, as a `Redacted` bytes object whose `size` is N, the length of `data`. The
+        hash is salted. None for None.
         """
         if data is None:
             return None

@@ -50,10 +50,11 @@ class Sources:
 
     def open(self, request: Dump, form: Form) -> None:
         """Open the paths, and set `partitions` (the chosen ones; with `--deleted` the deleted ones), `at_hand` (all
-        readable ones), `in_order` and `findings`. Does not open side files (indexes, snapshots, checkpoints).
+        readable ones), `in_order` (side files first, or in kafka-dump-log's form by the order of the paths) and
+        `findings`. Does not open side files (indexes, snapshots, checkpoints).
 
-        Raises `UnknownName` if a chosen topic or partition is missing, and says so if only deleted copies of it
-        exist.
+        Raises `UsageError` for a path without Kafka data, `UnknownName` if a chosen topic or partition is missing; the
+        text says so if only deleted copies of it exist, or copies that recoveries keep.
         """
         if self._others:
             self._open(request)

@@ -97,8 +97,8 @@ def _numbers(copy: CopyReport) -> list[object]:
 
 
 def _standing(partition: PartitionComparison, copy: CopyReport) -> str:
-    """Return how a copy compares with the best one, in a few words: `unreadable`, `best`, `the only copy`, `same`,
-    `other end`, or a list of differences such as `lacks 3 records, starts at 20`.
+    """Return how a copy compares with the best one, in a few words: `unreadable`, `best`, `the only copy`, `same`, or a
+    list of differences such as `lacks 3 records, starts at 20`. `other end` means that only the log end differs.
     """
     if copy.error is not None:
         return "unreadable"

@@ -249,7 +249,7 @@ def _paragraph(summaries: Sequence[PartitionHealth]) -> list[str]:
 
 def _print_deleted(summaries: list[PartitionHealth]) -> None:
     """Print one line for each partition with segments marked for deletion (`.deleted`): their number and total size.
-    Prints nothing for other partitions.
+    Prints nothing for other partitions. Raises `OSError` if a file cannot be examined.
     """
     with SentenceWriter() as writer:
         for summary in summaries:

@@ -127,8 +127,9 @@ def _print(found: Sequence[PartitionRetention], now: int) -> None:
 
 
 def _held(each: PartitionRetention) -> str | None:
-    """Return how many segments of a partition are kept beyond their own retention time, until when, and which earlier
-    segment holds them (Kafka deletes from the start of the log only); None if there are none.
+    """Return how many segments of a partition are kept beyond their own retention time, and of the earlier segment that
+    holds the first of them: until when it stays, its base offset and its newest record's time (Kafka deletes from the
+    start of the log only). None if no segment is held.
     """
     held = [segment for segment in each.segments if segment.held_by is not None]
     if not held:

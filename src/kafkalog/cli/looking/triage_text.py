@@ -32,7 +32,7 @@ def _words(nodes: Iterable[int]) -> str:
 def _losses(each: PartitionTriage) -> str:
     """Return what other copies lose under each possible leader, `under 2: 1 loses 40-59`: node ids and inclusive
     offsets; `under N` is omitted if only one leader is possible. Leaders with a damaged log are named too. Empty if
-    nothing is lost.
+    nothing is lost and no leader's log is damaged.
     """
     told = []
     for leader, losses in each.losses.items():

@@ -68,7 +68,8 @@ def _in_order(reports: Iterable[PartitionReport]) -> list[PartitionReport]:
 
 def _print(report: VerifyReport, *, shallow: bool, every: bool, words: Sequence[str]) -> None:
     """Print the first screen (verdict and next command), the sums over all partitions, and a table of the partitions
-    with findings, the most unreadable bytes first; with `every` a table of all partitions with totals instead.
+    with findings, the most unreadable bytes first. With `every` the table has all partitions, in another order, and
+    totals.
 
     `shallow`: records were not counted. `words` are options that the recommended command repeats.
     """

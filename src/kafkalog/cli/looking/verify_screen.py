@@ -26,8 +26,8 @@ _GRAVE = codes_with(Trait.HIDES_DIRECTORY)
 
 
 def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequence[str] = ()) -> FirstScreen:
-    """Return the first screen of a verification: verdict, whether the brokers start, the first finding of each
-    partition, and a `kafkalog plan` command if a broker's directory is not clean.
+    """Return the first screen of a verification: verdict, whether the brokers start, one line per partition with
+    findings, and a `kafkalog plan` command if a broker's directory is not clean.
 
     `hurt` are the partitions with findings. `words` are options that the recommended command repeats. Reads bytes of
     the first `_SHOWN` damaged logs again.
@@ -112,8 +112,9 @@ def _first_missing(first: Finding, batch: LostBatch, partition: PartitionReport)
 
 
 def _starts(directories: Sequence[DirectoryReport], *, are_alone: bool) -> Iterator[str]:
-    """Yield sentences on how brokers start, each different answer once, in the order of `directories`; the path of
-    the first directory comes before it if there are several answers. Skips directories without a broker's answer.
+    """Yield sentences on how brokers start, each different answer once, in the order of `directories`. The path of the
+    first directory comes before a sentence if there are several answers or with `are_alone`. Skips directories without
+    a broker's answer.
 
     `are_alone`: a part of the broker could not be read, so each answer is about this directory alone.
     """

@@ -28,8 +28,8 @@ class Zxid(_NumberType):
     name = "zxid"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the ZooKeeper transaction id. Fails with `click.BadParameter` if the text is not a number or is out
-        of range.
+        """Return the ZooKeeper transaction id. Fails with `click.BadParameter` if the text is not a number from 0 to
+        2**63 - 1.
         """
         text = str(value).strip()
         number = _number(text)

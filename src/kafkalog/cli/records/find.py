@@ -129,9 +129,10 @@ class _Search:
         self.findings: list[Finding] = []
 
     def time(self, partition: Partition, when: int | str) -> TimeLine:
-        """Return the answer to a `ListOffsets` request for a time in ms or a word such as `latest`; offset and
-        timestamp are None if no record qualifies. A time finds the first record at or after it; `latest` is the last
-        stable offset with read_committed.
+        """Return the answer to a `ListOffsets` request for a time in ms or a word such as `latest`. A time finds the
+        first record at or after it, `max-timestamp` the newest record; the offset is None if there is none. `latest` is
+        the log end offset, or the last stable offset with read_committed. For other words than `max-timestamp` the
+        timestamp is None.
 
         Damage and wrong index entries are added to `findings`. Raises `StorageError`.
         """
@@ -159,9 +160,9 @@ class _Search:
         )
 
     def offset(self, partition: Partition, offset: int) -> OffsetLine:
-        """Return where a consumer that fetches from `offset` begins: segment, position and batch; these are None
-        beyond the log's end or if damage prevents the search. Damage and wrong index entries are added to `findings`.
-        Raises `StorageError`.
+        """Return where a consumer that fetches from `offset` begins: segment, position and batch. These are None beyond
+        the log's end, and if damage prevents the search (then `is_behind_damage` is true). Damage and wrong index
+        entries are added to `findings`. Raises `StorageError`.
         """
         self.findings += index_findings_of_offset(partition, offset)
         found, findings = locate(partition, offset)

@@ -34,9 +34,9 @@ _SHOWN = 20
 
 
 def _lost(partition: PartitionPlan, counted_lost: Mapping[str, Measured]) -> str:
-    """Return text about the offsets that a partition loses: those that were counted for the ways to recover if they
-    are in `counted_lost` (partition name -> measured loss), otherwise those of the plan. `none` without loss,
-    `unknown` if bytes are removed whose offsets are not known.
+    """Return text about the offsets that a partition loses, `first-last` for each inclusive range: those that were
+    counted for the ways to recover if they are in `counted_lost` (partition name -> measured loss), otherwise those of
+    the plan. `none` without loss, `unknown` if bytes are removed whose offsets are not known.
     """
     measured = counted_lost.get(partition.name)
     if measured is not None and measured.records_lost is not None:
@@ -83,9 +83,9 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan], lost: Map
 
 
 def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: bool) -> None:
-    """Print a table of the partitions that lose a part of their log or are renamed, and a sentence with the sum of
-    the other changing ones; with `every` a table of all in `changing`. Prints `no partition changes` if there are
-    none.
+    """Print a table of the partitions that lose a part of their log or are renamed, and a sentence with the number of
+    rebuilt files of the others in `changing`; with `every` a table of all in `changing`. Prints `no partition changes`
+    if `changing` is empty and the plan moves no directories.
     """
     lost = plan.choice.own_by_partition
     listed = [each for each in changing

@@ -185,8 +185,8 @@ class _Together:
             self.print()
 
     def print(self, problems: Sequence[str] = ()) -> None:
-        """Print the plans that were collected and forget them; with --json forgets them only. `problems` are
-        sentences about directories without a plan.
+        """Print the plans that were collected and forget them; with --json they are forgotten without being printed.
+        `problems` are sentences about directories without a plan.
         """
         plans, self._waiting = self._waiting, []
         is_agreed = all(plan.refusal is None and (self._accepts_loss or not plan.needs_consent) for plan in plans)
@@ -209,8 +209,8 @@ def _agreed(
     """Make the plans, print them and ask the user to agree; return one entry per log directory, in the order of
     `paths`: its plan, or None if an unfinished run is to be completed there.
 
-    Raises `RecoveryRefused` if the user does not agree or a plan is refused, and the error of the first directory
-    that could not be planned. Changes no files.
+    The plans are added to `acting.plans`. Raises `RecoveryRefused` if the user does not agree or a plan is refused, and
+    the error of the first directory that could not be planned. Changes no files.
     """
     directories = by_log_directory(paths)
     unfinished = [_unfinished(directory[0], request.quarantine) for directory in directories]
@@ -252,8 +252,9 @@ def _refuse_with_dry_run(given: Mapping[str, object]) -> None:
 
 
 def _reports(error: Declined, plans: Sequence[Plan], paths: Sequence[str]) -> list[ResultJson]:
-    """Return a JSON report for each directory after an error: that nothing was done by its plan, the report that the
-    error carries, or for a directory without a plan the reason, if it is known that the error concerns it.
+    """Return a JSON report for each directory after an error: for one with a plan, that nothing was done, or the report
+    that the error carries; for one of `paths` without a plan, the error as the reason if it is known to concern this
+    directory, else that another directory was refused first.
     """
     reports = {plan.root: result_json(nothing_done(plan)) for plan in plans}
     why: dict[str, Declined] = {}

@@ -28,7 +28,7 @@ __all__ = ["print_ways", "sentence_of_damage_left", "sentences_of_log_starts"]
 
 def print_ways(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False) -> None:
     """Print a table that compares the ways to recover, for all partitions together, and the recommended one with its
-    command. Prints nothing if no way loses records.
+    command, or why none is recommended. Prints nothing if no way may lose records.
 
     `given` has the options that recommended commands repeat; with `every` each partition gets a table of its own too.
     """

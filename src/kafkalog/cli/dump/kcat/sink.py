@@ -60,9 +60,9 @@ class KcatSink:
 
 
 def kcat_format_of(request: Dump) -> KcatFormat:
-    """Return the format in which the options print records: `-f`, or else one made from the delimiters of `-D` and
-    `-K`. Binary data is made printable if standard output is a terminal. Raises `UsageError` for an invalid format,
-    delimiter or `-s`.
+    """Return the format in which the options print records: `-f`, or else one made from the delimiters of `-D` and `-K`
+    (for `-J` without a key). Binary data is made printable if standard output is a terminal. Raises `UsageError` for an
+    invalid format, delimiter or `-s`.
     """
     key_serdes, value_serdes = serdes(request.serdes)
     text = request.kcat_format
