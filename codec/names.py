@@ -235,8 +235,9 @@ def is_seen_by_java(name: str) -> bool:
 
 @lru_cache(maxsize=_DIRECTORIES_KEPT)
 def parse_partition_directory(name: str) -> PartitionName | None:
-    """Parse the name of a partition directory, also with a suffix `-delete`, `-future` or `-stray`, which becomes the
-    state (otherwise `LIVE`). Return None for a name with which a broker would not start.
+    """Parse the name of a partition directory to topic, partition and state: LIVE for `topic-N`; for
+    `topic-N.<id>-delete`, `-future` or `-stray` that state, and the id is dropped. Return None for a name with which a
+    broker would not start.
     """
     state = DirectoryState.LIVE
     for suffix in (DirectoryState.DELETE, DirectoryState.FUTURE, DirectoryState.STRAY):

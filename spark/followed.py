@@ -127,9 +127,11 @@ class FollowedLogs:
         return views
 
     def starts(self, views: Mapping[TopicPartition, View]) -> dict[TopicPartition, int]:
-        """Return partition -> start offset of a new stream. Partitions without a record at or after a start timestamp
-        begin at their end. Raises `UsageError` if a bound by partition does not name exactly these partitions, and the
-        errors of `Range.start`.
+        """Return partition -> start offset of a new stream. With "latest", and with a start timestamp that no record
+        reaches, it is the end up to which the stream reads now (`View.end`).
+
+        Raises `UsageError` if a bound by partition does not name exactly these partitions, and the errors of
+        `Range.start`.
         """
         bound = self._options.start
         check_named(bound, [view.partition for view in views.values()])

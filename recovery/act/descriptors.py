@@ -57,8 +57,9 @@ def _ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[i
     of a sparse file are left out. Positions are in bytes of the file. A range begins and ends at a multiple of `BLOCK`
     (64 KiB) counted from `start`, or at `end`, so it may include zeros of a hole.
 
-    If `end` - `start` is at most one block, that range is yielded without asking the file system. If the file system
-    cannot report holes, all is yielded as one range. Yields nothing if `start` >= `end`.
+    If `end` - `start` is at most one block, that range is yielded without asking the file system. If asking for holes
+    fails, the rest is yielded as one range, so no `OSError` is raised. Adjacent ranges are not merged; bytes after the
+    last data are not yielded. Yields nothing if `start` >= `end`.
     """
     if end - start <= BLOCK:  # sooner read than asked about
         if start < end:

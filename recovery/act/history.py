@@ -127,8 +127,8 @@ class RunInfo(Struct, frozen=True):
 
 
 def root_of_runs(path: PathLike) -> str:
-    """Return the real path of the log directory that `path` names: itself, or the parent if it is a partition
-    directory. A directory of another kind is accepted if a quarantine of it has executions.
+    """Return the real path of the log directory for `path`: `path` itself, or its parent if it is a partition
+    directory. Any other directory is returned only if executions are recorded in one of its quarantines.
 
     Raises `UsageError` if `path` does not exist or is none of these, `RecoveryRefused` if the pointer file is not
     readable, `StorageError` if a quarantine cannot be listed.

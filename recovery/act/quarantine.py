@@ -249,11 +249,11 @@ class Runs:
         self._leave(root, Pointer(known.owner, places, at_work))
 
     def end(self, root: FileSystem, run_id: str, *, stands: bool) -> None:
-        """Remove an execution from those in progress in the pointer file. The file is deleted if none is left in
-        progress, and no execution with the directory's id was begun with another quarantine than the one beside the
-        directory. `stands` is False if the execution itself no longer counts, because it was undone or removed. Without
-        a pointer file, only a half-written one is removed. Raises `StorageError`, and `RecoveryRefused` if a document
-        cannot be read.
+        """Remove an execution from those in progress in the pointer file. The file is deleted if it is no longer
+        needed: nothing is in progress, and every execution with this directory's id keeps its bytes in the quarantine
+        beside the directory. With `stands` False this execution is not among those, because it was undone or removed.
+        Without a pointer file, only a half-written one is removed. Raises `StorageError`, and `RecoveryRefused` if a
+        document cannot be read.
         """
         self._clear(root)
         if self._pointer is None:

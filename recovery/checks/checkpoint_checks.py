@@ -85,8 +85,8 @@ class Beside(Struct, frozen=True):
 
     def told_of(self, partition: Partition, found: LocalStart | None) -> Told | None:
         """Return what the log directory says about a partition: its checkpointed log start offset (0 without an entry)
-        and high watermark (None without an entry), and `found`, the start of its local part. None if the partition has
-        no name or is not live (`-delete`, `-future`, `-stray`).
+        high watermark and, with a clean-shutdown marker, recovery point (None without an entry), and `found`, the start
+        of its local part. None if the partition has no name or is not live (`-delete`, `-future`, `-stray`).
         """
         name = partition.name
         if name is None or partition.state is not DirectoryState.LIVE:

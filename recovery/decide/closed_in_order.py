@@ -104,10 +104,10 @@ def _worse_than_info(findings: Iterable[Finding]) -> Iterator[Finding]:
 def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
     """Return two functions that run the checks on partition directories of the survey.
 
-    The first tells safe recovery whether the checks find nothing in the given directory from the segment at the given
-    offset on, or only a too high end, which recovery believes as a start does. It always returns False if there is no
-    clean-shutdown marker, which means that nothing is known to be in order. The second returns the warnings and errors
-    of a directory (`Look`). It is None without the marker, or if there are more logs than a plan counts.
+    The first takes a directory and a base offset and returns whether the checks of the segments from that offset on
+    find nothing, or only LOG_END_BEYOND_CHECKPOINT, which recovery believes as a start does; False if they cannot be
+    run, and always without a clean-shutdown marker. The second (`Look`) returns the warnings and errors of a directory.
+    It is None without the marker, or if there are more logs than a plan counts.
     """
     if CLEAN_SHUTDOWN_FILE not in survey.files:
         return no_checks, None

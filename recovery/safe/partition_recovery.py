@@ -388,9 +388,8 @@ class PartitionRecovery:
         return False
 
     def refuse_gap(self, found: SoundLog, cut: Cut) -> None:
-        """Raise `CannotSettleError` if `found`, the part of a metadata log that salvage keeps, continues after damage.
-        `cut` is the first damaged place, for the message. A metadata log must have no gap, because each of its records
-        builds on the earlier ones.
+        """Raise `CannotSettleError` if `found`, what salvage keeps, includes batches after the damage at `cut`. Call it
+        for a metadata log only (not checked here): it must have no gap, as each record builds on the earlier ones.
         """
         up_to = self.salvaged(resume=False)
         if found.size > up_to.size:

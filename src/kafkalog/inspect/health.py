@@ -119,7 +119,7 @@ class PartitionHealth(Struct, frozen=True):
     @property
     def words(self) -> tuple[str, ...]:
         """Return the stop reasons of segments that do not end well, then the codes of warnings and errors, each once;
-        empty if all is well. For a log that a broker has open (`is_settled`), stop reasons are omitted.
+        empty if all is well. If `is_settled` is True (a broker has the log open), there are only the codes.
         """
         stops = [
             str(segment.stop) for segment in self.segments if segment.stop is not StopReason.END and not self.is_settled

@@ -53,8 +53,8 @@ def _code_in_cell(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Return `text` as inline code in Markdown, with a fence longer than any backticks in it and control characters
-    escaped.
+    """Return `text` as inline code in Markdown: control characters escaped, between more backticks than any run of them
+    in it, with a space inside both if it begins or ends with a backtick.
     """
     plain = escape_controls(text)
     longest = max((len(ticks) for ticks in re.findall("`+", plain)), default=0)

@@ -95,8 +95,8 @@ def _sentence(facts: ReportFacts, code: ExitCode) -> str:
 
 
 def _copies(facts: ReportFacts) -> str:
-    """Return text about the number of partitions whose copies differ; if there are none, that the compared
-    directories have another fault.
+    """Return a clause for the verdict: how many of the partitions with several copies have copies that differ; if none
+    has, that the compared directories are not as they should be.
     """
     several = [] if facts.comparison is None else [each for each in facts.comparison.partitions if len(each.copies) > 1]
     differing = sum(not partition_comparison.is_clean for partition_comparison in several)

@@ -331,9 +331,9 @@ class BothTiers:
                 log.close()
 
     def _side_files(self, key: Key) -> Iterator[tuple[str, _Held]]:
-        """Yield (name, file) of two other files of a partition directory that is not local: leader-epoch-checkpoint of
-        the last remote segment, if there is one that can be opened, and a partition.metadata made from the topic id.
-        The partition must be in the tier's listing (else `KeyError`).
+        """Yield (name, file) of the files beside the segments of a partition that is only remote:
+        leader-epoch-checkpoint of its last segment, if there is one that can be opened, and partition.metadata, made
+        from the topic id. Raises `KeyError` if the partition has no last segment and is not in the tier's listing.
         """
         last = self._last(key) or self.listed[key][-1]
         item = last.epochs

@@ -139,12 +139,9 @@ class Identity:
         return start_position(log, index, base_offset=self.base_offset, target=offset, limits=DEFAULT_LIMITS)
 
     def _of_end(self, log: RemoteFile) -> str | None:
-        """Check the last batch before the next segment; return why the log may be another one, None if there is no
-        doubt.
-
-        There is doubt if it ends at another offset than the segment's metadata says, or its leader epoch is not that of
-        the log. If batches of the next segment follow, which a new leader may have copied again or which may differ,
-        sets `until` to the position of the first of them. Raises `StorageError`.
+        """Return why the log may be another one, judged by the last batch up to the segment's end (end offset, leader
+        epoch), or None. If later batches follow, set `until` to the position of the first one and do not compare the
+        offset. Raises `StorageError`.
         """
         last = None
         target = self.base_offset + _FARTHEST if self.last_offset is None else self.last_offset

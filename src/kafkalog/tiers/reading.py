@@ -46,9 +46,8 @@ def mounted(paths: Sequence[str], tier: RemoteTier) -> Mounted:
 
 
 def _places(path: str) -> list[tuple[str, str]]:
-    """Return (log directory, name of a partition directory in it) for a path; the name is empty for the whole log
-    directory. A directory that contains log directories gives one pair for each. Raises `UsageError` if none of these
-    is at the path.
+    """Return (log directory, partition name) for a partition directory, (path, "") for a log directory, or one such
+    pair for each log directory inside `path`; paths are absolute. Raises `UsageError` for any other path.
     """
     place = absolute(path)
     if not is_directory(place):

@@ -108,9 +108,10 @@ class Tiering:
         part that are in neither tier (`lost`; None: nothing is missing).
 
         `begins` is the base offset of the first local segment, `names` are the files of the partition directory,
-        `epochs` the start offsets of its leader epochs, and `end` is the log end offset, or 0 if unknown. The log
-        begins at its checkpointed start, or else at its first leader epoch. If there is no evidence, it begins with its
-        local part, and offsets missing before the first segment count as lost.
+        `epochs` the start offsets of its leader epochs, and `end` is the log end offset, or 0 if unknown. With
+        evidence, the log begins at its checkpointed start, or else at its first leader epoch (0 without epochs), but
+        not above the larger of `begins` and `end`. Without it, both starts are the larger of the checkpointed start and
+        `begins`, and offsets missing before the first segment count as lost.
         """
         checkpointed = self.log_starts.get(key)
         known_from = self.known_from(key, begins, epochs)

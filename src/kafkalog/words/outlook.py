@@ -297,7 +297,9 @@ def _written(lost: Measured, batches: Sequence[LostBatch]) -> str:
 
 
 def _damages(outlook: Outlook) -> Mapping[str, list[tuple[str, int]]]:
-    """Return partition directory -> sorted (path, position in bytes) of its damaged places, each once."""
+    """Return name of a partition directory -> sorted (path, position in bytes) of its damaged batches, each place once.
+    Directories without a damaged batch are left out.
+    """
     places_by_directory: dict[str, dict[tuple[str, int], None]] = {}
     for finding in (*outlook.findings, *outlook.choice.damaged):
         if not is_of_batch(finding) or finding.file is None or finding.position is None:

@@ -11,6 +11,7 @@ import pytest
 
 import kafkalog as library
 from kafkalog import GroupOffsets, Producer, UsageError, commit_offsets, open_partition
+from kafkalog.log.writing.broker_directories import directories_of_one_broker
 from kafkalog.log.writing.building import build_partitions
 from testkit.judging.trees import contents
 from testkit.recorded.broker_dirs import own_copy
@@ -143,3 +144,8 @@ def test_build_needs_one_way_to_name_them(volumes: tuple[Path, Path], tmp_path: 
     for given in ([], both):
         done = kafkalog("build", lines, *given)
         assert (done.code, "give either --into or --server-properties" in done.err) == (64, True)
+
+
+def test_a_directory_that_is_named_again_keeps_its_first_place(volumes: tuple[Path, Path]) -> None:
+    first, second = volumes
+    assert directories_of_one_broker([first, second, first]) == (str(first), str(second))

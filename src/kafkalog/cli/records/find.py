@@ -49,8 +49,8 @@ class _When(_WhenType):
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """Return a time in ms since 1970, or one of the words such as `latest` that `ListOffsetsRequest` writes as
-        negative numbers; those numbers become their words. Fails with `click.BadParameter` for another text.
+        """Return a time (whatever `Timestamp` accepts) in ms since 1970, or a word such as `latest`, which may also be
+        given as its negative number in `ListOffsetsRequest`. Fails with `click.BadParameter` for anything else.
         """
         text = str(value).strip()
         if text in _SPECIAL.values():

@@ -431,11 +431,9 @@ def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
 
 
 def _is_of_metadata(batch: RecordBatch, partition: Partition, limits: Limits) -> bool:
-    """Whether a batch contains metadata records; False for control batches, which any log may have, and for old
-    formats.
-
-    Raises `UsageError` if it cannot belong to a metadata log: controllers write without producer id and keys, and every
-    value has a frame.
+    """Return whether a batch has metadata records; False for control batches, old formats and empty batches. Raises
+    `UsageError` if it is foreign: it has a producer id (control batches too), a key, or records of which none has a
+    framed value.
     """
     header = batch.header
     if not isinstance(header, BatchHeader):

@@ -197,12 +197,13 @@ def _lacks(image: MetadataImage, topic: str, partition: int, topic_id: str | Non
 
 
 def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list[Finding]) -> KRaftMemory:
-    """Read the cluster's metadata from copies of `__cluster_metadata`: one image for each controller that may win and
-    differs from the others.
+    """Read copies of `__cluster_metadata`. Return the different metadata images with which a controller that may win
+    the election would lead, and the voters, last leader and logs; voters and leader are from the first possible
+    winner's log.
 
     Findings are appended to `findings`. `static` are the controllers' settings. Raises `RecoveryRefused` if the copies
-    are of several clusters or the metadata is empty, `UsageError` for a path without a metadata log, `StorageError` for
-    I/O.
+    are of several clusters or the first image has no topics and no brokers, `UsageError` for a path without a metadata
+    log, `StorageError` for I/O.
     """
     quorums = read_quorum(paths)
     if len(quorums) > 1:

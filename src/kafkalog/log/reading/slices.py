@@ -249,9 +249,9 @@ class SliceReader:
         return Damage(finding=finding, start=start, end=end, next_offset=self.next_offset, goes_on=True)
 
     def _batch(self, batch: RecordBatch) -> Iterable[pa.RecordBatch | Damage]:
-        """Return the Arrow batches that this batch completes, usually none, and damage in it. A batch that no consumer
-        can read past, or one of an undecided transaction, gives damage instead of rows. The cursor and the selection
-        advance at once; the rows are only added while the result is iterated.
+        """Return an iterable of damage found in `batch` and the Arrow batches that it completes (usually none; none if
+        it is not selected). Rows are added only during iteration. A batch that ends reading, or of an undecided
+        transaction, gives damage instead of rows.
         """
         cursor = self._cursor
         expected = cursor.next_offset

@@ -318,8 +318,8 @@ class _Reading:
     ) -> Iterator[pa.RecordBatch | Damage | _End]:
         """Yield the Arrow batches and damage of a part, and as the last item an `_End` with the next wanted and the
         next expected offset. `await_turn` waits until this part's rows are next in order: it is called at once if
-        `is_large`, and otherwise by the assembler before it does something large. An assembler is reused unless the
-        part was damaged.
+        `is_large`, and otherwise by the assembler before it does something large. An assembler is reused unless damage
+        ended the part.
         """
         if is_large and await_turn is not None:
             await_turn()

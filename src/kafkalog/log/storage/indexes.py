@@ -270,9 +270,9 @@ class TransactionIndex:
         return self._file.source().size % ABORTED_TRANSACTION.size if self._file.exists else 0
 
     def _entries(self) -> Iterator[tuple[int, AbortedTransaction]]:
-        """Yield slot number (from 0) and content of each entry in file order; nothing if the file does not exist.
-        Entries that were appended but not stored are written first. Of the identical entries in a hole of the file only
-        the first is yielded. Raises `KafkaError` for an unknown version.
+        """Store pending entries, then yield (slot number from 0, entry) in file order; a hole, which is read as equal
+        entries, gives one. Yields nothing without a file. Raises `KafkaError` if the high byte of a version is 1 to
+        127.
         """
         self.store()
         if not self._file.exists:

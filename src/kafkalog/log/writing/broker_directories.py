@@ -61,8 +61,10 @@ def directories_of_one_broker(path: PathLike | Sequence[PathLike], *, may_make: 
     directories = [each for place in paths for each in _inside(place)]
     if len(directories) == 1:
         return (made_log_directory(directories[0]) if may_make else existing_log_directory(directories[0]),)
-    by_real_path = {os.path.realpath(each): existing_log_directory(each) for each in reversed(directories)}
-    roots = tuple(reversed(by_real_path.values()))
+    by_real_path: dict[str, str] = {}
+    for each in directories:
+        by_real_path.setdefault(os.path.realpath(each), existing_log_directory(each))
+    roots = tuple(by_real_path.values())
     _refuse_several_brokers(roots)
     return roots
 

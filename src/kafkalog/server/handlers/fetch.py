@@ -108,8 +108,8 @@ class FetchHandler:
         now.
 
         Opens, updates or closes the client's fetch session. A fetch of more than 1100 partitions is answered by another
-        thread; raises `CrowdedError` if too many requests wait for that thread. Errors of a partition are in its part
-        of the response and end the wait; an invalid session is the error of the response.
+        thread, unless it is paced already; raises `CrowdedError` if too many requests wait for that thread. Errors of a
+        partition are in its part of the response and end the wait; an invalid session is the error of the response.
         """
         body = request.body
         number, epoch = body.get("session_id", NO_SESSION), body.get("session_epoch", FINAL_EPOCH)
