@@ -13,6 +13,7 @@ from msgspec import Struct, field
 __all__ = ["Advice", "Ask", "Sentence", "in_python", "said"]
 
 
+@enum.unique
 class Ask(enum.StrEnum):
     """What a caller can request. The value is the Python notation for it."""
 
@@ -53,7 +54,7 @@ class Ask(enum.StrEnum):
     AT_OFFSET = "as_of.offset"
     AT_ZXID = "as_of.zxid"
     AGAINST = "against"
-    DEPARTED = "brokers"
+    DEPARTED = "brokers=[...]"
     METADATA = "metadata"
     METADATA_AT = "metadata={path!r}"
     OFFSETS_PARTITIONS = "offsets_partitions"

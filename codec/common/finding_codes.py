@@ -688,6 +688,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.OFFSETS_BELOW_LOG_START,
             Severity.INFO,
             Family.DIRECTORY,
+            also={Severity.WARNING: "the leader epochs begin below the log start offset, which moves with them"},
             advice="Records that were deleted; a broker removes their segments in time.",
         ),
         FindingSpec(

@@ -19,7 +19,13 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.index_files import ABORTED_TRANSACTION, each_slot, read_producer_snapshot
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.model import CONTROL_FLAG, AbortedTransaction, BatchHeader, RecordBatch, TimestampType, to_int64
-from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, DirectoryState, FileKind, parse_segment_file
+from kafkalog.codec.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    DirectoryState,
+    FileKind,
+    parse_segment_file,
+)
 from kafkalog.codec.native.thresholds import kernel_is_worth_it
 from kafkalog.codec.plain.insides import Insides, insides_of
 from kafkalog.codec.plain.records import decode_batch, stored_records
@@ -156,14 +162,26 @@ class _PartitionVerifier:
     ) -> None:
         self.report.findings.append(Finding(code, severity, None, offset, detail, file))
 
+    def _below_log_start(self, path: str, offset: int) -> None:
+        """Add the finding about batches below the log start offset. It is a warning if the leader epochs begin below,
+        too: whoever moves the start also moves that (`LeaderEpochFileCache.truncateFromStart`).
+        """
+        log_start = self.partition.log_start_offset
+        detail = f"{self._deleted_batches} batches end below the log start offset {log_start}"
+        begins = min((epoch.start_offset for epoch in self.partition.leader_epochs), default=log_start)
+        is_contradicted = begins < log_start <= self.report.log_end_offset
+        if is_contradicted:
+            detail += f", but {LEADER_EPOCH_CHECKPOINT} still begins at {begins}: is {LOG_START_OFFSET_CHECKPOINT} "
+            detail += "wrong? If so, move it away before any start, which deletes the segments below the log start"
+        severity = Severity.WARNING if is_contradicted else Severity.INFO
+        self._found(FindingCode.OFFSETS_BELOW_LOG_START, detail, path, offset, severity)
+
     def run(self) -> PartitionReport:
         segments = self.partition.segments
         for segment, following in zip(segments, [*segments[1:], None], strict=False):  # there may be none
             self._segment(segment, None if following is None else following.base_offset)
         if self._deleted is not None:
-            detail = f"{self._deleted_batches} batches end below the log start offset {self.partition.log_start_offset}"
-            path, offset = self._deleted
-            self._found(FindingCode.OFFSETS_BELOW_LOG_START, detail, path, offset, Severity.INFO)
+            self._below_log_start(*self._deleted)
         if self.report.log_end_offset >= self.partition.log_start_offset:  # else it says nothing of this log
             self.report.records -= self._deleted_records
         self._behind_damage()

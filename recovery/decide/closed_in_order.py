@@ -42,6 +42,8 @@ Checked = Mapping[str, Sequence[Finding]]
 _NOTHING: Checked = MappingProxyType({})
 
 _OF_INDEXES = codes_with(Trait.REBUILT)
+_BELIEVED = {FindingCode.LOG_END_BEYOND_CHECKPOINT, FindingCode.OFFSETS_BELOW_LOG_START}
+"""codes of findings about where a log begins and ends, which recovery believes as a start does"""
 _STAYS = "; below the recovery point, where only a full examination changes anything"
 
 
@@ -105,9 +107,9 @@ def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
     """Return two functions that run the checks on partition directories of the survey.
 
     The first takes a directory and a base offset and returns whether the checks of the segments from that offset on
-    find nothing, or only LOG_END_BEYOND_CHECKPOINT, which recovery believes as a start does; False if they cannot be
-    run, and always without a clean-shutdown marker. The second (`Look`) returns the warnings and errors of a directory.
-    It is None without the marker, or if there are more logs than a plan counts.
+    find nothing, or only `_BELIEVED` ones; False if they cannot be run, and always without a clean-shutdown marker. The
+    second (`Look`) returns the warnings and errors of a directory. It is None without the marker, or if there are more
+    logs than a plan counts.
     """
     if CLEAN_SHUTDOWN_FILE not in survey.files:
         return no_checks, None
@@ -115,7 +117,7 @@ def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
 
     def finds_nothing(directory: str, first: int) -> bool:
         findings = checks.findings(directory, first)
-        return findings is not None and all(each.code is FindingCode.LOG_END_BEYOND_CHECKPOINT for each in findings)
+        return findings is not None and all(each.code in _BELIEVED for each in findings)
 
     return finds_nothing, checks.findings if checks.reads_all else None
 

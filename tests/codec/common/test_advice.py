@@ -40,3 +40,9 @@ def test_errors_keep_it() -> None:
     assert pickle.loads(pickle.dumps(several)).worded(in_options) == several.worded(in_options)
     assert UsageError(LIVE).worded(in_options) == told(LIVE)
     assert UsageError("plain").worded(in_options) == "plain"
+
+
+def test_each_thing_to_ask_for_has_an_option_of_its_own() -> None:
+    """Two members of one value would be one: the option of the other command would be named."""
+    assert len(Ask) == len(Ask.__members__)
+    assert (told(Sentence(Ask.BROKER)), told(Sentence(Ask.DEPARTED))) == ("--broker", "--without")

@@ -246,12 +246,28 @@ def test_offsets_below_log_start(broker: Path) -> None:
     """Deleted by a client, and the segment not yet removed: that is not a fault."""
     (partition,) = [each for each in verify(broker).partitions if each.path.endswith(PARTITION)]
     checkpoint(broker, "log-start-offset-checkpoint", partition.log_end_offset)
+    epochs = broker / PARTITION / "leader-epoch-checkpoint"
+    version, _, *lines = epochs.read_text().splitlines()
+    epoch = lines[-1].split()[0]
+    epochs.write_text(f"{version}\n1\n{epoch} {partition.log_end_offset}\n")  # as a broker moves it with the start
     report = verify(broker)
     path = last(broker, "*.log")
     below = of(FindingCode.OFFSETS_BELOW_LOG_START, report)
     (found,) = [each for each in below if Path(str(each.file)).parent == path.parent]
     assert found.detail == f"{partition.batches} batches end below the log start offset {partition.log_end_offset}"
     assert report.is_clean
+
+
+def test_a_log_start_that_leader_epochs_contradict(broker: Path) -> None:
+    """The high watermarks in the file of the log starts: a broker that starts on it deletes nearly all."""
+    shutil.copy(broker / "replication-offset-checkpoint", broker / "log-start-offset-checkpoint")
+    report = verify(broker)
+    below = [each for each in of(FindingCode.OFFSETS_BELOW_LOG_START, report) if each.severity is Severity.WARNING]
+    assert PARTITION in {Path(str(each.file)).parent.name for each in below}
+    assert not report.is_clean
+    (planned,) = plan(broker)
+    assert not planned.changes
+    assert FindingCode.OFFSETS_BELOW_LOG_START in {finding.code for finding in planned.findings}
 
 
 def test_a_batch_that_the_log_start_cuts_is_not_below_it(tmp_path: Path) -> None:

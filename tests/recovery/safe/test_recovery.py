@@ -80,11 +80,11 @@ def is_kafkas_result_good(case: RecoveryCase) -> bool:
 
 
 def stays(case: RecoveryCase, root: Path) -> bool:
-    """A broker stopped it in order, `verify` finds nothing (but an end beyond the checkpoint, which a start believes),
-    and Kafka itself started on it: nothing is to be done.
+    """A broker stopped it in order, `verify` finds nothing (but a begin or an end that checkpoints or epochs
+    contradict, which a start believes), and Kafka itself started on it: nothing is to be done.
     """
     serious = {finding.code for finding in verify(root).findings if finding.severity is not Severity.INFO}
-    is_sound = serious <= {FindingCode.LOG_END_BEYOND_CHECKPOINT}
+    is_sound = serious <= {FindingCode.LOG_END_BEYOND_CHECKPOINT, FindingCode.OFFSETS_BELOW_LOG_START}
     return (root / ".kafka_cleanshutdown").is_file() and case.outcome == "loaded" and is_sound
 
 
