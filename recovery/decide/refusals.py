@@ -250,6 +250,15 @@ def _linked_by_a_run(survey: Survey, actions: Sequence[RecoveryAction]) -> str |
     return Sentence(unfinished[0], rest)
 
 
+def _other_link(survey: Survey, path: str) -> str:
+    """Return a phrase about the other hard links of a file: one of them that is in this directory, or a guess."""
+    facts = survey.files[path]
+    for other, its_facts in survey.files.items():
+        if other != path and (its_facts.device, its_facts.inode) == (facts.device, facts.inode):
+            return f"one is {other}: a broker that starts here writes into both"
+    return "from a snapshot or backup?"
+
+
 def _not_its_own(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
     """Return why recovery declines: the actions would truncate or write a file that has several hard links; or a
     partition's file, or a file of the log directory that recovery or a broker reads, is special (a link, a device); or
@@ -259,7 +268,7 @@ def _not_its_own(survey: Survey, actions: Sequence[RecoveryAction]) -> str | Non
     changed = _changed_links(survey, actions)
     if changed is not None:
         return _linked_by_a_run(survey, actions) or (
-            f"{changed[0]} has {changed[1]} hard links (from a snapshot or backup?), so a change would affect "
+            f"{changed[0]} has {changed[1]} hard links ({_other_link(survey, changed[0])}), so a change would affect "
             "those too; work on a copy instead"
         )
     for path, what in survey.special.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -110,3 +111,10 @@ def test_a_marker_is_for_all(tmp_path: Path) -> None:
         )  # fmt: skip
         assert refusal_of(decision) == ("marker_for_some", "it cannot be read")
         assert refusal_of(replace(decision, mark_clean=False)) is None
+
+
+def test_a_link_in_the_same_directory_is_named(tmp_path: Path) -> None:
+    root = damaged(tmp_path / "root")
+    for number, log in enumerate(sorted(root.glob("t-0/*.log"))):
+        os.link(log, root / f"copy-{number}")
+    assert re.search(r"one is copy-\d: a broker that starts here writes into both", str(made(root).refusal))
