@@ -75,12 +75,12 @@ def with_better_copies(plan: Plan, holding_of: Callable[[str], Holding | None]) 
             groups.setdefault(name, []).append(entry.name)
     wanted = {*plan.asked_for} or {*plan.survey.directories}
     several = {name: group for name, group in groups.items() if len(group) > 1 and wanted & {*group}}
-    better = []
+    better: list[BetterCopy | None] = []
     for name, group in several.items():
         kept, *others = [holding_of(each) for each in sorted(group, key=lambda each: (len(each), each))]
         known = [each for each in others if each is not None]
         if kept is not None and len(known) == len(others):
-            better += [each] if (each := _better(name, kept, *known)) is not None else []
+            better.append(_better(name, kept, *known))
     return _with_better(plan, *better)
 
 

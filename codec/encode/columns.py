@@ -57,9 +57,9 @@ def _has_raw_names(headers: pa.Array) -> bool:
 
 
 def _as_milliseconds(column: pa.Array) -> pa.Array:
-    """Convert timestamps to ms since 1970 as int64, rounded down (also before 1970). Integers are returned as they are,
-    for they are ms already; any other column is cast to int64. Nulls stay null. Raises `pa.ArrowInvalid` or
-    `pa.ArrowNotImplementedError` if a column cannot be converted.
+    """Convert timestamps to ms since 1970 as int64, rounded down (also before 1970). Any other column, such as
+    integers, which are ms already, is cast to int64. Nulls stay null. Raises `pa.ArrowInvalid` or
+    `pa.ArrowNotImplementedError`, which `record_columns` catches, if Arrow cannot cast the column.
     """
     if pa.types.is_timestamp(column.type):
         unit = {"s": None, "ms": 1, "us": 1_000, "ns": 1_000_000}[column.type.unit]

@@ -15,6 +15,7 @@ from kafkalog.log.directories.directory import Offsets
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import scan_directory
+from kafkalog.log.walk.segment import logs_of
 from kafkalog.recovery.checks.partition import verify_partition
 from kafkalog.recovery.checks.report import PartitionReport
 from kafkalog.tiers.tiering import NO_TIERING, LocalStart, Tiering, tier_gap
@@ -47,8 +48,7 @@ class Told(Struct, frozen=True):
             yield Finding.of(FindingCode.FOREIGN_DIRECTORY, None, None, detail, partition.path)
         end, behind = report.log_end_offset, report.end_behind_damage
         yield from checkpoint_findings(partition, end, self.log_start, self.high_watermark, end_behind=behind)
-        logs = [(segment.base_offset, segment.path) for segment in partition.segments]
-        yield from too_high_end(logs, partition.snapshots, max(end, behind), self.closed_at)
+        yield from too_high_end(logs_of(partition.segments), partition.snapshots, max(end, behind), self.closed_at)
         local_start = self.local_start
         if local_start is None or local_start.lost is None:
             return

@@ -41,7 +41,7 @@ from kafkalog.log.walk.behind_damage import tell_what_is_behind
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.ending import ends_below
 from kafkalog.log.walk.missing import first_offset_of
-from kafkalog.log.walk.segment import Segment
+from kafkalog.log.walk.segment import Segment, logs_of
 from kafkalog.recovery.checks.cleaned_beginnings import untrue_beginnings
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.checks.listed_transactions import ListedTransactions
@@ -186,7 +186,7 @@ class _PartitionVerifier:
             self.report.records -= self._deleted_records
         self._behind_damage()
         if any(finding.code is FindingCode.OFFSET_BELOW_SEGMENT for finding in self.report.findings):
-            self.report.findings += misnamed_segments([(segment.base_offset, segment.path) for segment in segments])
+            self.report.findings += misnamed_segments(logs_of(segments))
         self.report.findings += missing_from(self.partition, self._missing.found)
         self.report.findings += self._times.findings()
         self._transaction_indexes()
@@ -478,8 +478,7 @@ class _PartitionVerifier:
         """
         derived = self.partition.transactions(limits=self.limits).aborted if self._has_markers else ()
         if any(finding.code is FindingCode.SEGMENT_OVERLAP for finding in self.report.findings):
-            logs = [(segment.base_offset, segment.path) for segment in self.partition.segments]
-            self.report.findings += aborted_in_overlaps(logs, derived)
+            self.report.findings += aborted_in_overlaps(logs_of(self.partition.segments), derived)
         bases = [segment.base_offset for segment in self.partition.segments]
         expected: dict[int, dict[tuple[int, int], int]] = {base: {} for base in bases}
         for entry in derived:

@@ -57,8 +57,8 @@ class _Checks:
         self._survey = survey
         checkpoints = Checkpoints.read(tree)
         self._log_starts = checkpoints.log_starts
-        closed_at = checkpoints.recovery_points if CLEAN_SHUTDOWN_FILE in survey.files else {}
         tiering = tiering.with_checkpoint(tree.directories, self._log_starts)
+        closed_at = checkpoints.closed_at(tree)
         self._beside: Beside = Beside(self._log_starts, read_high_watermarks(tree), closed_at, tiering)
         logs = (facts.size for path, facts in survey.files.items() if path.endswith(FileKind.LOG.value))
         self.reads_all = are_counted(logs)

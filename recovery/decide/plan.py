@@ -554,7 +554,7 @@ def _too_high_ends(survey: Survey, ends: Mapping[str, int]) -> Iterator[Finding]
     log end offsets by partition directory.
     """
     tree = survey.tree()
-    closed_at = Checkpoints.read(tree).recovery_points if CLEAN_SHUTDOWN_FILE in survey.files else {}
+    closed_at = Checkpoints.read(tree).closed_at(tree)
     snapshots: dict[str, list[str]] = {}
     for path in survey.files:
         if path.endswith(FileKind.PRODUCER_SNAPSHOT.value):

@@ -139,6 +139,12 @@ class Checkpoints(Struct):
         names = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
         return all(name not in tree.files or _readable(tree, name) is not None for name in names)
 
+    def closed_at(self, tree: Tree) -> dict[tuple[str, int], int]:
+        """Return the log ends at which the broker stopped, by topic and partition: its recovery points, if the tree has
+        a clean-shutdown marker; otherwise empty.
+        """
+        return self.recovery_points if CLEAN_SHUTDOWN_FILE in tree.files else {}
+
     def write(self, tree: Tree) -> None:
         """Write both checkpoints into the tree, each only if the file is unreadable or its offsets differ. A missing
         file is created only if there are offsets.

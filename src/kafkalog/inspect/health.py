@@ -22,6 +22,7 @@ from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnRead, in_order
 from kafkalog.log.disk.files import PathLike, real, unreadable
 from kafkalog.log.walk.behind_damage import BehindDamage, tell_what_is_behind
+from kafkalog.log.walk.segment import logs_of
 from kafkalog.log.walk.summary import SegmentSummary, summarize
 from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.checks.beside_running import is_in_use, look_again, read_again, settled_findings
@@ -155,7 +156,7 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
     findings = [*partition.findings, *(finding for segment in segments for finding in segment.findings)]
     if segments and segments[-1].ends_below is not None:
         findings.append(segments[-1].ends_below)
-    logs = [(segment.base_offset, segment.path) for segment in partition.segments]
+    logs = logs_of(partition.segments)
     if any(finding.code is FindingCode.OFFSET_BELOW_SEGMENT for finding in findings):
         findings += misnamed_segments(logs)
     told_of = tell_what_is_behind(findings, partition.segments, log_start=partition.log_start_offset)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import click
@@ -22,6 +23,7 @@ __all__ = ["KAFKA_DUMP_LOG", "Dump", "SectionedCommand", "dump_options", "option
 Function = TypeVar("Function", bound=Callable[..., Any])
 KAFKA_DUMP_LOG = "As kafka-dump-log"
 KCAT = "As kcat"
+_dump_log, _kcat = (partial(Option, heading=heading) for heading in (KAFKA_DUMP_LOG, KCAT))
 _OFFSETS = (-(2**63), 2**63 - 1)
 
 
@@ -151,106 +153,77 @@ class Dump(Struct, frozen=True, kw_only=True):
     server_properties: str | None = None
     files: Annotated[
         tuple[str, ...],
-        Option("--files", "Print these files like kafka-dump-log; the options below imply its format.", "FILE,...",
-               heading=KAFKA_DUMP_LOG),
+        _dump_log("--files", "Print these files like kafka-dump-log; the options below imply its format.", "FILE,..."),
     ] = ()
-    print_data_log: Annotated[
-        bool, Option("--print-data-log", "Print records below their batches.", heading=KAFKA_DUMP_LOG)
-    ] = False
+    print_data_log: Annotated[bool, _dump_log("--print-data-log", "Print records below their batches.")] = False
     deep_iteration: Annotated[
-        bool,
-        Option("--deep-iteration", "Print records below their batches, without keys and values.",
-               heading=KAFKA_DUMP_LOG),
+        bool, _dump_log("--deep-iteration", "Print records below their batches, without keys and values.")
     ] = False
     offsets_decoder: Annotated[
-        bool, Option("--offsets-decoder", "Decode records as those of __consumer_offsets.", heading=KAFKA_DUMP_LOG)
+        bool, _dump_log("--offsets-decoder", "Decode records as those of __consumer_offsets.")
     ] = False
     transaction_log_decoder: Annotated[
-        bool,
-        Option("--transaction-log-decoder", "Decode records as those of __transaction_state.", heading=KAFKA_DUMP_LOG),
+        bool, _dump_log("--transaction-log-decoder", "Decode records as those of __transaction_state.")
     ] = False
     cluster_metadata_decoder: Annotated[
-        bool,
-        Option("--cluster-metadata-decoder", "Decode records as those of __cluster_metadata.", heading=KAFKA_DUMP_LOG),
+        bool, _dump_log("--cluster-metadata-decoder", "Decode records as those of __cluster_metadata.")
     ] = False
     remote_log_metadata_decoder: Annotated[
-        bool,
-        Option("--remote-log-metadata-decoder", "Decode records as those of __remote_log_metadata.",
-               heading=KAFKA_DUMP_LOG),
+        bool, _dump_log("--remote-log-metadata-decoder", "Decode records as those of __remote_log_metadata.")
     ] = False
     share_group_state_decoder: Annotated[
-        bool,
-        Option("--share-group-state-decoder", "Decode records as those of __share_group_state.",
-               heading=KAFKA_DUMP_LOG),
+        bool, _dump_log("--share-group-state-decoder", "Decode records as those of __share_group_state.")
     ] = False
     key_decoder_class: Annotated[
-        str | None,
-        Option("--key-decoder-class", "Decode keys as String, Long, Integer or Double.", "CLASS",
-               heading=KAFKA_DUMP_LOG),
+        str | None, _dump_log("--key-decoder-class", "Decode keys as String, Long, Integer or Double.", "CLASS")
     ] = None
     value_decoder_class: Annotated[
-        str | None,
-        Option("--value-decoder-class", "Decode values as String, Long, Integer or Double.", "CLASS",
-               heading=KAFKA_DUMP_LOG),
+        str | None, _dump_log("--value-decoder-class", "Decode values as String, Long, Integer or Double.", "CLASS")
     ] = None
     skip_record_metadata: Annotated[
-        bool, Option("--skip-record-metadata", "Print only the keys and values of records.", heading=KAFKA_DUMP_LOG)
+        bool, _dump_log("--skip-record-metadata", "Print only the keys and values of records.")
     ] = False
     max_message_size: Annotated[
         int | None,
-        Option("--max-message-size", "Largest batch in bytes that index entries are compared with [5242880].", "BYTES",
-               within=(1, 2**31 - 1), heading=KAFKA_DUMP_LOG),
+        _dump_log("--max-message-size", "Largest batch in bytes that index entries are compared with [5242880].",
+                  "BYTES", within=(1, 2**31 - 1)),
     ] = None
     max_bytes: Annotated[
         int | None,
-        Option("--max-bytes", "Read at most this many bytes of each log file.", "BYTES", within=(0, 2**31 - 1),
-               heading=KAFKA_DUMP_LOG),
+        _dump_log("--max-bytes", "Read at most this many bytes of each log file.", "BYTES", within=(0, 2**31 - 1)),
     ] = None
     verify_index_only: Annotated[
-        bool,
-        Option("--verify-index-only", "Compare indexes with their logs without printing entries.",
-               heading=KAFKA_DUMP_LOG),
+        bool, _dump_log("--verify-index-only", "Compare indexes with their logs without printing entries.")
     ] = False
     index_sanity_check: Annotated[
-        bool,
-        Option("--index-sanity-check", "Check indexes only as far as a broker does at start.", heading=KAFKA_DUMP_LOG),
+        bool, _dump_log("--index-sanity-check", "Check indexes only as far as a broker does at start.")
     ] = False
-    consumer: Annotated[
-        bool, Option("-C", "Print like kcat; implied by -f, -J, -D, -K, -Z and -s.", heading=KCAT)
-    ] = False
+    consumer: Annotated[bool, _kcat("-C", "Print like kcat; implied by -f, -J, -D, -K, -Z and -s.")] = False
     kcat_offsets: Annotated[
         tuple[str, ...],
-        Option("-o", "Start: beginning, end, stored (with -G), N, -N (before the end) or s@MS; end: e@MS.", "OFFSET",
-               heading=KCAT),
+        _kcat("-o", "Start: beginning, end, stored (with -G), N, -N (before the end) or s@MS; end: e@MS.", "OFFSET"),
     ] = ()
     group: Annotated[
-        str | None,
-        Option("-G", "Begin at this group's committed offset in __consumer_offsets.", "GROUP", heading=KCAT),
+        str | None, _kcat("-G", "Begin at this group's committed offset in __consumer_offsets.", "GROUP")
     ] = None
     kcat_format: Annotated[
-        str | None,
-        Option("-f", "Output format: %s %S %R %k %K %T %h %t %p %o and \\n \\r \\t \\xXX.", "FORMAT", heading=KCAT),
+        str | None, _kcat("-f", "Output format: %s %S %R %k %K %T %h %t %p %o and \\n \\r \\t \\xXX.", "FORMAT")
     ] = None
-    envelope: Annotated[bool, Option("-J", "Print kcat's JSON envelope.", heading=KCAT)] = False
-    message_delimiter: Annotated[
-        str, Option("-D", "Delimiter printed after each record.", "TEXT", heading=KCAT)
-    ] = "\\n"
+    envelope: Annotated[bool, _kcat("-J", "Print kcat's JSON envelope.")] = False
+    message_delimiter: Annotated[str, _kcat("-D", "Delimiter printed after each record.", "TEXT")] = "\\n"
     key_delimiter: Annotated[
-        str | None, Option("-K", "Also print keys, each followed by this delimiter.", "TEXT", heading=KCAT)
+        str | None, _kcat("-K", "Also print keys, each followed by this delimiter.", "TEXT")
     ] = None
-    null_text: Annotated[bool, Option("-Z", "Print NULL for null and empty keys and values.", heading=KCAT)] = False
+    null_text: Annotated[bool, _kcat("-Z", "Print NULL for null and empty keys and values.")] = False
     serdes: Annotated[
         tuple[str, ...],
-        Option("-s", "Unpack keys and values with these letters: < > b B h H i I q Q c s $.", "[key=|value=]LETTERS",
-               heading=KCAT),
+        _kcat("-s", "Unpack keys and values with these letters: < > b B h H i I q Q c s $.", "[key=|value=]LETTERS"),
     ] = ()
     exits_at_end: Annotated[
-        bool, Option("-e", "Stop at the end of the log (always; accepted because kcat has it).", heading=KCAT)
+        bool, _kcat("-e", "Stop at the end of the log (always; accepted because kcat has it).")
     ] = False
-    quiet: Annotated[
-        bool, Option("-q", "Do not print progress or remarks; findings are still printed.", heading=KCAT)
-    ] = False
-    unbuffered: Annotated[bool, Option("-u", "Flush the output after each record.", heading=KCAT)] = False
+    quiet: Annotated[bool, _kcat("-q", "Do not print progress or remarks; findings are still printed.")] = False
+    unbuffered: Annotated[bool, _kcat("-u", "Flush the output after each record.")] = False
 
     @property
     def columns_file(self) -> str | None:

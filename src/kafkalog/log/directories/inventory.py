@@ -144,9 +144,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
         If several directories have one topic-partition, `replica` chooses among them: `"longest"`, or the path of one
         of them or of its log directory. Without a choice, or if it does not match exactly one, raises `ReplicaError` (a
-        `UsageError`) with the paths. Raises `UsageError` for a path that does not exist, and
-        `StorageError` if `"longest"` cannot read a log. `select` and `wants`
-        only limit the choice: partitions that they do not accept are returned too, with all their directories.
+        `UsageError`) with the paths. Raises `UsageError` for a path that does not exist, and `StorageError` if
+        `"longest"` cannot read a log. `select` and `wants` only limit the choice: partitions that they do not accept
+        are returned too, with all their directories.
         """
         several = self.duplicates()
         chosen = {

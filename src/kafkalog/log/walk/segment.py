@@ -16,7 +16,7 @@ from kafkalog.log.disk.files import FileSource, NotRegularFileError
 from kafkalog.log.walk.lookup import indexed_position, start_position
 from kafkalog.log.walk.missing import was_emptied
 
-__all__ = ["Segment", "index_of"]
+__all__ = ["Segment", "index_of", "logs_of"]
 
 _BEYOND = (1 << 63) - 1
 """Offset above all others."""
@@ -115,6 +115,11 @@ class Segment(Struct, frozen=True):
             return None if path is None else FileSource(path)
         except (FileNotFoundError, NotRegularFileError):
             return None
+
+
+def logs_of(segments: Sequence[Segment]) -> list[tuple[int, str]]:
+    """Return base offset and path of the log file of each segment."""
+    return [(segment.base_offset, segment.path) for segment in segments]
 
 
 def index_of(segments: Sequence[Segment], offset: int) -> int:
