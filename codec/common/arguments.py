@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from kafkalog.codec.common.errors import UsageError
 
-__all__ = ["at_door", "byte_view", "check_fields", "checked", "shown"]
+__all__ = ["at_door", "byte_view", "check_fields", "checked", "plain_type", "shown"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -214,10 +214,10 @@ def _examiners(module: str, annotations: Mapping[str, Any]) -> dict[str, _Take]:
     """
     holder = types.SimpleNamespace(__annotations__=dict(annotations))
     hints = typing.get_type_hints(holder, vars(sys.modules[module]))
-    return {name: _examiner(name, hints[name], _without_extras(text)) for name, text in annotations.items()}
+    return {name: _examiner(name, hints[name], plain_type(text)) for name, text in annotations.items()}
 
 
-def _without_extras(text: str) -> str:
+def plain_type(text: str) -> str:
     """Return the text of an annotation; of `Annotated[type, ...]` only that of the type."""
     if not text.startswith("Annotated["):
         return text

@@ -417,7 +417,7 @@ def test_stopped_anywhere_it_is_completed_and_taken_back(
     for number in stops[::each]:
         again = copy_tree(original, tmp_path / "again")
         assert disturbed(lambda: recover_quorum(alone(again)), number, Stopped, monkeypatch), number  # noqa: B023
-        told = [found.code for found in read_quorum([again])[0].findings]
+        told = [found.code for found in read_quorum(again)[0].findings]
         assert (FindingCode.RUN_UNFINISHED in told) is any(run.is_unfinished for run in runs(again)), number
         if number % 2:
             complete_what_began(again)
@@ -468,7 +468,7 @@ def test_a_directory_that_changed_since_the_plan_is_left_alone(tmp_path: Path) -
 
 
 def rank(*logs: QuorumLog) -> list[int | None]:
-    (found,) = read_quorum([each.root for each in logs])
+    (found,) = read_quorum(*(each.root for each in logs))
     return [each.log.node for each in found.survivors]
 
 

@@ -90,7 +90,7 @@ def make_plan(
     """
     wanted = _rooted(wanted)
     with_metadata = [root for root in wanted.brokers if os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY))]
-    quorum = one_quorum(read_quorum([*wanted.targets, *wanted.beside, *with_metadata]))
+    quorum = one_quorum(read_quorum(*wanted.targets, *wanted.beside, *with_metadata))
     logs = {survivor.log.root: survivor.log for survivor in quorum.survivors}
     targets = [logs[root] for root in dict.fromkeys(wanted.targets)]
     best = quorum.best

@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from typing import Annotated
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,6 +17,8 @@ from kafkalog.codec.common.arguments import check_fields
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.jobs.quorum.expiry import refuse_settings
 from kafkalog.jobs.quorum.properties import refuse_as_log_dir
+from kafkalog.log.disk.files import PathLike
+from kafkalog.recovery.facts.recovery_request import QUARANTINE
 
 __all__ = ["QuorumRecovery", "QuorumWay"]
 
@@ -71,6 +74,8 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
     """brokers' settings by which data expires"""
     properties: Mapping[int, Mapping[str, str]] = {}
     """server properties by node id, which the lines to set keep as far as possible"""
+    quarantine: Annotated[PathLike | None, QUARANTINE] = None
+    """where executions keep what they removed; None: beside each directory"""
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -25,7 +25,7 @@ from kafkalog.recovery.act.fs import PIECE, FileSystem, Owner
 from kafkalog.recovery.act.job import Job, carry_out, execute, keeping_in, refuse_other_request
 from kafkalog.recovery.act.lock import refuse_if_locked
 from kafkalog.recovery.act.runner import CompletedRuns
-from kafkalog.recovery.act.transaction import Keeping, Transaction, refuse_unfinished
+from kafkalog.recovery.act.transaction import Transaction, refuse_unfinished
 from kafkalog.recovery.act.working_copy import new_tree
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.broker.node_start import node_start
@@ -74,16 +74,16 @@ def _new_directory_id() -> str:
             return text
 
 
-def plan_quorum(wanted: QuorumRecovery) -> QuorumPlan:
+def plan_quorum(request: QuorumRecovery) -> QuorumPlan:
     """Plan what `recover_quorum` would do; reads only. The plan's surveys keep files open; `close()` closes them.
 
     Raises `UsageError` for an invalid request or an unsuitable new directory, `StorageError` for I/O, and
     `RecoveryRefused` if the recovery is impossible, needs consent, or if a directory is in use or has an interrupted
     execution.
 
-    * `wanted`: the request (`QuorumRecovery`)
+    * `request`: which directories, and in which way (`QuorumRecovery`)
     """
-    request, wanted = wanted, wanted.checked()
+    wanted = request.checked()
     refuse_unfinished(list(dict.fromkeys(root_of_metadata(path)[0] for path in wanted.targets)))
     with ExitStack() as stack:
         quorum_plan = make_plan(stack, wanted, wanted.directory_id or _new_directory_id(), refuse_if_locked)
@@ -95,9 +95,8 @@ def plan_quorum(wanted: QuorumRecovery) -> QuorumPlan:
 
 
 def recover_quorum(
-    wanted: QuorumRecovery,
+    request: QuorumRecovery,
     *,
-    quarantine: str | None = None,
     expected: QuorumPlan | None = None,
     on_plan: Callable[[QuorumPlan], None] | None = None,
 ) -> QuorumResult:
@@ -108,15 +107,13 @@ def recover_quorum(
     I/O, and `RecoveryRefused`, with nothing changed, if it is impossible, needs consent, or an execution was
     interrupted.
 
-    * `wanted`: the request (`QuorumRecovery`)
-    * `quarantine`: where executions keep what they removed, if it is not the usual place
+    * `request`: which directories, and in which way (`QuorumRecovery`)
     * `expected`: an earlier plan; nothing is done if a directory has changed since, or if it is for another request
     * `on_plan`: called with the plan before anything is changed; an exception that it raises declines the plan
     """
     if expected is not None:
-        refuse_other_request(expected.request, wanted)
-    wanted = wanted.checked()
-    job = _QuorumJob(wanted, keeping_in(quarantine), expected, on_plan)
+        refuse_other_request(expected.request, request)
+    job = _QuorumJob(request.checked(), expected, on_plan)
     runs = carry_out(job)
     return QuorumResult(job.whole, tuple(runs), job.into)
 
@@ -130,12 +127,11 @@ class _QuorumJob(Job[DirectoryChange, DirectoryRun]):
     def __init__(
         self,
         wanted: QuorumRecovery,
-        keeping: Keeping,
         expected: QuorumPlan | None,
         on_plan: Callable[[QuorumPlan], None] | None,
     ) -> None:
         roots = dict.fromkeys(root_of_metadata(path)[0] for path in wanted.targets)
-        super().__init__(list(roots), keeping)
+        super().__init__(list(roots), keeping_in(wanted.quarantine))
         self._wanted = wanted
         self._expected = expected
         self._on_plan = on_plan
