@@ -117,7 +117,7 @@ def undo(
     return carry_out(_UndoJob(request, runs_to_undo(request, log_directories(paths)), on_undone))
 
 
-class _UndoJob(Job["_TakenBack", UndoResult]):
+class _UndoJob(Job[Undo, "_TakenBack", UndoResult]):
     """Undo executions one after another; a directory may have several."""
 
     def __init__(

@@ -74,23 +74,22 @@ def purge(request: Purge, *paths: PathLike) -> list[PurgeResult]:
     return carry_out(_PurgeJob(request, log_directories(paths)))
 
 
-class _PurgeJob(Job["_Chosen", PurgeResult]):
+class _PurgeJob(Job[Purge, "_Chosen", PurgeResult]):
     def __init__(self, request: Purge, paths: Sequence[PathLike]) -> None:
         roots: list[PathLike] = list(dict.fromkeys(map(root_of_runs, paths)))
         named = runs_of_each(roots, request.run_ids, request.quarantine) if len(roots) > 1 else {}
         self._run_ids = {os.fspath(root): request.run_ids if len(roots) == 1 else named.get(root, ()) for root in roots}
         super().__init__([*self._run_ids], keeping_in(request.quarantine, moved=request.moved), request)
-        self._wanted = request
 
     def look(self) -> None:
         for root, run_ids in self._run_ids.items():
-            _choose(Runs(root, self.keeping.quarantine, moved=self.keeping.moved), run_ids, self._wanted)
+            _choose(Runs(root, self.keeping.quarantine, moved=self.keeping.moved), run_ids, self.request)
 
     def admit(self, opened: Transaction) -> None:
         """Accept interrupted executions: they are kept, and do not prevent purging others."""
 
     def plan(self, opened: Transaction) -> _Chosen:
-        return _choose(opened.runs, self._run_ids[opened.root], self._wanted)
+        return _choose(opened.runs, self._run_ids[opened.root], self.request)
 
     def act(self, opened: Transaction, planned: _Chosen) -> PurgeResult:
         chosen, left = planned

@@ -161,7 +161,7 @@ def _compact(
     return carry_out(_CompactionJob(places, request, lacking, plans, workers, on_plan))
 
 
-class _CompactionJob(Job[CompactionPlan, CompactionResult]):
+class _CompactionJob(Job[Compaction, CompactionPlan, CompactionResult]):
     def __init__(
         self,
         places: Sequence[tuple[str, frozenset[str] | None]],
@@ -173,7 +173,6 @@ class _CompactionJob(Job[CompactionPlan, CompactionResult]):
     ) -> None:
         super().__init__([root for root, _only in places], keeping_in(request.quarantine), request, expected)
         self._only = dict(places)
-        self._wanted = request
         self._lacking = lacking
         self._workers = workers
         self._on_plan = on_plan
@@ -184,7 +183,7 @@ class _CompactionJob(Job[CompactionPlan, CompactionResult]):
 
     def plan(self, opened: Transaction) -> CompactionPlan:
         root = opened.root
-        compaction_plan = _plan(root, self._only[root], self._wanted, self._lacking, self._facts[root], self._workers)
+        compaction_plan = _plan(root, self._only[root], self.request, self._lacking, self._facts[root], self._workers)
         self.files.callback(compaction_plan.survey.close)
         return compaction_plan
 

@@ -118,7 +118,7 @@ def recover_quorum(
     return QuorumResult(job.whole, tuple(runs), job.into)
 
 
-class _QuorumJob(Job[DirectoryChange, DirectoryRun]):
+class _QuorumJob(Job[QuorumRecovery, DirectoryChange, DirectoryRun]):
     """Recover a quorum, with one plan for all of its directories."""
 
     whole: QuorumPlan
@@ -131,13 +131,12 @@ class _QuorumJob(Job[DirectoryChange, DirectoryRun]):
         on_plan: Callable[[QuorumPlan], None] | None,
     ) -> None:
         roots = dict.fromkeys(root_of_metadata(path)[0] for path in wanted.targets)
-        super().__init__(list(roots), keeping_in(wanted.quarantine))
-        self._wanted = wanted
+        super().__init__(list(roots), keeping_in(wanted.quarantine), wanted)
         self._expected = expected
         self._on_plan = on_plan
 
     def prepare(self, opened: Mapping[str, Transaction]) -> None:
-        wanted = self._wanted
+        wanted = self.request
 
         def refuse_in_use(root: str) -> None:
             if root not in opened:
@@ -165,7 +164,7 @@ class _QuorumJob(Job[DirectoryChange, DirectoryRun]):
 
     def finish(self, results: list[DirectoryRun]) -> list[DirectoryRun]:
         results = [structs.replace(run, start=node_start([run.root], loads_others=False)) for run in results]
-        if self._wanted.way is QuorumWay.FROM_BROKER:
+        if self.request.way is QuorumWay.FROM_BROKER:
             self.into = _make_controller(self.whole)
         return results
 
