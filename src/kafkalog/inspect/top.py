@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.extras import needed
 from kafkalog.inspect.top_groups import TopGroups, TopQuestion
 from kafkalog.log import open_all
@@ -18,7 +19,7 @@ def top(
     *paths: PathLike,
     select: Selection = ALL,
     replica: PathLike | None = None,
-    threads: int = 1,
+    threads: Count = 1,
 ) -> TopGroups:
     """Group the records of partitions, and return the largest groups. Reads only; reading of a partition ends at
     damage, with a finding.

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from kafkalog.codec.common.advice import Sentence
+from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.common.extras import needed
 from kafkalog.codec.common.finding_codes import Trait, codes_with
@@ -76,7 +77,7 @@ def export(
     request: Export,
     *paths: PathLike,
     target: PathLike,
-    jobs: int = 1,
+    jobs: Count = 1,
     on_bytes: Callable[[int], None] | None = None,
 ) -> ExportResult:
     """Add the records of topics to tables below the directory `target`, one for each topic; see docs/tables.md. Returns

@@ -10,6 +10,7 @@ from dataclasses import replace
 import msgspec
 from msgspec import Struct
 
+from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.jobs.compact.cleaning import CompactionPlan, CompactionRules, plan_directory
 from kafkalog.jobs.compact.request import Compaction
@@ -54,7 +55,7 @@ def _asked(request: Compaction | PathLike, paths: Sequence[PathLike]) -> tuple[C
 
 
 def plan_compaction(
-    request: Compaction | PathLike, *paths: PathLike, jobs: int = 1, on_progress: OnProgress | None = None
+    request: Compaction | PathLike, *paths: PathLike, jobs: Count = 1, on_progress: OnProgress | None = None
 ) -> list[CompactionPlan]:
     """Plan the compaction that `compact` would perform; return one plan per log directory. Reads only.
 
@@ -83,7 +84,7 @@ def compact(
     request: Compaction | PathLike,
     *paths: PathLike,
     expected: Sequence[CompactionPlan | None] | None = None,
-    jobs: int = 1,
+    jobs: Count = 1,
     on_progress: OnProgress | None = None,
     on_plan: Callable[[CompactionPlan], None] | None = None,
 ) -> list[CompactionResult]:
@@ -117,7 +118,7 @@ def compact_into(
     request: Compaction | PathLike,
     *paths: PathLike,
     target: PathLike,
-    jobs: int = 1,
+    jobs: Count = 1,
     on_progress: OnProgress | None = None,
     on_plan: Callable[[CompactionPlan], None] | None = None,
 ) -> CompactionResult:
