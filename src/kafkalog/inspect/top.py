@@ -37,7 +37,7 @@ def top(
         from kafkalog.inspect.top_counting import count_groups
     asked, places = (question, paths) if isinstance(question, TopQuestion) else (TopQuestion(), (question, *paths))
     inventory = open_all(*places, tolerant=True)
-    at_hand = inventory.readable(replica, select)
+    at_hand = inventory.all_readable(replica, select)
     names = [(each.topic, each.partition) for each in at_hand if each.topic is not None and each.partition is not None]
     select.check([*names, *unreadable_names(inventory.all_unreadable)])
     chosen = [partition for partition in at_hand if select.takes(partition.topic, partition.partition)]

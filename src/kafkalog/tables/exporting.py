@@ -134,12 +134,8 @@ def _topics(paths: Sequence[str], select: Selection, replica: PathLike | None) -
     found: dict[str, list[Partition]] = {}
     left_out = frozenset() if select.topics else OWN_TOPICS
     for each in inventory.readable(replica, select, lambda name: name.topic not in left_out):
-        if not select.takes(each.topic, each.partition):
-            continue
         if each.topic is None:
             raise UsageError(f"{each.path} is in no partition directory, so that nobody knows its topic")
-        if each.topic in left_out:
-            continue
         if not _LEGAL.match(each.topic):
             raise UsageError(f"the topic of {each.path} has a name that no table can have: leave it out (exclude)")
         some = found.setdefault(each.topic, [])
