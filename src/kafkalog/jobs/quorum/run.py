@@ -4,7 +4,6 @@ directory.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 
@@ -13,7 +12,7 @@ from msgspec import Struct, structs
 
 from kafkalog.cluster.kraft.quorum_log import root_of_metadata
 from kafkalog.codec.common.errors import RecoveryRefused
-from kafkalog.codec.files.text import encode_meta_properties, encode_uuid, meta_properties
+from kafkalog.codec.files.text import encode_meta_properties, meta_properties
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
 from kafkalog.jobs.quorum.metadata_tree import content_elsewhere
 from kafkalog.jobs.quorum.plan import make_plan
@@ -64,16 +63,6 @@ class QuorumResult(Struct, frozen=True):
         return self.into is not None or any(run.run_id or run.earlier.completed for run in self.runs)
 
 
-def _new_directory_id() -> str:
-    """Return a directory id as Kafka makes one. It does not begin with a dash, which a command line would take for an
-    option (`Uuid.randomUuid`).
-    """
-    while True:
-        text = encode_uuid(uuid.uuid4().bytes)
-        if not text.startswith("-"):
-            return text
-
-
 def plan_quorum(request: QuorumRecovery) -> QuorumPlan:
     """Plan what `recover_quorum` would do; reads only. The plan's surveys keep files open; `close()` closes them.
 
@@ -86,7 +75,7 @@ def plan_quorum(request: QuorumRecovery) -> QuorumPlan:
     wanted = request.checked()
     refuse_unfinished(list(dict.fromkeys(root_of_metadata(path)[0] for path in wanted.targets)))
     with ExitStack() as stack:
-        quorum_plan = make_plan(stack, wanted, wanted.directory_id or _new_directory_id(), refuse_if_locked)
+        quorum_plan = make_plan(stack, wanted, refuse_if_locked)
         quorum_plan.request = request
         if wanted.into is not None:
             new_directory(wanted.into, beside=quorum_plan.donor.root)
@@ -113,6 +102,7 @@ def recover_quorum(
     """
     if expected is not None:
         refuse_other_request(expected.request, request)
+        request = structs.replace(request, directory_id=expected.wanted.directory_id)  # the one that was shown
     job = _QuorumJob(request.checked(), expected, on_plan)
     runs = carry_out(job)
     return QuorumResult(job.whole, tuple(runs), job.into)
@@ -142,7 +132,7 @@ class _QuorumJob(Job[QuorumRecovery, DirectoryChange, DirectoryRun]):
             if root not in opened:
                 refuse_if_locked(root)
 
-        self.whole = make_plan(self.files, wanted, wanted.directory_id or _new_directory_id(), refuse_in_use)
+        self.whole = make_plan(self.files, wanted, refuse_in_use)
         changed = None if self._expected is None else self._expected.first_change(self.whole)
         if changed is not None:
             raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")
