@@ -349,7 +349,7 @@ def _without(directory: Path, *names: str) -> None:
         (145, ("quorum-state",), "went to offset 149"),
         (
             30,
-            ("quorum-state", "leader-epoch-checkpoint", "00000000000000000093.snapshot", "00000000000000000149.snapshot"),
+            ("quorum-state", "leader-epoch-checkpoint", f"{93:020d}.snapshot", f"{149:020d}.snapshot"),
             "__consumer_offsets-0 is of a topic or partition that is not in this metadata",
         ),
     ],
