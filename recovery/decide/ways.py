@@ -13,6 +13,7 @@ from msgspec import Struct, field, structs
 
 from kafkalog.codec.model import NO_END, BatchHeader, RecordBatch
 from kafkalog.log.storage.content import Content, Slice
+from kafkalog.log.storage.log_file import is_passed_over
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.damage.census import (
@@ -153,7 +154,9 @@ class Measured(Struct, kw_only=True):
     """damaged places whose records are not counted, because their number is unknown"""
     bytes_cut: int | None = None
     damage_left: int = 0
-    """unreadable places that stay in the log: a consumer stops there"""
+    """unreadable places that stay in the log: a consumer stops there, but for `damage_passed`"""
+    damage_passed: int = 0
+    """places among `damage_left` after which a consumer goes on in the next segment (`is_passed_over`)"""
     lost: list[LostRange] = field(default_factory=list)
     below_high_watermark: bool | None = None
 
@@ -165,7 +168,8 @@ class Measured(Struct, kw_only=True):
         kept = None if self.records_kept is None else self.records_kept + (self.records_lost or 0)
         return Measured(
             records_kept=kept, records_hidden=self.records_hidden, records_lost=0, epoch_falls=self.epoch_falls,
-            overlaps=self.overlaps, bytes_cut=self.bytes_cut, damage_left=self.damage_left, below_high_watermark=False,
+            overlaps=self.overlaps, bytes_cut=self.bytes_cut, damage_left=self.damage_left,
+            damage_passed=self.damage_passed, below_high_watermark=False,
         )  # fmt: skip
 
     @property
@@ -262,6 +266,7 @@ def total(parts: Iterable[Measured]) -> Measured:
         result.overlaps += part.overlaps
         result.records_hidden += part.records_hidden
         result.damage_left += part.damage_left
+        result.damage_passed += part.damage_passed
         result.is_exact = result.is_exact and part.is_exact
         result.is_estimate = result.is_estimate or part.is_estimate
         result.uncounted += part.uncounted
@@ -322,16 +327,19 @@ class _Measurement:
         else:
             self._left = census(after, names, log_start, log_end)
         left, held = self._left, sum(before.files[path].size for path in originals)
+        stay = [
+            damage
+            for damage in left.damages
+            if (self._stays(damage) if left is original else not damage.is_tail) and damage.reaches(log_start)
+        ]
         self.measured = Measured(
             records_kept=left.records,
             records_hidden=left.hidden,
             epoch_falls=left.epoch_falls,
             overlaps=int(left.overlaps),
             bytes_cut=max(held - self._kept.size, 0),
-            damage_left=sum(
-                (self._stays(damage) if left is original else not damage.is_tail) and damage.reaches(log_start)
-                for damage in left.damages
-            ),
+            damage_left=len(stay),
+            damage_passed=sum(map(self._is_passed, stay)),
         )
         self._lost = 0
         """number of lost records"""
@@ -359,8 +367,14 @@ class _Measurement:
         return not any(True for span in spans for _range in self._kept.missing(span.path, span.start, span.end))
 
     def _stays(self, damage: Damage) -> bool:
-        """Whether damaged bytes stay in the log, so that a consumer stops there; False for damage at the log's end."""
+        """Whether damaged bytes stay in the log; False for damage at the log's end."""
         return not damage.is_tail and self._kept.holds(damage.path, damage.position)
+
+    def _is_passed(self, damage: Damage) -> bool:
+        tree = self._before if self._left is self._original else self._after
+        directory = damage.path.rpartition("/")[0]
+        has_next = any(path > damage.path for _base, path in live_segments(tree, directory))
+        return has_next and is_passed_over(tree.source(damage.path), damage.position)
 
     def _count(self, log_end: int) -> None:
         facts, original, measured = self._facts, self._original, self.measured

@@ -119,10 +119,11 @@ def test_a_log_without_metadata_before_its_damage_is_not_made_a_quorum(tmp_path:
     assert "would NOT START" in told
     assert "--standalone" not in told
     assert f"kafkalog plan --cluster-metadata {directory}" in told
-    for words in ((), ("--accept-loss",)):
-        refused = recover("--standalone", directory, *words)
+    for consent in ((), ("--accept-loss",)):
+        refused = recover("--standalone", directory, *consent)
         assert refused.code == 3
-        assert "none of its records can be used" in refused.err or "would take what is before that for empty" in refused.err
+        words = ("none of its records can be used", "would take what is before that for empty")
+        assert words[number] in refused.err
         assert "holds no record" not in refused.err
     assert stamps(directory) == before
 

@@ -8,6 +8,8 @@ import pytest
 
 import kafkalog
 from kafkalog.recovery import Recovery, recover
+from testkit.judging.trees import copy_tree
+from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import recovery_case
 from testkit.running.command import kafkalog as command
 
@@ -59,3 +61,25 @@ def test_there_is_no_such_column_where_none_stays(root: Path) -> None:
     assert typed.code == 2
     assert SENTENCE not in typed.out
     assert "damage left" not in command("plan", "--full", root).out
+
+
+def _cut_middle(tmp_path: Path, length: int) -> Path:
+    """A recorded directory that was closed in order, of which a segment in the middle has lost its last bytes."""
+    root = copy_tree(brokers("4.1.1/txn")[0], tmp_path / "data")
+    log = root / "trades-41-0" / f"{86:020d}.log"
+    log.write_bytes(log.read_bytes()[:-length])
+    return root
+
+
+def test_a_consumer_goes_on_behind_a_batch_that_its_segment_cuts_short(tmp_path: Path) -> None:
+    """Consumers of a real broker 4.1.0 that was started on these files got all records but that at offset 188."""
+    root = _cut_middle(tmp_path, 20)
+    before, after = "1 damaged place remains in the log, and a consumer", "goes on in the next segment"
+    assert f"{before} {after}, without what is lost" in " ".join(command("plan", root).out.split())
+    told = command("verify", root, "--all")
+    assert f"a consumer {after} from here, 668 bytes before the end of the segment" in told.out + told.err
+    log = root / "trades-41-0" / f"{86:020d}.log"
+    log.write_bytes(log.read_bytes() + bytes(20))  # the batch is as long as its header says, and its checksum is wrong
+    assert f"{before} stops there" in " ".join(command("plan", root).out.split())
+    told = command("verify", root, "--all")
+    assert "a consumer stops here" in told.out + told.err

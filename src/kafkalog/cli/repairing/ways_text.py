@@ -109,7 +109,12 @@ def sentence_of_damage_left(found: Measured) -> str | None:
     if not found.damage_left:
         return None
     places = "1 damaged place remains" if found.damage_left == 1 else f"{found.damage_left} damaged places remain"
-    return f"{places} in the log, and a consumer stops there"
+    what = "stops there"
+    if found.damage_passed == found.damage_left:
+        what = "goes on in the next segment, without what is lost"
+    elif found.damage_passed:
+        what = f"stops there, but goes on in the next segment after {found.damage_passed} of them"
+    return f"{places} in the log, and a consumer {what}"
 
 
 def _besides(found: Measured) -> list[str]:

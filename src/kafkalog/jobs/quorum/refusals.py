@@ -323,8 +323,8 @@ def refuse_damage(best: QuorumLog, wanted: QuorumRecovery, image: MetadataImage)
     if has_lost_all(best, image):
         raise RecoveryRefused(
             Sentence(
-                f"{best.root}: its metadata log is damaged after offset {best.end}, and a controller would take what is "
-                "before that for empty; see what ",
+                f"{best.root}: its metadata log is damaged after offset {best.end}, and a controller would take what "
+                "is before that for empty; see what ",
                 Ask.PLAN_METADATA,
                 " can do about it (",
                 Ask.REPAIR_BITS,
