@@ -165,12 +165,12 @@ class _PartitionVerifier:
 
     def _below_log_start(self, path: str, offset: int) -> None:
         """Add the finding about batches below the log start offset. It is a warning if the leader epochs begin below,
-        too: whoever moves the start also moves that (`LeaderEpochFileCache.truncateFromStart`).
+        too.
         """
         log_start = self.partition.log_start_offset
         detail = f"{self._deleted_batches} batches end below the log start offset {log_start}"
-        begins = min((epoch.start_offset for epoch in self.partition.leader_epochs), default=log_start)
-        is_contradicted = begins < log_start <= self.report.log_end_offset
+        begins = self.partition.epochs_below_start
+        is_contradicted = begins is not None and log_start <= self.report.log_end_offset
         if is_contradicted:
             detail += f", but {LEADER_EPOCH_CHECKPOINT} still begins at {begins}: is {LOG_START_OFFSET_CHECKPOINT} "
             detail += "wrong? If so, move it away before any start, which deletes the segments below the log start"
