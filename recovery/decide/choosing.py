@@ -15,6 +15,7 @@ from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, parse_partition_directo
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.damage.bit_repair import Proof
+from kafkalog.recovery.damage.census import overlaps
 from kafkalog.recovery.decide.aftermath import LossConsequence, consequences
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.counting import Comparer, CountedPartition, WayResult
@@ -237,8 +238,8 @@ def _compared(
         overlapping=[
             directory
             for partition in counted
-            if partition.census is not None and partition.census.overlaps
             for directory in partition.facts.directories
+            if (overlaps(comparer.before, directory) if partition.census is None else partition.census.overlaps)
         ],
         consequences=tuple(_of_recommended(directory, comparer, list(zip(described, candidates, strict=True)))),
         loses_metadata=any(_loses_metadata(partition, by_partition[partition.name]) for partition in hurt),
@@ -336,7 +337,7 @@ class _WayDescriber:
     def left_to_remote(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> str:
         """Return text about the offsets that the result no longer has locally, because a broker reads them from the
         remote tier: for each partition from its first base offset before to its first base offset after, exclusive. At
-        most three partitions are named; the others are counted.
+        most three partitions are named; the others are counted. Without such a range the text names none.
         """
         ranges = []
         for partition in partitions:
@@ -344,6 +345,8 @@ class _WayDescriber:
             before = self._before.logs(partition.name)
             if after and before and before[0][0] < after[0][0]:
                 ranges.append(f"offsets {before[0][0]} to {after[0][0] - 1} of {partition.name}")
+        if not ranges:
+            return f"what is lost here is in the remote tier, by {EVENTS}"
         more = f" and of {len(ranges) - _SHOWN} more" if len(ranges) > _SHOWN else ""
         return f"{', '.join(ranges[:_SHOWN])}{more} are in the remote tier, by {EVENTS}"
 

@@ -19,7 +19,7 @@ from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import start_sentences
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
-from kafkalog.recovery.decide.losses import first_names, lost_beside, sentence_of_lost
+from kafkalog.recovery.decide.losses import first_names, lost_beside, readable_text, sentence_of_lost
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured, total
 from kafkalog.words.first_screen import FirstScreen, Loss
@@ -263,7 +263,7 @@ def _lost(outlooks: Sequence[Outlook]) -> str:
         nothing = "nothing but what retention deletes" if is_old else "nothing"
         return f"lost with this plan: {'; '.join(beside) or nothing}"
     hurt = sum(len(_hurt(outlook.choice)) for outlook in planned)
-    readable = f"; {own.sound_lost} of them can still be read" if own.sound_lost else ""
+    readable = f"; {readable_text(own)}" if own.sound_lost else ""
     where = f" in {counted(hurt, 'partition')}" if hurt else ""
     return "; ".join([f"lost with this plan: {sentence_of_lost(own)}{where}{readable}", *beside])
 

@@ -14,7 +14,7 @@ from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.decide.choice import ranges_text
-from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
+from kafkalog.recovery.decide.losses import lost_text, readable_text, sentence_of_lost
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
@@ -208,7 +208,7 @@ def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay], *, is_all: bool = Tr
     if (next_best.measured.out_of_reach or 0) > (measured.out_of_reach or 0):
         return f"{what}; the next best loses {sentence_of_lost(next_best.measured)}"
     if measured.sound_lost:
-        return f"{what}; {measured.sound_lost} of them can still be read, and no way here keeps more"
+        return f"{what}; {readable_text(measured)}, and no way here keeps more"
     return f"{what}, and no other way {'' if is_all else 'of these '}loses less"
 
 
