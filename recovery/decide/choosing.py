@@ -6,7 +6,7 @@ only for the partitions that lose something; for the rest there is nothing to ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.damage.census import overlaps
-from kafkalog.recovery.decide.aftermath import LossConsequence, consequences
+from kafkalog.recovery.decide.aftermath import LossConsequence, consequences, held_back
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.counting import Comparer, CountedPartition, WayResult
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
@@ -191,6 +191,8 @@ def _compared(
             each.name: comparer.measured(each, way) if is_whole or each.name in names else each.by_own
             for each in counted
         }
+    for way in (*ways, *with_help):
+        _note_held_back(way, names, directory)
     ways = [way for way in ways if not way.is_both or _gains(way, ways)]
     ways = [way for way in ways if not way.is_full or _mends(way, ways)]
     safe = _safe(ways)
@@ -244,6 +246,15 @@ def _compared(
         consequences=tuple(_of_recommended(directory, comparer, list(zip(described, candidates, strict=True)))),
         loses_metadata=any(_loses_metadata(partition, by_partition[partition.name]) for partition in hurt),
     )
+
+
+def _note_held_back(way: WayResult, names: Collection[str], directory: SurveyedDirectory) -> None:
+    """Set in the counts of a way what consumers of committed data do not get of the partitions `names`."""
+    if way.tree is None:
+        return
+    hurt = {name: measured for name, measured in way.measured.items() if name in names}
+    for name, count in held_back(way.tree, way.partitions.values(), hurt, directory.coordinators).items():
+        way.measured[name] = replace(hurt[name], held_back=count)
 
 
 def _of_recommended(

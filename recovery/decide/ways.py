@@ -142,6 +142,10 @@ class Measured(Struct, kw_only=True):
     """sound control records that are lost: without its marker a transaction stays open"""
     markers_damaged: int = 0
     """control records lost to damage: their transactions stay open, or end as the producer's next transaction does"""
+    held_back: int = 0
+    """offsets that consumers of committed data do not get, as they stop at a transaction whose end marker is lost; set
+    when ways are compared (`aftermath.held_back`)
+    """
     epoch_falls: int = 0
     """batches at which the leader epoch decreases: the epoch checkpoint is rebuilt with a wrong epoch"""
     overlaps: int = 0
@@ -227,12 +231,13 @@ def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
     """Return the way that loses fewest records; hidden records count as lost.
 
     None if the loss of every way is unknown, or recovery declines all ways whose loss is known. Ties are decided by
-    fewer lost markers, exactness, fewer overlaps and decreasing epochs, no remaining damage, then the order of `WAYS`.
+    fewer lost markers, exactness, fewer overlaps and decreasing epochs, no damage at which consumers stop, fewer
+    offsets that consumers of committed data do not get, no remaining damage, then the order of `WAYS`.
     """
     order = {name: number for number, name in enumerate(WAYS)}
     known = [way for way in ways if way.measured.records_lost is not None and way.refusal is None]
 
-    def rank(way: RecoveryWay) -> tuple[int, int, bool, int, int, bool, int]:
+    def rank(way: RecoveryWay) -> tuple[int, int, bool, int, int, bool, int, bool, int]:
         measured = way.measured
         return (
             measured.out_of_reach or 0,
@@ -240,6 +245,8 @@ def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
             not measured.is_exact,
             measured.overlaps,
             measured.epoch_falls,
+            measured.damage_left > measured.damage_passed,
+            measured.held_back,
             measured.damage_left > 0,
             order[way.way],
         )
@@ -262,6 +269,7 @@ def total(parts: Iterable[Measured]) -> Measured:
         result.sound_lost += part.sound_lost
         result.markers_lost += part.markers_lost
         result.markers_damaged += part.markers_damaged
+        result.held_back += part.held_back
         result.epoch_falls += part.epoch_falls
         result.overlaps += part.overlaps
         result.records_hidden += part.records_hidden

@@ -5,7 +5,7 @@ it.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.sentences import SentenceWriter
@@ -65,10 +65,8 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
         writer.write(escape_controls(f"  {meaning}"))
     for sentence in _besides(best.measured):
         writer.write(f"  {sentence}")
-    if not best.measured.overlaps and any(way.measured.overlaps for way in ways):
-        writer.write("  without it readers of committed data may get aborted records from overlapping segments")
-    if not best.measured.epoch_falls and any(way.measured.epoch_falls for way in ways):
-        writer.write("  without it a wrong leader epoch remains, and replicas and merge rely on epochs")
+    for sentence in _without(best, ways):
+        writer.write(f"  {sentence}")
     if any(way.measured.records_hidden for way in ways):
         writer.write("  skipped: records after ones with higher offsets, which no consumer reaches")
     commands = [] if is_done(best, plan) or plan.waits_for_a_run else commands_for(best, plan, given)
@@ -89,6 +87,16 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
                 writer.write(
                     escape_controls(f"{name}: the high watermark is unknown, and so is what consumers have seen")
                 )
+
+
+def _without(best: RecoveryWay, ways: Sequence[RecoveryWay]) -> Iterator[str]:
+    """Yield sentences about what some other way leaves to readers and the recommended one does not."""
+    if not best.measured.overlaps and any(way.measured.overlaps for way in ways):
+        yield "without it readers of committed data may get aborted records from overlapping segments"
+    if any(way.measured.held_back > best.measured.held_back for way in ways):
+        yield "other ways stop consumers of committed data earlier, at a transaction whose end marker is lost"
+    if not best.measured.epoch_falls and any(way.measured.epoch_falls for way in ways):
+        yield "without it a wrong leader epoch remains, and replicas and merge rely on epochs"
 
 
 def sentences_of_log_starts(plan: Plan) -> list[str]:

@@ -29,9 +29,9 @@ def sign_of_newer_metadata(best: QuorumLog, logs: Sequence[QuorumLog], limits: L
 
     Signs are an epoch, a snapshot or a checkpointed high watermark beyond the end of `best` in any file, and
     partitions with a topic or a leader epoch that its metadata lacks: a controller records both before a broker learns
-    of them. A sign is no proof: an election may have ended without a record, and a topic may have been deleted. `logs`
-    are all given copies; their log directories are listed, and the metadata of `best` is read if one has partitions.
-    Raises `StorageError` if files of `best` cannot be read.
+    of them. A sign does not prove it: an election may have ended without a record, and a topic may have been deleted.
+    `logs` are all given copies; their log directories are listed, and the metadata of `best` is read if one has
+    partitions. Raises `StorageError` if files of `best` cannot be read.
     """
     return next(_signs(best, logs, limits), None)
 
