@@ -23,9 +23,8 @@ from kafkalog.recovery.checks.lost_and_found import EndsAt, batches_outside
 from kafkalog.recovery.checks.lost_directories import read_only_finding
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.moments import Reached, different_moments
-from kafkalog.recovery.checks.owners import other_owners
+from kafkalog.recovery.checks.owners import other_owners, shared_files
 from kafkalog.recovery.checks.report import BrokerStart
-from kafkalog.recovery.checks.shared_files import shared_files
 from kafkalog.recovery.checks.unfinished_moves import unfinished_moves
 from kafkalog.recovery.facts.brokers import brothers_of
 from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts

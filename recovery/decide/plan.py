@@ -49,8 +49,7 @@ from kafkalog.recovery.checks.lost_and_found import (
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
 from kafkalog.recovery.checks.moments import moments_differ
 from kafkalog.recovery.checks.overlaps import aborted_in_overlaps
-from kafkalog.recovery.checks.owners import other_owners
-from kafkalog.recovery.checks.shared_files import shared_files_of
+from kafkalog.recovery.checks.owners import other_owners, shared_files_of
 from kafkalog.recovery.checks.unfinished_moves import unfinished_moves
 from kafkalog.recovery.decide.actions import (
     WRITTEN_AT_STOP,

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 import struct
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 import kafkalog as library
 from kafkalog.recovery.decide.choice import ranges_text
+from kafkalog.recovery.decide.choosing import _WayDescriber
+from kafkalog.recovery.decide.counting import Comparer, WayResult
 from kafkalog.recovery.decide.losses import lost_text, readable_text, sentence_of_lost
 from kafkalog.recovery.decide.ways import LostRange, Measured, total
 from testkit.recorded.broker_dirs import brokers, own_copy, with_raised_offset
@@ -197,3 +201,10 @@ def test_records_that_are_only_skipped_are_not_called_missing(tmp_path: Path) ->
     assert "lost with this plan: no record and skips 12" in printed
     assert "nothing is left to do here: no record is missing" in printed
     assert "is not in these files" not in printed
+
+
+def test_a_way_that_leaves_no_offsets_to_the_remote_tier_names_none() -> None:
+    before = SimpleNamespace(start=None, before=None)
+    describer = _WayDescriber(cast(Comparer, before), [])
+    text = describer.left_to_remote(WayResult(request=None, tree=None), [])
+    assert text.startswith("what is lost here is in the remote tier, by ")
