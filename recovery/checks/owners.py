@@ -46,7 +46,7 @@ def other_owners(root: str, facts: TopicFacts) -> list[Finding]:
 
 def shared_files(root: str) -> list[Finding]:
     """Return a FOREIGN_FILE warning for each file of a partition directory in `root` that is also a file of another
-    one, with absolute paths. Lists the directories; raises `StorageError` if one cannot be listed.
+    one, with absolute paths. Partition directories that cannot be listed are omitted; raises `StorageError` for `root`.
     """
     return [_finding(path, other) for path, other in _pairs(_linked(root))]
 
@@ -60,15 +60,14 @@ def shared_files_of(files: Mapping[str, FileFacts]) -> list[Finding]:
 def _linked(root: str) -> Iterator[tuple[str, tuple[int, int]]]:
     """Yield path and identity of each file with several hard links in the partition directories."""
     for entry in scan_directory(root):
-        if parse_partition_directory(entry.name) is None or not entry.is_dir(follow_symlinks=False):
-            continue
-        for inside in scan_directory(entry.path):
-            try:
+        try:
+            is_listed = parse_partition_directory(entry.name) is not None and entry.is_dir(follow_symlinks=False)
+            for inside in scan_directory(entry.path) if is_listed else ():
                 status = inside.stat(follow_symlinks=False)
-            except FileNotFoundError:  # a broker is running
-                continue
-            if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
-                yield inside.path, (status.st_dev, status.st_ino)
+                if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
+                    yield inside.path, (status.st_dev, status.st_ino)
+        except OSError:  # said by those who read what is in it; or a broker is running
+            continue
 
 
 def _pairs(linked: Iterable[tuple[str, tuple[int, int]]]) -> Iterator[tuple[str, str]]:
