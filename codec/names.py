@@ -48,6 +48,7 @@ __all__ = [
     "KRaftSnapshotName",
     "PartitionName",
     "SegmentFileName",
+    "compressed_log",
     "is_of_confluent",
     "is_seen_by_java",
     "kraft_snapshot_file",
@@ -109,6 +110,7 @@ DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
 
+_COMPRESSED = frozenset({".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip"})
 _CONFLUENT = re.compile(r"\d{20}\.tierstate(\.[a-z]+)?|.+_\d+\.tierlog|tier\.offsets(\.tmp)?", re.ASCII)
 """Files of the tiered storage of Confluent Server, in partitions and in log directories."""
 _LONG_DIGITS = 19
@@ -280,6 +282,13 @@ def segment_file(base_offset: int, kind: FileKind) -> str:
 
 
 @lru_cache(maxsize=_NAMES_KEPT)
+def compressed_log(name: str) -> str | None:
+    """Name of the live log file that the file `name` is a compressed form of, such as `gzip` makes; None for others."""
+    stem, dot, suffix = name.rpartition(".")
+    parsed = parse_segment_file(stem) if dot + suffix in _COMPRESSED else None
+    return stem if parsed is not None and parsed.is_live_log else None
+
+
 def parse_segment_file(name: str) -> SegmentFileName | None:
     """Parse the name of a segment's file: base offset, kind by its extension, and a suffix such as `.deleted` (empty if
     there is none). Return None for any other name, or if the name does not begin with an offset.

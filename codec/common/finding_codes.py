@@ -581,7 +581,7 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             Family.DIRECTORY,
             also={
                 Severity.ERROR: "a link that leads to nothing has the name of a log",
-                Severity.WARNING: "no version of Kafka writes such a file there",
+                Severity.WARNING: "no version of Kafka writes such a file there, or it is another partition's too",
             },
             advice="No Kafka version writes it. Find out who put it there before you move it away.",
         ),

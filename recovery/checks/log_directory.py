@@ -23,7 +23,7 @@ from kafkalog.recovery.checks.lost_and_found import EndsAt, batches_outside
 from kafkalog.recovery.checks.lost_directories import read_only_finding
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.moments import Reached, different_moments
-from kafkalog.recovery.checks.owners import other_owners
+from kafkalog.recovery.checks.owners import other_owners, shared_files
 from kafkalog.recovery.checks.report import BrokerStart
 from kafkalog.recovery.checks.unfinished_moves import unfinished_moves
 from kafkalog.recovery.facts.brokers import brothers_of
@@ -39,8 +39,8 @@ __all__ = ["AsListed", "beside_of", "in_no_log_directory", "listed_findings", "l
 def listed_findings(log_dir: LogDir, facts: TopicFacts | None) -> list[Finding]:
     """Return the findings about a log directory that need no log to be read, with absolute paths. `facts` are from its
     broker's metadata log. Pass None if only some of the partitions are selected: then only the findings in `log_dir`
-    itself are returned; otherwise also those about missing partitions, unfinished moves, a read-only file system and
-    files of another owner. Raises `StorageError` if a directory cannot be listed.
+    itself are returned; otherwise also those about missing partitions, unfinished moves, a read-only file system, files
+    of another owner, and files that partitions share. Raises `StorageError` if a directory cannot be listed.
     """
     findings = [*log_dir.findings]
     if facts is not None:
@@ -50,6 +50,7 @@ def listed_findings(log_dir: LogDir, facts: TopicFacts | None) -> list[Finding]:
         )
         findings += read_only_finding(log_dir.path, facts)
         findings += other_owners(log_dir.path, facts)
+        findings += shared_files(log_dir.path)
     return findings
 
 

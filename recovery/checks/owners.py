@@ -1,15 +1,24 @@
-"""Find files that the broker's user may not open."""
+"""Find files that are not the partition's or the broker's own: those that the broker's user may not open, and those
+that two partitions of a log directory share as hard links, so that a broker writes into both logs.
+
+Only names within the log directory count, so a backup elsewhere whose files are hard links is not reported.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 
-from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.wording import counted
+from kafkalog.codec.names import parse_partition_directory
+from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.facts.owners import closed_files
+from kafkalog.recovery.facts.survey import FileFacts
 from kafkalog.recovery.facts.topic_facts import TopicFacts
 
-__all__ = ["other_owners"]
+__all__ = ["other_owners", "shared_files", "shared_files_of"]
 
 _NAMED = 3
 
@@ -33,3 +42,48 @@ def other_owners(root: str, facts: TopicFacts) -> list[Finding]:
         f"takes the log directory offline: give all of it to user {user[0]} and group {user[1]}"
     )
     return [Finding.of(FindingCode.OWNER_MISMATCH, None, None, detail, root)]
+
+
+def shared_files(root: str) -> list[Finding]:
+    """Return a FOREIGN_FILE warning for each file of a partition directory in `root` that is also a file of another
+    one, with absolute paths. Partition directories that cannot be listed are omitted; raises `StorageError` for `root`.
+    """
+    return [_finding(path, other) for path, other in _pairs(_linked(root))]
+
+
+def shared_files_of(files: Mapping[str, FileFacts]) -> list[Finding]:
+    """Return the same findings from the files of a survey, with relative paths."""
+    linked = ((path, (facts.device, facts.inode)) for path, facts in files.items() if facts.links > 1 and "/" in path)
+    return [_finding(path, other) for path, other in _pairs(linked)]
+
+
+def _linked(root: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield path and identity of each file with several hard links in the partition directories."""
+    for entry in scan_directory(root):
+        try:
+            is_listed = parse_partition_directory(entry.name) is not None and entry.is_dir(follow_symlinks=False)
+            for inside in scan_directory(entry.path) if is_listed else ():
+                status = inside.stat(follow_symlinks=False)
+                if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
+                    yield inside.path, (status.st_dev, status.st_ino)
+        except OSError:  # said by those who read what is in it; or a broker is running
+            continue
+
+
+def _pairs(linked: Iterable[tuple[str, tuple[int, int]]]) -> Iterator[tuple[str, str]]:
+    """Yield each path, sorted, of which another directory has a name too, with the first such name."""
+    names: dict[tuple[int, int], list[str]] = {}
+    for path, identity in linked:
+        names.setdefault(identity, []).append(path)
+    pairs = (
+        (path, next((other for other in paths if os.path.dirname(other) != os.path.dirname(path)), None))
+        for paths in map(sorted, names.values())
+        for path in paths
+    )
+    yield from sorted((path, other) for path, other in pairs if other is not None)
+
+
+def _finding(path: str, other: str) -> Finding:
+    there = os.path.join(os.path.basename(os.path.dirname(other)), os.path.basename(other))
+    detail = f"the same file as {there} (hard link): a broker that starts here writes into both"
+    return Finding(FindingCode.FOREIGN_FILE, Severity.WARNING, None, None, detail, path)

@@ -35,6 +35,7 @@ from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, ListedSource, real, unreadable
 from kafkalog.log.reading.ahead import ahead
+from kafkalog.log.storage.log_file import is_passed_over
 from kafkalog.log.storage.producers.snapshot_check import OpenWithoutGap, SnapshotCheck
 from kafkalog.log.storage.producers.snapshots import snapshot_offsets, within_reach
 from kafkalog.log.walk.behind_damage import tell_what_is_behind
@@ -164,12 +165,12 @@ class _PartitionVerifier:
 
     def _below_log_start(self, path: str, offset: int) -> None:
         """Add the finding about batches below the log start offset. It is a warning if the leader epochs begin below,
-        too: whoever moves the start also moves that (`LeaderEpochFileCache.truncateFromStart`).
+        too.
         """
         log_start = self.partition.log_start_offset
         detail = f"{self._deleted_batches} batches end below the log start offset {log_start}"
-        begins = min((epoch.start_offset for epoch in self.partition.leader_epochs), default=log_start)
-        is_contradicted = begins < log_start <= self.report.log_end_offset
+        begins = self.partition.epochs_below_start
+        is_contradicted = begins is not None and log_start <= self.report.log_end_offset
         if is_contradicted:
             detail += f", but {LEADER_EPOCH_CHECKPOINT} still begins at {begins}: is {LOG_START_OFFSET_CHECKPOINT} "
             detail += "wrong? If so, move it away before any start, which deletes the segments below the log start"
@@ -248,7 +249,9 @@ class _PartitionVerifier:
             report.valid_bytes += scanner.valid_bytes
             if scanner.stop is not StopReason.END and next_base is not None:
                 unread = segment.size - scanner.valid_bytes
-                detail = f"a consumer stops here, {counted(unread, 'byte')} before the end of the segment"
+                goes_on = is_passed_over(source, scanner.valid_bytes)
+                what = "goes on in the next segment from here" if goes_on else "stops here"
+                detail = f"a consumer {what}, {counted(unread, 'byte')} before the end of the segment"
                 self._found(FindingCode.OFFSET_GAP, detail, segment.path, last_offset + 1)
             self._of_each(checks, lambda check: check.end(last_offset))
             for check in checks:

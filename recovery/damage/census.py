@@ -23,6 +23,7 @@ from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.compression.specs import LAST_CODECS
+from kafkalog.codec.files.index_files import OFFSET_ENTRY
 from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, LAST_CODEC, NO_END, BatchHeader, RecordBatch
 from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
 from kafkalog.codec.plain.records import decode_batch
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Census", "Damage", "Identity", "Span", "cannot_be_opened", "census", "count_of", "has_bytes", "identity",
-    "live_segments", "sound_batches", "times_of",
+    "live_segments", "overlaps", "sound_batches", "times_of",
 ]  # fmt: skip
 
 _V2 = 2
@@ -190,6 +191,33 @@ def census(
             walk.segment(*segment)
     walk.end()
     return walk.result
+
+
+def overlaps(tree: Tree, directory: str) -> bool:
+    """Whether a segment has a batch of a transaction with offsets of the next one; for logs of which there is no
+    census. Reads only the end of each segment, from the last entry of its offset index on, and the whole of one if that
+    end has a wrong offset or cannot be read. Raises `StorageError` if a log cannot be read.
+    """
+    return any(
+        next_base is not None and _reaches(tree, path, next_base)
+        for _base, path, next_base in with_next(live_segments(tree, directory))
+    )
+
+
+def _reaches(tree: Tree, path: str, next_base: int) -> bool:
+    """Whether the segment at `path` has a batch of a transaction that ends at or above `next_base`."""
+    source = tree.source(path)
+    index = f"{path.removesuffix(FileKind.LOG.value)}{FileKind.OFFSET_INDEX.value}"
+    size = tree.source(index).size if index in tree.files else 0
+    start = size - size % OFFSET_ENTRY.size - OFFSET_ENTRY.size
+    position = OFFSET_ENTRY.struct.unpack(tree.source(index).read(start, OFFSET_ENTRY.size))[1] if start >= 0 else 0
+    end = Scanner(source, position=position, check_crc=False)
+    if position > 0 and max((batch.last_offset for batch in end), default=next_base) < next_base:
+        return False
+    return any(
+        batch.last_offset >= next_base and isinstance(batch.header, BatchHeader) and batch.header.is_transactional
+        for batch in Scanner(source, check_crc=False)
+    )
 
 
 def sound_batches(

@@ -38,7 +38,9 @@ from kafkalog.recovery.facts.cleaner_settings import known_settings
 from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.recovery_request import Rules
 
-__all__ = ["LossConsequence", "consequences", "ends_going_back", "of_overlaps", "transactions_staying_open"]
+__all__ = [
+    "LossConsequence", "consequences", "ends_going_back", "held_back", "of_overlaps", "transactions_staying_open",
+]  # fmt: skip
 
 _NAMED = 3
 """Most groups that a sentence names."""
@@ -232,12 +234,59 @@ def _of_groups(result: LoadedPartition, name: PartitionName, coordinators: Coord
     yield LossConsequence("groups_beyond_end", result.name, detail)
 
 
+class _Stop(NamedTuple):
+    """A transaction that is open at the end of a log although its coordinator has ended it."""
+
+    offset: int
+    """of its first record, at which consumers of committed data stop"""
+    producer_id: int
+    transactional_id: str | None
+    ended: str
+    """`committed` or `aborted`"""
+
+
 def _of_transactions(
     after: Tree, result: LoadedPartition, name: PartitionName, coordinators: Coordinators, *, is_hurt: bool
 ) -> Iterator[LossConsequence]:
-    """Yield a `marker_lost` consequence for each transaction that is open at the log's end although its coordinator has
-    committed or aborted it. The open transactions are those in the producer snapshot at the log end offset; nothing is
-    yielded without one, or without a transaction log. A producer that also has an undecided transaction is skipped.
+    """Yield a `marker_lost` consequence for each of `_stops`; the arguments are as there."""
+    for stop in _stops(after, result, name, coordinators, is_hurt=is_hurt):
+        whose = f" ({stop.transactional_id})" if stop.transactional_id is not None else ""
+        where = "is among what is lost" if is_hurt else f"is not in {result.name}"
+        detail = (
+            f"consumers of committed data stop at offset {stop.offset} of {result.name} (kafkalog transactions): the "
+            f"end marker of a transaction of producer {stop.producer_id}{whose}, which was {stop.ended}, {where}"
+        )
+        yield LossConsequence("marker_lost", result.name, detail)
+
+
+def held_back(
+    after: Tree,
+    results: Iterable[LoadedPartition],
+    measured: Mapping[str, Measured],
+    coordinators: Coordinators,
+) -> dict[str, int]:
+    """Return the number of offsets that consumers of committed data do not get by partition directory, because they
+    stop at a transaction whose end marker is lost; partitions in which they do not stop are omitted. The arguments are
+    as in `consequences`; only partitions in `measured` are examined.
+    """
+    counts = {}
+    for result in results:
+        found, name = measured.get(result.name), parse_partition_directory(result.name)
+        if found is None or name is None or name.state is not DirectoryState.LIVE or result.stray is not None:
+            continue
+        is_hurt = bool(found.lost or found.markers_out_of_reach)
+        stops = [stop.offset for stop in _stops(after, result, name, coordinators, is_hurt=is_hurt)]
+        if stops:
+            counts[result.name] = max(result.log_end_offset - min(stops), 0)
+    return counts
+
+
+def _stops(
+    after: Tree, result: LoadedPartition, name: PartitionName, coordinators: Coordinators, *, is_hurt: bool
+) -> Iterator[_Stop]:
+    """Yield each transaction that is open at the log's end although its coordinator has committed or aborted it. The
+    open transactions are those in the producer snapshot at the log end offset; nothing is yielded without one, or
+    without a transaction log. A producer that also has an undecided transaction is skipped.
 
     `is_hurt` means that the log loses something. If it does not, a transaction is also skipped if the transaction log
     does not list this partition for its producer, or if it was written to after the coordinator's last update for the
@@ -260,14 +309,8 @@ def _of_transactions(
         ended = None if state is None else decided_by(state)
         if ended is None or any(transactional_id.is_undecided for transactional_id in ids):
             continue
-        whose = f" ({ids[0].transactional_id})" if ids else ""
-        where = "is among what is lost" if is_hurt else f"is not in {result.name}"
-        detail = (
-            f"the end marker of a transaction of producer {producer_id}{whose}, which was {ended.word}, {where}: "
-            f"consumers of committed data stop at offset {opened_here.current_txn_first_offset} of {result.name} "
-            "(kafkalog transactions)"
-        )
-        yield LossConsequence("marker_lost", result.name, detail)
+        whose = str(ids[0].transactional_id) if ids else None
+        yield _Stop(opened_here.current_txn_first_offset, producer_id, whose, ended.word)
 
 
 def _open_at_end(after: Tree, path: str) -> Sequence[ProducerEntry]:

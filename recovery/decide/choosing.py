@@ -6,7 +6,7 @@ only for the partitions that lose something; for the rest there is nothing to ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 from msgspec.structs import replace
@@ -15,7 +15,8 @@ from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, parse_partition_directo
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import StartResult
 from kafkalog.recovery.damage.bit_repair import Proof
-from kafkalog.recovery.decide.aftermath import LossConsequence, consequences
+from kafkalog.recovery.damage.census import overlaps
+from kafkalog.recovery.decide.aftermath import LossConsequence, consequences, held_back
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.counting import Comparer, CountedPartition, WayResult
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
@@ -190,6 +191,8 @@ def _compared(
             each.name: comparer.measured(each, way) if is_whole or each.name in names else each.by_own
             for each in counted
         }
+    for way in (*ways, *with_help):
+        _note_held_back(way, names, directory)
     ways = [way for way in ways if not way.is_both or _gains(way, ways)]
     ways = [way for way in ways if not way.is_full or _mends(way, ways)]
     safe = _safe(ways)
@@ -237,12 +240,21 @@ def _compared(
         overlapping=[
             directory
             for partition in counted
-            if partition.census is not None and partition.census.overlaps
             for directory in partition.facts.directories
+            if (overlaps(comparer.before, directory) if partition.census is None else partition.census.overlaps)
         ],
         consequences=tuple(_of_recommended(directory, comparer, list(zip(described, candidates, strict=True)))),
         loses_metadata=any(_loses_metadata(partition, by_partition[partition.name]) for partition in hurt),
     )
+
+
+def _note_held_back(way: WayResult, names: Collection[str], directory: SurveyedDirectory) -> None:
+    """Set in the counts of a way what consumers of committed data do not get of the partitions `names`."""
+    if way.tree is None:
+        return
+    hurt = {name: measured for name, measured in way.measured.items() if name in names}
+    for name, count in held_back(way.tree, way.partitions.values(), hurt, directory.coordinators).items():
+        way.measured[name] = replace(hurt[name], held_back=count)
 
 
 def _of_recommended(
@@ -336,7 +348,7 @@ class _WayDescriber:
     def left_to_remote(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> str:
         """Return text about the offsets that the result no longer has locally, because a broker reads them from the
         remote tier: for each partition from its first base offset before to its first base offset after, exclusive. At
-        most three partitions are named; the others are counted.
+        most three partitions are named; the others are counted. Without such a range the text names none.
         """
         ranges = []
         for partition in partitions:
@@ -344,6 +356,8 @@ class _WayDescriber:
             before = self._before.logs(partition.name)
             if after and before and before[0][0] < after[0][0]:
                 ranges.append(f"offsets {before[0][0]} to {after[0][0] - 1} of {partition.name}")
+        if not ranges:
+            return f"what is lost here is in the remote tier, by {EVENTS}"
         more = f" and of {len(ranges) - _SHOWN} more" if len(ranges) > _SHOWN else ""
         return f"{', '.join(ranges[:_SHOWN])}{more} are in the remote tier, by {EVENTS}"
 

@@ -10,7 +10,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart
 from kafkalog.recovery.decide.ways import Measured
 
-__all__ = ["first_names", "lost_beside", "lost_text", "records_text", "sentence_of_lost"]
+__all__ = ["first_names", "lost_beside", "lost_text", "readable_text", "records_text", "sentence_of_lost"]
 
 _NAMED = 3
 
@@ -45,15 +45,19 @@ def records_text(found: Measured) -> str:
 
 def sentence_of_lost(found: Measured) -> str:
     """Return text to follow "it loses": "nothing", the number of lost records (`records_text`), or "an unknown number
-    of records". The number of records that a consumer skips is added (" and skips 7"), if it is not 0 and the number of
-    lost records is not None.
+    of records". The number of records that a consumer skips is added (" and skips 7"), if it is not 0.
     """
-    if found.records_lost is None:
-        return "an unknown number of records"
     if found.records_lost == 0 and found.is_exact and not found.records_hidden:
         return "nothing"
     lost = records_text(found)
     return f"{lost} and skips {found.records_hidden}" if found.records_hidden else lost
+
+
+def readable_text(found: Measured) -> str:
+    """Return a clause about the lost records that can still be read, to follow their number; "" if there are none."""
+    if found.sound_lost == found.records_lost == 1 and found.is_exact:
+        return "the lost record can still be read"
+    return f"{found.sound_lost} of them can still be read" if found.sound_lost else ""
 
 
 def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list[str]:

@@ -49,7 +49,7 @@ from kafkalog.recovery.checks.lost_and_found import (
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
 from kafkalog.recovery.checks.moments import moments_differ
 from kafkalog.recovery.checks.overlaps import aborted_in_overlaps
-from kafkalog.recovery.checks.owners import other_owners
+from kafkalog.recovery.checks.owners import other_owners, shared_files_of
 from kafkalog.recovery.checks.unfinished_moves import unfinished_moves
 from kafkalog.recovery.decide.actions import (
     WRITTEN_AT_STOP,
@@ -476,7 +476,7 @@ def _with_what_is_missing(
         *_of_own_files(survey, topics), *findings, *_unnamed(choice.damaged, findings),
         *_lost_logs(survey), *choice.missing,
         *_missing_partitions(survey, topics), *_unfinished_moves(survey, topics),
-        *(finding.in_file(".") for finding in other_owners(survey.root, topics)),
+        *(finding.in_file(".") for finding in other_owners(survey.root, topics)), *shared_files_of(survey.files),
     ]  # fmt: skip
 
 

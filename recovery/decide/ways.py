@@ -13,6 +13,7 @@ from msgspec import Struct, field, structs
 
 from kafkalog.codec.model import NO_END, BatchHeader, RecordBatch
 from kafkalog.log.storage.content import Content, Slice
+from kafkalog.log.storage.log_file import is_passed_over
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.damage.census import (
@@ -141,6 +142,10 @@ class Measured(Struct, kw_only=True):
     """sound control records that are lost: without its marker a transaction stays open"""
     markers_damaged: int = 0
     """control records lost to damage: their transactions stay open, or end as the producer's next transaction does"""
+    held_back: int = 0
+    """offsets that consumers of committed data do not get, as they stop at a transaction whose end marker is lost; set
+    when ways are compared (`aftermath.held_back`)
+    """
     epoch_falls: int = 0
     """batches at which the leader epoch decreases: the epoch checkpoint is rebuilt with a wrong epoch"""
     overlaps: int = 0
@@ -153,7 +158,9 @@ class Measured(Struct, kw_only=True):
     """damaged places whose records are not counted, because their number is unknown"""
     bytes_cut: int | None = None
     damage_left: int = 0
-    """unreadable places that stay in the log: a consumer stops there"""
+    """unreadable places that stay in the log: a consumer stops there, but for `damage_passed`"""
+    damage_passed: int = 0
+    """places among `damage_left` after which a consumer goes on in the next segment (`is_passed_over`)"""
     lost: list[LostRange] = field(default_factory=list)
     below_high_watermark: bool | None = None
 
@@ -165,7 +172,8 @@ class Measured(Struct, kw_only=True):
         kept = None if self.records_kept is None else self.records_kept + (self.records_lost or 0)
         return Measured(
             records_kept=kept, records_hidden=self.records_hidden, records_lost=0, epoch_falls=self.epoch_falls,
-            overlaps=self.overlaps, bytes_cut=self.bytes_cut, damage_left=self.damage_left, below_high_watermark=False,
+            overlaps=self.overlaps, bytes_cut=self.bytes_cut, damage_left=self.damage_left,
+            damage_passed=self.damage_passed, below_high_watermark=False,
         )  # fmt: skip
 
     @property
@@ -223,12 +231,13 @@ def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
     """Return the way that loses fewest records; hidden records count as lost.
 
     None if the loss of every way is unknown, or recovery declines all ways whose loss is known. Ties are decided by
-    fewer lost markers, exactness, fewer overlaps and decreasing epochs, no remaining damage, then the order of `WAYS`.
+    fewer lost markers, exactness, fewer overlaps and decreasing epochs, no damage at which consumers stop, fewer
+    offsets that consumers of committed data do not get, no remaining damage, then the order of `WAYS`.
     """
     order = {name: number for number, name in enumerate(WAYS)}
     known = [way for way in ways if way.measured.records_lost is not None and way.refusal is None]
 
-    def rank(way: RecoveryWay) -> tuple[int, int, bool, int, int, bool, int]:
+    def rank(way: RecoveryWay) -> tuple[int, int, bool, int, int, bool, int, bool, int]:
         measured = way.measured
         return (
             measured.out_of_reach or 0,
@@ -236,6 +245,8 @@ def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
             not measured.is_exact,
             measured.overlaps,
             measured.epoch_falls,
+            measured.damage_left > measured.damage_passed,
+            measured.held_back,
             measured.damage_left > 0,
             order[way.way],
         )
@@ -258,10 +269,12 @@ def total(parts: Iterable[Measured]) -> Measured:
         result.sound_lost += part.sound_lost
         result.markers_lost += part.markers_lost
         result.markers_damaged += part.markers_damaged
+        result.held_back += part.held_back
         result.epoch_falls += part.epoch_falls
         result.overlaps += part.overlaps
         result.records_hidden += part.records_hidden
         result.damage_left += part.damage_left
+        result.damage_passed += part.damage_passed
         result.is_exact = result.is_exact and part.is_exact
         result.is_estimate = result.is_estimate or part.is_estimate
         result.uncounted += part.uncounted
@@ -322,16 +335,19 @@ class _Measurement:
         else:
             self._left = census(after, names, log_start, log_end)
         left, held = self._left, sum(before.files[path].size for path in originals)
+        stay = [
+            damage
+            for damage in left.damages
+            if (self._stays(damage) if left is original else not damage.is_tail) and damage.reaches(log_start)
+        ]
         self.measured = Measured(
             records_kept=left.records,
             records_hidden=left.hidden,
             epoch_falls=left.epoch_falls,
             overlaps=int(left.overlaps),
             bytes_cut=max(held - self._kept.size, 0),
-            damage_left=sum(
-                (self._stays(damage) if left is original else not damage.is_tail) and damage.reaches(log_start)
-                for damage in left.damages
-            ),
+            damage_left=len(stay),
+            damage_passed=sum(map(self._is_passed, stay)),
         )
         self._lost = 0
         """number of lost records"""
@@ -359,8 +375,14 @@ class _Measurement:
         return not any(True for span in spans for _range in self._kept.missing(span.path, span.start, span.end))
 
     def _stays(self, damage: Damage) -> bool:
-        """Whether damaged bytes stay in the log, so that a consumer stops there; False for damage at the log's end."""
+        """Whether damaged bytes stay in the log; False for damage at the log's end."""
         return not damage.is_tail and self._kept.holds(damage.path, damage.position)
+
+    def _is_passed(self, damage: Damage) -> bool:
+        tree = self._before if self._left is self._original else self._after
+        directory = damage.path.rpartition("/")[0]
+        has_next = any(path > damage.path for _base, path in live_segments(tree, directory))
+        return has_next and is_passed_over(tree.source(damage.path), damage.position)
 
     def _count(self, log_end: int) -> None:
         facts, original, measured = self._facts, self._original, self.measured

@@ -243,7 +243,7 @@ def _problem(path: str, state: MetadataState) -> str | None:
     if damage is not None:
         return f"the metadata log is damaged, so settings of topics may be missing: {damage}; {OTHER_COPIES}"
     if not state.next_offset:
-        return f"the metadata log {path} holds no record: only the given settings apply"
+        return f"the metadata log {path} has no record that can be read: only the given settings apply"
     return None
 
 

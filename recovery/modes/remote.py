@@ -14,7 +14,8 @@ SPEC = ModeSpec(
         name="remote",
         keeps="damaged local segments are left to the remote tier, which has them too",
         consequence=lambda found: (
-            f"nothing is lost: {found.left_to_remote}; the damaged local segments go to quarantine"
+            f"{'' if found.has_gaps else 'nothing is lost: '}{found.left_to_remote}; the damaged local segments go to "
+            "quarantine"
         ),
         help=Help.TIER,
     ),

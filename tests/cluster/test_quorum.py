@@ -17,7 +17,8 @@ from kafkalog.cluster.kraft.quorum_log import read_quorum_log
 from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.encode.batch import build_control_batch
 from kafkalog.codec.files.kraft import KRaftRecord, KRaftVoters, LeaderChange, Voter, encode_kraft_value
-from testkit.judging.trees import first_difference, stamps
+from kafkalog.log import open_segment
+from testkit.judging.trees import copy_tree, first_difference, stamps
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import quorum_expected
 from testkit.recorded.quorums import (
@@ -323,3 +324,51 @@ def test_cut_short_anywhere_it_is_read_without_an_exception(tmp_path: Path) -> N
         finished = kafkalog("quorum", "show", copy)
         assert finished.code == 1, finished.err
         assert "unexpected" not in finished.err
+
+
+def _older(tmp_path: Path, offset: int) -> Path:
+    """A recorded node of its own, whose metadata log is that of an earlier moment; it went to 149, in epoch 2."""
+    directory = copy_tree(brokers("4.1.1/txn")[0], tmp_path / "older")
+    assert "all metadata that was committed is in the log" in read_quorum([directory])[0].loss()
+    log = last_log(directory)
+    first = next(batch for batch in open_segment(log).batches() if batch.header.base_offset >= offset)
+    with log.open("r+b") as file:
+        file.truncate(first.position)
+    return directory
+
+
+def _without(directory: Path, *names: str) -> None:
+    for name in names:
+        (directory / METADATA / name).unlink()
+
+
+@pytest.mark.parametrize(
+    ("offset", "gone", "sign"),
+    [
+        (30, (), "quorum-state knows epoch 2, of which no record is here"),
+        (145, ("quorum-state",), "went to offset 149"),
+        (
+            30,
+            ("quorum-state", "leader-epoch-checkpoint", f"{93:020d}.snapshot", f"{149:020d}.snapshot"),
+            "__consumer_offsets-0 is of a topic or partition that is not in this metadata",
+        ),
+    ],
+)
+def test_a_single_voter_with_an_older_log_is_not_said_to_have_everything(
+    tmp_path: Path, offset: int, gone: tuple[str, ...], sign: str
+) -> None:
+    directory = _older(tmp_path, offset)
+    _without(directory, *gone)
+    (found,) = read_quorum([directory])
+    assert found.has_majority
+    assert sign in found.loss()
+    assert "whether more was committed is not in these files" in found.loss()
+    assert "all metadata that was committed" not in found.loss()
+
+
+def test_leader_epochs_of_partitions_and_a_high_watermark_show_that_the_metadata_is_older(tmp_path: Path) -> None:
+    directory = copy_tree(brokers("4.1.1/txn")[0], tmp_path / "whole")
+    (directory / "sensors-22-0" / "leader-epoch-checkpoint").write_text("0\n1\n9 0\n")
+    assert "sensors-22-0 has leader epoch 9" in read_quorum([directory])[0].loss()
+    (directory / "replication-offset-checkpoint").write_text(f"0\n1\n{METADATA[:-2]} 0 150\n")
+    assert "150 as the high watermark of the metadata" in read_quorum([directory])[0].loss()

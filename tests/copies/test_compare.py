@@ -20,8 +20,9 @@ from kafkalog.copies.common_history import CommonPast, Lineage, common_past
 from kafkalog.copies.comparison import CopyReport
 from kafkalog.log.directories.selection import Selection
 from kafkalog.types import Comparison
-from testkit.judging.trees import stamps
+from testkit.judging.trees import copy_tree, stamps
 from testkit.made.batches import message, record, records_batch
+from testkit.recorded.broker_dirs import brokers, expected_records
 from testkit.recorded.fixture_data import broker_case, replica_roles, unpack_replicas
 from testkit.running.command import Finished
 from testkit.running.command import kafkalog as run
@@ -556,3 +557,21 @@ def test_a_partition_of_a_volume_that_was_given_too_is_one_copy(volumes: dict[in
     found = compare(volumes[OLD], volumes[OLD] / "equal-0", volumes[NEW])
     assert found.findings == []
     assert len(found["equal", 0].copies) == 2
+
+
+@pytest.mark.parametrize("start", [205, 211, 300])
+def test_a_copy_whose_wrong_log_start_hides_its_records_is_not_the_best(tmp_path: Path, start: int) -> None:
+    """A broker that moves a log start moves the leader epochs with it, and these begin at 0."""
+    (source,) = brokers("4.1.1/txn")
+    whole, hidden = (copy_tree(source, tmp_path / name / "data") for name in ("whole", "hidden"))
+    (hidden / "log-start-offset-checkpoint").write_text(f"0\n1\ntrades-41 0 {start}\n")
+    for volumes in ((whole, hidden), (hidden, whole)):
+        found = compare(*volumes)["trades-41", 0]
+        assert found.best is not None
+        assert found.best.path == str(whole / "trades-41-0")
+        assert found.why == "no copy is longer, and its log start offset hides none of its records"
+    merged = run("merge", hidden, whole, "--into", tmp_path / "merged", "--topic", "trades-41")
+    assert merged.code == 0, merged.err
+    shown = run("dump", "--json", "--topic", "trades-41", tmp_path / "merged").objects
+    expected = expected_records(broker_case("4.1.1", "txn"), "read_uncommitted")
+    assert [record["offset"] for record in shown] == sorted(key[2] for key in expected if key[0] == "trades-41")

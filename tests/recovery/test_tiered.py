@@ -161,6 +161,15 @@ def test_local_segments_that_were_copied_can_go(tmp_path: Path) -> None:
     assert plan(root)[0].choice.own.records_lost == 0
 
 
+def test_that_nothing_is_lost_is_not_said_where_damage_is_in_the_only_copy_too(tmp_path: Path) -> None:
+    root = unpacked("stopped", "broker", tmp_path)
+    for base in (1119, 1875):  # the active segment is in no remote tier
+        flip(root / "tiered-0" / f"{base:020}.log")
+    (way,) = (way for way in plan(root)[0].choice.ways if way.way == "remote")
+    assert way.measured.lost
+    assert way.consequence.startswith("offsets 1119 to 1500 of tiered-0 are in the remote tier")
+
+
 def test_damage_in_a_segment_that_was_copied_loses_nothing(tmp_path: Path) -> None:
     root = unpacked("stopped", "broker", tmp_path)
     flip(root / "tiered-0" / f"{1119:020}.log")

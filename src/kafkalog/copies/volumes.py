@@ -54,11 +54,20 @@ class Copy(Struct, frozen=True, kw_only=True):
         return os.path.join(os.path.realpath(self.path), "").startswith(os.path.join(place, ""))
 
     def start_in_checkpoint(self, end_offset: int) -> int | None:
-        """Log start offset in the checkpoint. None if there is none, or if it lies above the log's end and so does not
-        describe this log.
+        """Log start offset in the checkpoint. None if there is none, or if it does not describe this log: it lies above
+        the log's end, or the leader epochs and records begin below it.
         """
-        offset = None if self.partition is None else self.partition.checkpointed_log_start_offset
+        if self.partition is None or self.partition.epochs_below_start is not None:
+            return None
+        offset = self.partition.checkpointed_log_start_offset
         return None if offset is None or offset > end_offset else offset
+
+    def hides_records(self, end_offset: int) -> bool:
+        """Whether a broker would not serve records that the log has, because of a log start offset that is not true."""
+        partition = self.partition
+        if partition is None or not partition.segments or self.start_in_checkpoint(end_offset) is not None:
+            return False
+        return partition.log_start_offset > partition.segments[0].base_offset
 
     def deleted_until(self, end_offset: int) -> int:
         """Offset below which records were deleted according to the checkpoint; 0 if it has none."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.shell import shell_line, shell_word
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
 from kafkalog.recovery.broker.node.answer import Fault, NodeStart, Part, StartOutcome
@@ -50,11 +51,17 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Me
             "controllers, so move it away, out of the log directory",
             f"mv {away}",
         )
-    elif fault.part in _OF_QUORUM:
+    elif fault.part in _OF_QUORUM and not _is_log_lost(root):
         yield Mend(
             "recover does not change the quorum's files (runbook: kraft-files); of several voters give every "
             "directory, with --endpoint for each; if this controller is the only voter, type this",
             f"kafkalog quorum recover --standalone {shell_word(root)}",
+        )
+    elif has_log:
+        yield Mend(
+            "this log has no metadata that a controller could go on with; compare it with the copies of other nodes, "
+            "brokers too, whose directories you add",
+            f"kafkalog quorum show {shell_word(root)}",
         )
     else:
         yield Mend(
@@ -62,6 +69,20 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Me
             "their copies first with `kafkalog quorum show`; this tells what can be mended here",
             f"kafkalog plan --cluster-metadata {shell_line(sorted(start.roots))}",
         )
+
+
+def _is_log_lost(root: str) -> bool:
+    """Whether the metadata log in `root` is damaged so that none of the metadata is left without other copies, or
+    is another partition under that name.
+    """
+    from kafkalog.cluster.kraft.quorum_log import read_quorum_log  # few plans need it
+    from kafkalog.jobs.quorum.mending import has_lost_all, image_of
+
+    try:
+        log = read_quorum_log(root)
+    except UsageError:
+        return True
+    return has_lost_all(log, image_of(log))
 
 
 def _without_copy(path: str) -> Mend:

@@ -13,13 +13,14 @@ from msgspec.structs import replace
 
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.wording import counted
+from kafkalog.codec.names import compressed_log
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart, StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import start_sentences
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
-from kafkalog.recovery.decide.losses import first_names, lost_beside, sentence_of_lost
+from kafkalog.recovery.decide.losses import first_names, lost_beside, readable_text, sentence_of_lost
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured, total
 from kafkalog.words.first_screen import FirstScreen, Loss
@@ -150,8 +151,8 @@ def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
 
 def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> str:
     """Return the beginning of a note about places that have the lost records, or may: segments with each other's names,
-    a `-future` copy, or else a file outside the logs with sound batches. Empty if there are none. Only segments with
-    each other's names are looked for unless the plan `loses` something.
+    a `-future` copy, a compressed segment, or else a file outside the logs with sound batches. Empty if there are none.
+    Only segments with each other's names are looked for unless the plan `loses` something.
     """
     misnamed = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.SEGMENT_MISNAMED]
     if misnamed:
@@ -162,6 +163,10 @@ def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> str:
                             for path in copies_to_keep(outlook.forecast))  # fmt: skip
     if futures:
         return f"first set a copy of {', '.join(futures)} aside, which has more; then "
+    packed = [file for outlook in outlooks for file in _compressed(outlook)]
+    if packed:
+        more = f" and {len(packed) - 1} more" if len(packed) > 1 else ""
+        return f"first decompress {packed[0]}{more}, a segment, and ask again; else "
     found = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.BATCHES_OUTSIDE]
     if not found:
         return ""
@@ -170,6 +175,15 @@ def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> str:
         f"look at {found[0].file}{more} first: sound batches from offset {found[0].offset} on, perhaps what is lost "
         "here (batches_outside, below); else "
     )
+
+
+def _compressed(outlook: Outlook) -> Iterator[str]:
+    """Yield the files that are compressed segments of which the log itself is missing."""
+    for finding in outlook.findings:
+        folder, name = os.path.split(finding.file or "")
+        log = compressed_log(name) if finding.code is FindingCode.FOREIGN_FILE else None
+        if log is not None and not os.path.exists(os.path.join(outlook.root, folder, log)):
+            yield finding.file or ""
 
 
 def renaming_text(misnamed: Sequence[Finding]) -> str:
@@ -263,7 +277,7 @@ def _lost(outlooks: Sequence[Outlook]) -> str:
         nothing = "nothing but what retention deletes" if is_old else "nothing"
         return f"lost with this plan: {'; '.join(beside) or nothing}"
     hurt = sum(len(_hurt(outlook.choice)) for outlook in planned)
-    readable = f"; {own.sound_lost} of them can still be read" if own.sound_lost else ""
+    readable = f"; {readable_text(own)}" if own.sound_lost else ""
     where = f" in {counted(hurt, 'partition')}" if hurt else ""
     return "; ".join([f"lost with this plan: {sentence_of_lost(own)}{where}{readable}", *beside])
 

@@ -333,6 +333,12 @@ def test_records_that_were_deleted_stay_deleted(volumes: dict[int, Path], tmp_pa
     text = f"0\n1\ntale 0 {start}\n"
     for broker in (OLD, NEW):
         (volumes[broker] / "log-start-offset-checkpoint").write_text(text)
+        epochs = volumes[broker] / "tale-0" / "leader-epoch-checkpoint"  # as `LeaderEpochFileCache.truncateFromStart`
+        entries = [tuple(map(int, line.split())) for line in epochs.read_text().splitlines()[2:]]
+        last = max(epoch for epoch, first in entries if first <= start)
+        entries = [(epoch, max(first, start)) for epoch, first in entries if epoch >= last]
+        lines = [0, len(entries), *(f"{epoch} {first}" for epoch, first in entries)]
+        epochs.write_text("".join(f"{line}\n" for line in lines))
     wanted = Selection.of(["tale"])
     (result,) = merge_directories(Merge(select=wanted), *volumes.values(), target=tmp_path / "merged").partitions
     assert result.log_start_offset == start

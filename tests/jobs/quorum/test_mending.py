@@ -8,9 +8,10 @@ import pytest
 
 from kafkalog.cluster.kraft.quorum_log import read_quorum_log
 from kafkalog.log import open_segment
-from testkit.judging.trees import stamps
+from testkit.judging.trees import copy_tree, stamps
 from testkit.made.scenes import SCENES
-from testkit.recorded.quorums import BROKER, CONTROLLERS, METADATA, copied, last_log
+from testkit.recorded.broker_dirs import brokers
+from testkit.recorded.quorums import BROKER, CONTROLLERS, METADATA, copied, flip, last_log
 from testkit.running.command import Finished, kafkalog
 
 
@@ -103,3 +104,35 @@ def test_voters_that_are_all_older_than_a_brokers_copy_are_not_declared_well(tmp
     done = recover(*endpoints, *(nodes[each] for each in CONTROLLERS), "--broker", nodes[BROKER])
     assert (done.code, "nothing needs doing" in done.out) == (2, False), done.err
     assert {read_quorum_log(nodes[each]).end for each in CONTROLLERS} == {wanted}
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_log_without_metadata_before_its_damage_is_not_made_a_quorum(tmp_path: Path, number: int) -> None:
+    """The recorded dump of Kafka has 148 more records behind these batches, of which no log without them is made."""
+    directory = copy_tree(brokers("4.1.1/txn")[0], tmp_path / "data")
+    log = last_log(directory)
+    damaged = list(open_segment(log).batches())[number]
+    flip(log, damaged.position + damaged.size - 1)
+    (directory / METADATA / "quorum-state").write_bytes(b"{")
+    before = stamps(directory)
+    told = " ".join(kafkalog("plan", directory).out.split())
+    assert "would NOT START" in told
+    assert "--standalone" not in told
+    assert f"kafkalog plan --cluster-metadata {directory}" in told
+    for consent in ((), ("--accept-loss",)):
+        refused = recover("--standalone", directory, *consent)
+        assert refused.code == 3
+        words = ("none of its records can be used", "would take what is before that for empty")
+        assert words[number] in refused.err
+        assert "holds no record" not in refused.err
+    assert stamps(directory) == before
+
+
+def test_damage_behind_metadata_leaves_the_advice(tmp_path: Path) -> None:
+    directory = copy_tree(brokers("4.1.1/txn")[0], tmp_path / "data")
+    log = last_log(directory)
+    damaged = list(open_segment(log).batches())[-2]
+    flip(log, damaged.position + damaged.size - 1)
+    (directory / METADATA / "quorum-state").write_bytes(b"{")
+    assert f"kafkalog quorum recover --standalone {directory}" in " ".join(kafkalog("plan", directory).out.split())
+    assert recover("--standalone", directory, "--accept-loss").code == 2

@@ -42,7 +42,7 @@ def test_they_are_listed_with_their_offsets_and_why_they_stay_deleted(data: Path
     ended = kafkalog("undelete", "--topic", TOPIC, "--list", data)
     assert ended.code == 0
     assert "deleted records" in ended.out
-    assert f"the log starts at {START} on every replica" in ended.out
+    assert f"the log starts at {START} by the checkpoint of the only replica" in " ".join(ended.out.split())
     assert "no deleted data" not in ended.out
     (line,) = kafkalog("undelete", "--json", data).objects
     assert {each["topic"] for each in line["remains"] if each["kind"] == "deleted records"} == {TOPIC}
@@ -77,3 +77,9 @@ def test_damage_below_the_start_is_told(data: Path) -> None:
     (found,) = (each for each in deleted(data, topic=TOPIC) if each.kind is RemainsKind.BELOW_START)
     assert found.segments[0].damage is not None
     assert "is damaged" in kafkalog("undelete", "--list", "--topic", TOPIC, data).out
+
+
+def test_of_several_replicas_or_an_unknown_number_the_others_are_named(data: Path) -> None:
+    (data / "__cluster_metadata-0").rename(data.parent / "away")
+    ended = kafkalog("undelete", "--topic", TOPIC, "--list", data)
+    assert f"the log starts at {START} on every replica" in " ".join(ended.out.split())

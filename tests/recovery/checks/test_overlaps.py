@@ -11,6 +11,7 @@ from kafkalog import verify
 from kafkalog.codec.files.index_files import ABORTED_TRANSACTION
 from kafkalog.log import open_segment
 from kafkalog.recovery import Recovery, plan, recover
+from kafkalog.recovery.decide import counting
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -61,6 +62,18 @@ def test_aborted_records_that_readers_of_committed_data_get_are_told(count: int,
     report = tmp_path / "report.html"
     kafkalog("report", "-o", report, root)
     assert sentence in " ".join(report.read_text().split())
+
+
+def test_they_are_told_of_logs_that_are_too_large_to_be_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "_COUNTED_BYTES", 0)
+    root = own_copy(brokers("4.1.1/txn")[0], tmp_path / "data")
+    assert told("plan", root) == []
+    low, _high = with_the_next(root, TRADES, 1)
+    (finding,) = told("plan", root)
+    assert finding["offset"] == low
+    assert "get records of 4 aborted transactions from here" in finding["detail"]
 
 
 def test_of_a_log_without_transactions_nothing_is_told(tmp_path: Path) -> None:

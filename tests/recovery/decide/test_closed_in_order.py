@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from pathlib import Path
 
 import pytest
 
 import kafkalog
 from kafkalog.recovery import Recovery, recover
+from testkit.judging.trees import copy_tree
+from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import recovery_case
+from testkit.recorded.quorums import flip
 from testkit.running.command import kafkalog as command
 
 SENTENCE = "1 damaged place remains in the log, and a consumer stops there"
@@ -59,3 +64,67 @@ def test_there_is_no_such_column_where_none_stays(root: Path) -> None:
     assert typed.code == 2
     assert SENTENCE not in typed.out
     assert "damage left" not in command("plan", "--full", root).out
+
+
+def _cut_middle(tmp_path: Path, length: int) -> Path:
+    """A recorded directory that was closed in order, of which a segment in the middle has lost its last bytes."""
+    root = copy_tree(brokers("4.1.1/txn")[0], tmp_path / "data")
+    log = root / "trades-41-0" / f"{86:020d}.log"
+    log.write_bytes(log.read_bytes()[:-length])
+    return root
+
+
+def test_a_consumer_goes_on_behind_a_batch_that_its_segment_cuts_short(tmp_path: Path) -> None:
+    """Consumers of a real broker 4.1.0 that was started on these files got all records but that at offset 188."""
+    root = _cut_middle(tmp_path, 20)
+    before, after = "1 damaged place remains in the log, and a consumer", "goes on in the next segment"
+    assert f"{before} {after}, without what is lost" in " ".join(command("plan", root).out.split())
+    told = command("verify", root, "--all")
+    assert f"a consumer {after} from here, 668 bytes before the end of the segment" in told.out + told.err
+    log = root / "trades-41-0" / f"{86:020d}.log"
+    log.write_bytes(log.read_bytes() + bytes(20))  # the batch is as long as its header says, and its checksum is wrong
+    assert f"{before} stops there" in " ".join(command("plan", root).out.split())
+    told = command("verify", root, "--all")
+    assert "a consumer stops here" in told.out + told.err
+
+
+def test_the_way_by_which_consumers_of_committed_data_get_more_is_recommended(tmp_path: Path) -> None:
+    """Of a real broker 4.1.0, a consumer of committed data got 76 records after safe, to the last stable offset 206,
+    and 70 after salvage, which stopped it at 165: the broker then finds a transaction without its lost end marker.
+    """
+    root = _cut_middle(tmp_path, 6000)
+    (made,) = kafkalog.plan(root)
+    ways = {way.way: way.measured for way in made.choice.ways}
+    assert ways["safe"].records_lost == ways["salvage"].records_lost
+    assert (ways["safe"].held_back, ways["salvage"].held_back) == (0, 211 - 165)
+    assert made.choice.recommended is not None
+    assert made.choice.recommended.way == "safe"
+    told = " ".join(command("plan", root).out.split())
+    assert "other ways stop consumers of committed data earlier, at a transaction whose end marker is lost" in told
+
+
+def test_the_offset_at_which_consumers_of_committed_data_stop_is_on_the_first_screen(tmp_path: Path) -> None:
+    root = _cut_middle(tmp_path, 6000)
+    (root / ".kafka_cleanshutdown").unlink()
+    checkpoint = root / "recovery-point-offset-checkpoint"
+    checkpoint.write_text(checkpoint.read_text().replace("trades-41 0 211", "trades-41 0 0"))
+    screen, _, _ = command("plan", root).out.partition("partitions that lose")
+    stops = re.findall(r"consumers of committed data stop at offset (\d+) of trades-41-0", " ".join(screen.split()))
+    assert stops
+
+
+def test_a_segment_that_was_compressed_is_to_be_decompressed_first(tmp_path: Path) -> None:
+    root = copy_tree(brokers("4.1.1/txn")[0], tmp_path / "data")
+    log = root / "trades-41-0" / f"{86:020d}.log"
+    packed = log.with_name(f"{log.name}.gz")
+    packed.write_bytes(gzip.compress(log.read_bytes()))
+    flip(log, log.stat().st_size - 20)
+    assert "first decompress" not in " ".join(command("plan", root).out.split()), "the log is there too"
+    log.unlink()
+    (made,) = kafkalog.plan(root)
+    told = " ".join(command("plan", root).out.split())
+    assert f"first decompress trades-41-0/{packed.name}, a segment, and ask again; else type this" in told
+    assert made.choice.own.records_lost == 189 - 86
+    log.write_bytes(gzip.decompress(packed.read_bytes()))
+    packed.unlink()
+    assert kafkalog.plan(root)[0].choice.own.records_lost == 0

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 import struct
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 import kafkalog as library
 from kafkalog.recovery.decide.choice import ranges_text
-from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
+from kafkalog.recovery.decide.choosing import _WayDescriber
+from kafkalog.recovery.decide.counting import Comparer, WayResult
+from kafkalog.recovery.decide.losses import lost_text, readable_text, sentence_of_lost
 from kafkalog.recovery.decide.ways import LostRange, Measured, total
 from testkit.recorded.broker_dirs import brokers, own_copy, with_raised_offset
 from testkit.recorded.fixture_data import recovery_cases
@@ -54,6 +58,14 @@ def test_a_total_is_as_sure_as_its_parts() -> None:
     assert sentence_of_lost(Measured(records_lost=0)) == "nothing"
     assert sentence_of_lost(Measured(records_lost=125, records_hidden=105)) == "125 records and skips 105"
     assert sentence_of_lost(Measured(records_lost=0, records_hidden=1)) == "no record and skips 1"
+    assert sentence_of_lost(Measured(records_hidden=3)) == "an unknown number of records and skips 3"
+
+
+def test_one_record_is_not_called_one_of_them() -> None:
+    assert readable_text(Measured(records_lost=1)) == ""
+    assert readable_text(Measured(records_lost=1, sound_lost=1)) == "the lost record can still be read"
+    assert readable_text(Measured(records_lost=1, sound_lost=1, is_exact=False)) == "1 of them can still be read"
+    assert readable_text(Measured(records_lost=7, sound_lost=1)) == "1 of them can still be read"
 
 
 def test_what_is_skipped_is_told_apart_from_what_is_lost(skipping: Path) -> None:
@@ -189,3 +201,10 @@ def test_records_that_are_only_skipped_are_not_called_missing(tmp_path: Path) ->
     assert "lost with this plan: no record and skips 12" in printed
     assert "nothing is left to do here: no record is missing" in printed
     assert "is not in these files" not in printed
+
+
+def test_a_way_that_leaves_no_offsets_to_the_remote_tier_names_none() -> None:
+    before = SimpleNamespace(start=None, before=None)
+    describer = _WayDescriber(cast(Comparer, before), [])
+    text = describer.left_to_remote(WayResult(request=None, tree=None), [])
+    assert text.startswith("what is lost here is in the remote tier, by ")

@@ -5,7 +5,7 @@ it.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.sentences import SentenceWriter
@@ -14,7 +14,7 @@ from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.decide.choice import ranges_text
-from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
+from kafkalog.recovery.decide.losses import lost_text, readable_text, sentence_of_lost
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
@@ -65,10 +65,8 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
         writer.write(escape_controls(f"  {meaning}"))
     for sentence in _besides(best.measured):
         writer.write(f"  {sentence}")
-    if not best.measured.overlaps and any(way.measured.overlaps for way in ways):
-        writer.write("  without it readers of committed data may get aborted records from overlapping segments")
-    if not best.measured.epoch_falls and any(way.measured.epoch_falls for way in ways):
-        writer.write("  without it a wrong leader epoch remains, and replicas and merge rely on epochs")
+    for sentence in _without(best, ways):
+        writer.write(f"  {sentence}")
     if any(way.measured.records_hidden for way in ways):
         writer.write("  skipped: records after ones with higher offsets, which no consumer reaches")
     commands = [] if is_done(best, plan) or plan.waits_for_a_run else commands_for(best, plan, given)
@@ -91,6 +89,16 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
                 )
 
 
+def _without(best: RecoveryWay, ways: Sequence[RecoveryWay]) -> Iterator[str]:
+    """Yield sentences about what some other way leaves to readers and the recommended one does not."""
+    if not best.measured.overlaps and any(way.measured.overlaps for way in ways):
+        yield "without it readers of committed data may get aborted records from overlapping segments"
+    if any(way.measured.held_back > best.measured.held_back for way in ways):
+        yield "other ways stop consumers of committed data earlier, at a transaction whose end marker is lost"
+    if not best.measured.epoch_falls and any(way.measured.epoch_falls for way in ways):
+        yield "without it a wrong leader epoch remains, and replicas and merge rely on epochs"
+
+
 def sentences_of_log_starts(plan: Plan) -> list[str]:
     """Return a sentence for each changing partition whose log start offset is beyond its log end offset: the plan
     lowers the log start, but consumers get no records before it. Empty if there are none.
@@ -109,7 +117,12 @@ def sentence_of_damage_left(found: Measured) -> str | None:
     if not found.damage_left:
         return None
     places = "1 damaged place remains" if found.damage_left == 1 else f"{found.damage_left} damaged places remain"
-    return f"{places} in the log, and a consumer stops there"
+    what = "stops there"
+    if found.damage_passed == found.damage_left:
+        what = "goes on in the next segment, without what is lost"
+    elif found.damage_passed:
+        what = f"stops there, but goes on in the next segment after {found.damage_passed} of them"
+    return f"{places} in the log, and a consumer {what}"
 
 
 def _besides(found: Measured) -> list[str]:
@@ -203,7 +216,7 @@ def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay], *, is_all: bool = Tr
     if (next_best.measured.out_of_reach or 0) > (measured.out_of_reach or 0):
         return f"{what}; the next best loses {sentence_of_lost(next_best.measured)}"
     if measured.sound_lost:
-        return f"{what}; {measured.sound_lost} of them can still be read, and no way here keeps more"
+        return f"{what}; {readable_text(measured)}, and no way here keeps more"
     return f"{what}, and no other way {'' if is_all else 'of these '}loses less"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
 
+from kafkalog.cluster.kraft.newer_metadata import sign_of_newer_metadata
 from kafkalog.cluster.kraft.quorum_log import QuorumLog, Term, read_quorum_log
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
@@ -86,6 +87,10 @@ class Quorum(Struct, kw_only=True):
     survivors: tuple[QuorumSurvivor, ...]
     voters: tuple[KnownVoter, ...]
     findings: list[Finding] = field(default_factory=list)
+    sign_of_more: str | None = None
+    """sentence with a sign that a majority here, which is sound, has lost committed metadata, as by an older backup
+    (`sign_of_newer_metadata`); None without a majority
+    """
 
     @property
     def best(self) -> QuorumLog:
@@ -188,6 +193,12 @@ class Quorum(Struct, kw_only=True):
                 f"{here}, a majority, and all of it is older than the copy of {name}, which does not vote and goes to "
                 f"offset {best.end} of epoch {best.epoch}: {behind}; started as it is, the quorum goes on without what "
                 "is missing there"
+            )
+        if self.has_majority and self.sign_of_more is not None:
+            return (
+                f"{here}, a majority, and the log of {name} ends at offset {best.end} of epoch {best.epoch}; whether "
+                f"more was committed is not in these files, but {self.sign_of_more}: if there is a newer copy of a "
+                "voter's files, use that"
             )
         if self.has_majority:
             return (
@@ -377,6 +388,8 @@ def quorum_of(logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS) -> Quo
             survivor.has_more = survivor.log.records_between(survivor.common_end, survivor.log.end, limits)
     ranked = [each.log for each in survivors]
     quorum = Quorum(cluster_id=best.cluster_id, survivors=tuple(survivors), voters=_voters(ranked))
+    if quorum.has_majority:
+        quorum.sign_of_more = sign_of_newer_metadata(best, ranked, limits)
     quorum.findings = [finding for each in survivors for finding in each.log.findings]
     starts_over = (each.log.finding_of_starting_over for each in survivors)
     quorum.findings += [finding for finding in starts_over if finding is not None]

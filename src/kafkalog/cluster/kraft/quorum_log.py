@@ -152,6 +152,13 @@ class QuorumLog:
         return is_hurt and not self.records_behind_damage
 
     @property
+    def why_empty(self) -> str:
+        """Clause about a log that ends at offset 0: it holds no record, or none that can be used."""
+        if self.is_damaged or self.is_torn:
+            return "its metadata log is damaged at its beginning, so that none of its records can be used"
+        return "its metadata log holds no record"
+
+    @property
     def is_torn(self) -> bool:
         """Whether the log ends in bytes that a start truncates."""
         return any(finding.code in UNCOMMITTED_TAILS for finding in self.findings)
@@ -536,7 +543,7 @@ def _judge(found: QuorumLog) -> None:
             "means nothing certain: use another copy"
         )
     elif found.end == 0:
-        found.refusal = "its metadata log holds no record"
+        found.refusal = found.why_empty
     if found.refusal is not None and not any(finding.severity is Severity.ERROR for finding in found.findings):
         found.findings.append(
             Finding.of(FindingCode.METADATA_GAP, None, None, found.refusal, found.directory)

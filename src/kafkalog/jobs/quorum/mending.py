@@ -4,14 +4,18 @@ log.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
+from kafkalog.cluster.kraft.metadata_image import MetadataImage
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.names import QUORUM_STATE
 from kafkalog.jobs.quorum.metadata_tree import broken_snapshots
+from kafkalog.log.directories.partition import open_partition
 
-__all__ = ["any_needs_mending", "has_unreadable_state", "needs_mending"]
+__all__ = ["any_needs_mending", "has_lost_all", "has_unreadable_state", "image_of", "needs_mending"]
 
 
 def has_unreadable_state(log: QuorumLog) -> bool:
@@ -30,3 +34,19 @@ def needs_mending(log: QuorumLog) -> bool:
 def any_needs_mending(logs: Iterable[QuorumLog]) -> bool:
     """Whether one of these logs needs such a repair."""
     return any(map(needs_mending, logs))
+
+
+def image_of(log: QuorumLog, until: int | None = None) -> MetadataImage:
+    """Read the metadata below offset `until`, or all before the first damage, with the snapshots that a recovery
+    leaves.
+    """
+    metadata_log = MetadataLog(open_partition(log.directory))
+    stay = {snapshot.file for snapshot in log.snapshots if snapshot.counts}
+    metadata_log.snapshots = tuple(each for each in metadata_log.snapshots if os.path.basename(each[2]) in stay)
+    return metadata_log.state(until).image
+
+
+def has_lost_all(log: QuorumLog, image: MetadataImage) -> bool:
+    """Whether a damaged log has no metadata before its damage (`image`), so that a controller takes it for empty."""
+    is_damaged = bool(log.records_behind_damage) or log.ends_in_damage
+    return is_damaged and not (image.features or image.topics or image.brokers or image.controllers)

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from msgspec.structs import replace
 
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
-from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.quorum import KnownVoter, Quorum, read_quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog, root_of_metadata
 from kafkalog.codec.common.advice import Ask, Sentence
@@ -25,7 +24,7 @@ from kafkalog.codec.names import (
     parse_partition_directory,
 )
 from kafkalog.jobs.quorum.expiry import PREVENTION, expiry_of
-from kafkalog.jobs.quorum.mending import any_needs_mending
+from kafkalog.jobs.quorum.mending import any_needs_mending, image_of
 from kafkalog.jobs.quorum.metadata_tree import (
     NOBODY,
     NewMetadata,
@@ -64,7 +63,6 @@ from kafkalog.jobs.quorum.voters import (
     static_line,
 )
 from kafkalog.log.directories.directory import is_log_dir
-from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.log.storage.content import Content
 from kafkalog.recovery.decide.refusals import refuse_unsafe
@@ -95,9 +93,9 @@ def make_plan(stack: ExitStack, wanted: QuorumRecovery, refuse_in_use: Callable[
         refuse_in_use(root)
     refuse_contradictions(quorum)
     refuse_no_files([best, *targets])
-    refuse_damage(best, wanted)
+    image = image_of(best, cut_of(best, wanted))
+    refuse_damage(best, wanted, image)
     refuse_epochs(quorum)
-    image = _image_of(best, wanted)
     refuse_kinds(quorum, targets, wanted, image)
     refuse_majority(quorum, wanted)
     known = endpoints_known(best, image)
@@ -132,14 +130,6 @@ def make_plan(stack: ExitStack, wanted: QuorumRecovery, refuse_in_use: Callable[
     if quorum_plan.expiry:
         quorum_plan.configuration.append(("every broker, until it is clear what may go", list(PREVENTION)))
     return quorum_plan
-
-
-def _image_of(best: QuorumLog, wanted: QuorumRecovery) -> MetadataImage:
-    """Return the metadata after the recovery, from the snapshots that stay."""
-    log = MetadataLog(open_partition(best.directory))
-    stay = {snapshot.file for snapshot in best.snapshots if snapshot.counts}
-    log.snapshots = tuple(snapshot for snapshot in log.snapshots if os.path.basename(snapshot[2]) in stay)
-    return log.state(cut_of(best, wanted)).image
 
 
 def _nothing(

@@ -13,7 +13,7 @@ from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.kraft import VoterNode
 from kafkalog.codec.names import META_PROPERTIES, QUORUM_STATE
-from kafkalog.jobs.quorum.mending import any_needs_mending
+from kafkalog.jobs.quorum.mending import any_needs_mending, has_lost_all
 from kafkalog.jobs.quorum.metadata_tree import NOBODY, broken_snapshots
 from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 
@@ -308,9 +308,9 @@ _OTHERWISE = Sentence(
 )
 
 
-def refuse_damage(best: QuorumLog, wanted: QuorumRecovery) -> None:
-    """Raise `RecoveryRefused` if the best copy is unusable or empty, or if records after its damage would be cut off
-    without `accept_loss`.
+def refuse_damage(best: QuorumLog, wanted: QuorumRecovery, image: MetadataImage) -> None:
+    """Raise `RecoveryRefused` if the best copy is unusable or empty, if no metadata would be left (`image`), or if
+    records after its damage would be cut off without `accept_loss`.
 
     A snapshot that is damaged or does not fit the log is accepted, because it is removed.
     """
@@ -318,7 +318,20 @@ def refuse_damage(best: QuorumLog, wanted: QuorumRecovery) -> None:
         raise RecoveryRefused(Sentence(f"{best.root}: {best.refusal}; ", _OTHERWISE), reason="unusable")
     if best.end == 0:
         raise RecoveryRefused(
-            Sentence(f"{best.root}: its metadata log holds no record; ", _OTHERWISE), reason="unusable"
+            Sentence(f"{best.root}: {best.why_empty}; ", _OTHERWISE), reason="unusable"
+        )
+    if has_lost_all(best, image):
+        raise RecoveryRefused(
+            Sentence(
+                f"{best.root}: its metadata log is damaged after offset {best.end}, and a controller would take what "
+                "is before that for empty; see what ",
+                Ask.PLAN_METADATA,
+                " can do about it (",
+                Ask.REPAIR_BITS,
+                "), or ",
+                _OTHERWISE,
+            ),
+            reason="unusable",
         )
     if best.records_behind_damage and not wanted.accept_loss:
         raise RecoveryRefused(

@@ -1,14 +1,14 @@
 """Find deleted records that are still in live segments: those below the log start offset (`DeleteRecords`).
 
 They are listed and can be read, and are not restored: every replica has moved its log start, and each has truncated its
-leader epochs there (`LeaderEpochFileCache.truncateFromStartAsyncFlush`), so the others would not follow one broker's
-older start.
+leader epochs there (`LeaderEpochFileCache.truncateFromStartAsyncFlush`), so other replicas would not follow one
+broker's older start.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kafkalog.codec.common.advice import Sentence
 from kafkalog.codec.common.errors import FormatError, StorageError
@@ -42,14 +42,18 @@ _NS_IN_MS = 1_000_000
 
 
 def below_start_in(
-    found: Survey, topic: str | None, partitions: Sequence[int], on_unreadable: OnUnreadable | None
+    found: Survey,
+    topic: str | None,
+    partitions: Sequence[int],
+    on_unreadable: OnUnreadable | None,
+    replicas: Mapping[tuple[str, int], Sequence[int]],
 ) -> list[Remains]:
     """List the records below the log start offset of each live partition, sorted by directory; empty without a
     log-start checkpoint.
 
     `topic` (None: all) and `partitions` (empty: all) select partitions. Partitions without such records are omitted,
     unless their segments are damaged. `on_unreadable` is called with each directory that cannot be read and the error;
-    without it the `StorageError` is raised.
+    without it the `StorageError` is raised. `replicas` are the replicas by (topic, partition), as far as known.
     """
     files, tree = files_by_directory(found), found.tree()
     remains = []
@@ -64,7 +68,8 @@ def below_start_in(
             if any(segment.records or segment.damage for segment in segments):
                 remains.append(Remains(
                     name.topic, name.partition, RemainsKind.BELOW_START, found.root, directory, segments,
-                    topic_id=topic_id_or_none(tree, directory), why_not=_why_not(start),
+                    topic_id=topic_id_or_none(tree, directory),
+                    why_not=_why_not(start, is_alone=len(replicas.get((name.topic, name.partition), ())) == 1),
                 ))  # fmt: skip
         except StorageError as error:
             if on_unreadable is None:
@@ -73,11 +78,11 @@ def below_start_in(
     return remains
 
 
-def _why_not(start: int) -> str:
-    return Sentence(
-        f"the log starts at {start} on every replica, and the others would not follow one broker's older start: "
-        "a dump of deleted data prints these records"
-    )
+def _why_not(start: int, *, is_alone: bool) -> str:
+    where = "on every replica, and the others would not follow one broker's older start"
+    if is_alone:
+        where = "by the checkpoint of the only replica, and undelete moves no log start"
+    return Sentence(f"the log starts at {start} {where}: a dump of deleted data prints these records")
 
 
 def _starts(found: Survey) -> dict[str, int]:

@@ -15,7 +15,6 @@ from kafkalog.jobs.undelete.results import holds_data
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.history import root_of_runs
 from kafkalog.recovery.facts.brokers import facts_of_each
-from kafkalog.recovery.facts.survey import Survey
 
 __all__ = ["deleted"]
 
@@ -43,28 +42,19 @@ def deleted(
     * `quarantine`: where executions keep what they removed, if it is not the usual place
     * `beside`: other log directories; those of the same broker may hold its metadata log
     """
+    root = root_of_runs(path)
+    leftovers: list[Remains] = []
     with ExitStack() as stack:
-        leftovers = [
-            remains
-            for place, run_id in each_place(stack, path, quarantine, on_unreadable)
-            for remains in _all_in(place, run_id, topic, partitions, on_unreadable)
-        ]
-        root = root_of_runs(path)
+        places = list(each_place(stack, path, quarantine, on_unreadable))
         facts = facts_of_each([root, *map(root_of_runs, beside)])[root]
+        for place, run_id in places:
+            leftovers += remains_in(place, run_id, topic, partitions, on_unreadable)
+            if run_id is None:  # the log directory itself, with its live segments
+                leftovers += below_start_in(place, topic, partitions, on_unreadable, facts.replicas)
     leftovers = [_beside_live(remains, facts.roots) for remains in leftovers]
     if facts.source is not None and facts.problem is None:
         leftovers = [_with_cluster(remains, remains.topic in facts.topic_ids) for remains in leftovers]
     return tuple(sorted(leftovers, key=lambda each: (each.topic, each.partition, each.run_id or "", each.directory)))
-
-
-def _all_in(
-    place: Survey, run_id: str | None, topic: str | None, partitions: Sequence[int], on_unreadable: OnUnreadable | None
-) -> list[Remains]:
-    """Deleted data in one place; in the log directory itself also records of live segments below the log start, which
-    cannot be restored.
-    """
-    leftovers = remains_in(place, run_id, topic, partitions, on_unreadable)
-    return leftovers if run_id is not None else leftovers + below_start_in(place, topic, partitions, on_unreadable)
 
 
 def _beside_live(each: Remains, roots: Sequence[str]) -> Remains:

@@ -131,6 +131,16 @@ class Partition:
         return max(base, self.checkpointed_log_start_offset or 0)
 
     @property
+    def epochs_below_start(self) -> int | None:
+        """Offset at which the leader epochs begin, if that and records are below the log start offset; else None. Then
+        the checkpoint of the start is wrong: a broker moves both (`LeaderEpochFileCache.truncateFromStart`).
+        """
+        start = self.log_start_offset
+        has_records = any(segment.size and segment.base_offset < start for segment in self.segments)
+        begins = min((epoch.start_offset for epoch in self.leader_epochs), default=start)
+        return begins if has_records and begins < start else None
+
+    @property
     def begins_remotely(self) -> bool:
         """Whether its first segments are in a remote tier, according to the checkpoint and the leader epochs.
         `kafkalog.tiers.tiering` decides whether something else is missing instead.

@@ -24,6 +24,7 @@ from kafkalog.codec.names import (
     UNFINISHED_SNAPSHOT,
     FileKind,
     SegmentFileName,
+    compressed_log,
     is_of_confluent,
     parse_segment_file,
     segment_file,
@@ -106,7 +107,11 @@ class PartitionListing:
         elif entry.name == PARTITION_METADATA:
             self._metadata(entry.path)
         elif entry.name not in _KNOWN_FILES:
-            self.found(FindingCode.FOREIGN_FILE, entry.path, "a file that no Kafka version writes")
+            log = compressed_log(entry.name)
+            detail = "a file that no Kafka version writes"
+            if log is not None:
+                detail = f"a compressed segment: if there is no {log}, decompress it before any start and any recovery"
+            self.found(FindingCode.FOREIGN_FILE, entry.path, detail)
 
     def _pending(self, path: str, parsed: SegmentFileName) -> None:
         """Record a file of an unfinished operation, if a start depends on it."""

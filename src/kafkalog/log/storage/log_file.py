@@ -47,7 +47,7 @@ from kafkalog.log.storage.producers.state import Marker
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun, HeaderTable
 
-__all__ = ["LogBatch", "LogFile"]
+__all__ = ["LogBatch", "LogFile", "is_passed_over"]
 
 _MAX_FILE = 2**31 - 1
 _FIRST_V2_MAGIC = 2
@@ -310,3 +310,14 @@ class LogFile:
         for last in self.batches(start, start + length):  # noqa: B007 - the last one is what is wanted
             pass
         return last
+
+
+def is_passed_over(source: Source, position: int) -> bool:
+    """Whether consumers get past the damage at `position` of a segment that is not the last: a broker takes a batch
+    that does not end within the file for its end, and reads on in the next segment (`LocalLog.read`). At other damage a
+    consumer stops. Raises `StorageError` if the file cannot be read.
+    """
+    try:
+        return next(LogFile(source).batches(position), None) is None
+    except CorruptRecordError:
+        return False

@@ -1,0 +1,93 @@
+"""Find signs in the files of some nodes that the quorum has committed metadata beyond the end of a metadata log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from kafkalog.cluster.kraft.metadata_image import MetadataImage
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.cluster.kraft.quorum_log import QuorumLog
+from kafkalog.codec.common.limits import Limits
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_TOPIC,
+    LEADER_EPOCH_CHECKPOINT,
+    QUORUM_STATE,
+    REPLICATION_OFFSET_CHECKPOINT,
+    DirectoryState,
+)
+from kafkalog.log.directories.directory import LogDir, open_log_dir
+from kafkalog.log.directories.partition import Partition, open_partition
+from kafkalog.log.storage.producers.snapshots import snapshot_offsets, within_reach
+
+__all__ = ["sign_of_newer_metadata"]
+
+
+def sign_of_newer_metadata(best: QuorumLog, logs: Sequence[QuorumLog], limits: Limits) -> str | None:
+    """Sentence with the first sign that the log `best` is older than the quorum's last commit; None if there is no
+    sign.
+
+    Signs are an epoch, a snapshot or a checkpointed high watermark beyond the end of `best` in any file, and
+    partitions with a topic or a leader epoch that its metadata lacks: a controller records both before a broker learns
+    of them. A sign does not prove it: an election may have ended without a record, and a topic may have been deleted.
+    `logs` are all given copies; their log directories are listed, and the metadata of `best` is read if one has
+    partitions. Raises `StorageError` if files of `best` cannot be read.
+    """
+    return next(_signs(best, logs, limits), None)
+
+
+def _signs(best: QuorumLog, logs: Sequence[QuorumLog], limits: Limits) -> Iterator[str]:
+    for log in logs:
+        if log.state is not None and log.state.leader_epoch > best.epoch:
+            path = os.path.join(log.directory, QUORUM_STATE)
+            yield f"{path} knows epoch {log.state.leader_epoch}, of which no record is here"
+        for snapshot in log.snapshots:
+            if snapshot.end > best.end:
+                yield f"{os.path.join(log.directory, snapshot.file)} ends at offset {snapshot.end}"
+        yield from _signs_beside(best, open_partition(log.directory, limits=limits))
+    directories = [open_log_dir(log.root, tolerant=True, limits=limits) for log in logs]
+    for directory in directories:
+        watermark = directory.high_watermarks.get((CLUSTER_METADATA_TOPIC, 0), 0)
+        if watermark > best.end:
+            path = os.path.join(directory.path, REPLICATION_OFFSET_CHECKPOINT)
+            yield f"{path} knows {watermark} as the high watermark of the metadata"
+    partitions = [partition for directory in directories for partition in _live(directory)]
+    if partitions:
+        image = MetadataLog(open_partition(best.directory, limits=limits), limits).state().image
+        yield from filter(None, (_newer(partition, image) for partition in partitions))
+
+
+def _signs_beside(best: QuorumLog, partition: Partition) -> Iterator[str]:
+    """Yield signs in files beside a metadata log: leader epochs, and producer snapshots, which a broker names after the
+    end of the log.
+    """
+    last_base = partition.segments[-1].base_offset if partition.segments else 0
+    names = map(os.path.basename, partition.snapshots)
+    for offset in within_reach(last_base, snapshot_offsets(names)):
+        if offset > best.end:
+            yield f"by its producer snapshots {partition.path} went to offset {offset}"
+    for entry in partition.leader_epochs:
+        if entry.epoch > best.epoch:
+            yield f"{os.path.join(partition.path, LEADER_EPOCH_CHECKPOINT)} knows epoch {entry.epoch}"
+
+
+def _live(directory: LogDir) -> list[Partition]:
+    return [
+        partition
+        for partition in directory.partitions
+        if partition.state is DirectoryState.LIVE and partition.topic not in (None, CLUSTER_METADATA_TOPIC)
+    ]
+
+
+def _newer(partition: Partition, image: MetadataImage) -> str | None:
+    """Sentence about a topic or leader epoch of `partition` that is not in the metadata; None if it has both."""
+    topic_id = None if partition.metadata is None else partition.metadata.topic_id
+    name = partition.topic if topic_id is None else image.topic_names.get(topic_id)
+    topic = image.topics.get(name or "")
+    known = None if topic is None else topic.partitions.get(partition.partition or 0)
+    if known is None:
+        return f"{partition.path} is of a topic or partition that is not in this metadata: it was deleted, or is newer"
+    epoch = max((entry.epoch for entry in partition.leader_epochs), default=-1)
+    if epoch > known.leader_epoch:
+        return f"{partition.path} has leader epoch {epoch}, and this metadata knows {known.leader_epoch}"
+    return None
