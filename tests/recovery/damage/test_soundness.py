@@ -253,7 +253,7 @@ def agreement(check: OffsetIndexCheck | TimeIndexCheck, data: bytes, *, by_run: 
             before = int(run.last_offsets[-1])
     else:
         for each in Scanner(BufferSource(data)):
-            check.batch(each, before)
+            check.run(OneBatch(each), before)
             before = each.last_offset
     check.end(before)
     return check.findings

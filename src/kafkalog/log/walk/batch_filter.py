@@ -53,18 +53,16 @@ class BatchFilter(Struct, frozen=True, kw_only=True):
         """
         import numpy as np
 
-        from kafkalog.codec.headers.runs import BatchRun
-
         attributes = run["attributes"]
         chosen = np.ones(len(run), np.bool_)
         if self.codecs is not None:
             chosen &= np.isin(attributes & CODEC_MASK, list(self.codecs))
-        flags = attributes if isinstance(run, BatchRun) else np.zeros_like(attributes)
+        flags = attributes if run.has_producers else np.zeros_like(attributes)
         for wanted, flag in ((self.transactional, TRANSACTIONAL_FLAG), (self.control, CONTROL_FLAG)):
             if wanted is not None:
                 chosen &= (flags & flag != 0) == wanted
         if self.producer_ids is not None:
-            chosen &= np.isin(run["producer_id"], list(self.producer_ids)) if isinstance(run, BatchRun) else False
+            chosen &= np.isin(run["producer_id"], list(self.producer_ids)) if run.has_producers else False
         return chosen
 
 
