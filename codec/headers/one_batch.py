@@ -6,7 +6,7 @@ there is no compiled code. `OneBatch` has the members of `BatchRun` that readers
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
@@ -17,22 +17,9 @@ from kafkalog.codec.plain.records import first_offset_of
 from kafkalog.codec.rules.batches import Verdict
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["AnyRun", "HeaderFilter", "OneBatch"]
-
-
-class HeaderFilter(Protocol):
-    """Conditions on batch headers."""
-
-    def accepts(self, header: AnyHeader) -> bool:
-        """Whether a batch with this header fulfills all conditions."""
-
-    def chosen(self, run: BatchRun, /) -> npt.NDArray[np.bool_]:
-        """Return a mask of the batches of a run that fulfill all conditions."""
+__all__ = ["AnyRun", "OneBatch"]
 
 
 class OneBatch(Struct, frozen=True):
@@ -140,10 +127,6 @@ class OneBatch(Struct, frozen=True):
     def reaching(self, offset: int) -> OneBatch | None:
         """Return this run if the batch ends at `offset` or later, else None."""
         return self if self.final_offset >= offset else None
-
-    def accepted_by(self, conditions: HeaderFilter) -> OneBatch | None:
-        """Return this run if the header fulfills the conditions, else None."""
-        return self if conditions.accepts(self.single.header) else None
 
     def split_at_offset(self, offset: int) -> Iterator[OneBatch]:
         """Yield this run."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from kafkalog.codec.headers.one_batch import HeaderFilter
-
     Int64s = npt.NDArray[np.int64]
 
 __all__ = ["BatchRun"]
@@ -226,11 +224,6 @@ class BatchRun:
         """
         below = int((self.last_offsets < offset).sum())
         return self.part(below, len(self)) if below < len(self) else None
-
-    def accepted_by(self, conditions: HeaderFilter) -> BatchRun | None:
-        """Return the batches that fulfill the conditions; None if none does."""
-        accepted = self.where(conditions.chosen(self))
-        return accepted if len(accepted) else None
 
     def split_at_offset(self, offset: int) -> Iterator[BatchRun]:
         """Yield the batches that begin below `offset`, and the others; a part without batches is left out."""

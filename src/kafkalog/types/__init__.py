@@ -41,6 +41,7 @@ _NAMES = {
     "kafkalog.codec.files.kraft": ["VoterEndpoint", "VoterNode"],
     "kafkalog.codec.files.quorum_state": ["QuorumState"],
     "kafkalog.codec.files.text": ["CleanShutdown", "LeaderEpoch", "MetaProperties", "PartitionMetadata"],
+    "kafkalog.codec.headers.one_batch": ["OneBatch"],
     "kafkalog.codec.headers.runs": ["BatchRun"],
     "kafkalog.codec.model": ["AbortedTransaction", "AnyHeader", "LegacyHeader", "ProducerEntry"],
     "kafkalog.codec.parsing.trace": ["FieldSpan"],

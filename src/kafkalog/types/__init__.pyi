@@ -67,6 +67,7 @@ from kafkalog.codec.files.text import CleanShutdown as CleanShutdown
 from kafkalog.codec.files.text import LeaderEpoch as LeaderEpoch
 from kafkalog.codec.files.text import MetaProperties as MetaProperties
 from kafkalog.codec.files.text import PartitionMetadata as PartitionMetadata
+from kafkalog.codec.headers.one_batch import OneBatch as OneBatch
 from kafkalog.codec.headers.runs import BatchRun as BatchRun
 from kafkalog.codec.model import AbortedTransaction as AbortedTransaction
 from kafkalog.codec.model import AnyHeader as AnyHeader

@@ -19,6 +19,7 @@ from kafkalog.codec.common.limits import KIB
 from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.headers import header_tables, table
 from kafkalog.codec.headers.header_tables import HeaderTables
+from kafkalog.codec.headers.one_batch import OneBatch
 from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 from kafkalog.codec.native import thresholds
 from kafkalog.codec.plain.scanner import Scanner

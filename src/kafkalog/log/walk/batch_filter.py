@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafkalog.codec.headers.message_runs import MessageRun
+    from kafkalog.codec.headers.one_batch import AnyRun
     from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["BatchFilter", "Codecs", "ProducerIds", "batch_filter"]
@@ -46,6 +47,14 @@ class BatchFilter(Struct, frozen=True, kw_only=True):
             and (self.transactional is None or header.is_transactional == self.transactional)
             and (self.control is None or header.is_control == self.control)
         )
+
+    def accepted(self, run: AnyRun) -> AnyRun | None:
+        """Return the batches of a run that fulfill all conditions; None if none does."""
+        columns = run.columns()
+        if columns is None:
+            return run if self.accepts(run.header(0)) else None
+        accepted = columns.where(self.chosen(columns))
+        return accepted if len(accepted) else None
 
     def chosen(self, run: BatchRun | MessageRun) -> npt.NDArray[np.bool_]:
         """Return a boolean array with an element for each batch of the run: whether it fulfills all conditions of the

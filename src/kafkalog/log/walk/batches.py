@@ -6,7 +6,7 @@ is asked to continue after it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from msgspec.structs import replace
 
@@ -29,7 +29,7 @@ from kafkalog.log.walk.segment import Segment, index_of
 from kafkalog.log.walk.time_lookup import older_batches
 
 if TYPE_CHECKING:
-    from kafkalog.codec.headers.one_batch import AnyRun
+    from kafkalog.codec.headers.one_batch import AnyRun, OneBatch
     from kafkalog.codec.headers.run_scanner import RunScanner
     from kafkalog.codec.headers.runs import BatchRun
 
@@ -106,11 +106,11 @@ class BatchReader:
         for run in self.by_one():
             yield run.batch(0)
 
-    def by_one(self) -> Iterator[AnyRun]:
+    def by_one(self) -> Iterator[OneBatch]:
         """Return an iterator over the batches, each as a run of one."""
-        return self._walk(runs=False)
+        return cast("Iterator[OneBatch]", self._walk(runs=False))
 
-    def by_run(self, *, after: int = 0) -> Iterator[AnyRun]:
+    def by_run(self, *, after: int = 0) -> Iterator[BatchRun | OneBatch]:
         """Return an iterator over the batches that yields consecutive v2 batches without findings as one run, and every
         other batch as a run of one. If there are few bytes, it yields only runs of one, see `codec.native.thresholds`.
         The first `after` bytes come batch by batch, so that a caller that needs few records gets them soon.
@@ -160,7 +160,7 @@ class BatchReader:
                         return
                     wanted: AnyRun | None = run.reaching(low)
                     if wanted is not None and self._filter is not None:
-                        wanted = wanted.accepted_by(self._filter)
+                        wanted = self._filter.accepted(wanted)
                     if wanted is not None:
                         yield wanted
                     if self._on_bytes is not None:
