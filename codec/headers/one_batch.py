@@ -14,7 +14,7 @@ from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import CODEC_MASK, NO_TIMESTAMP, AnyHeader, BatchHeader, RecordBatch, codec_label
 from kafkalog.codec.plain.records import first_offset_of
-from kafkalog.codec.rules.batches import Verdict
+from kafkalog.codec.rules.batches import BatchVerdict
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
@@ -26,7 +26,7 @@ class OneBatch(Struct, frozen=True):
     """Run of one batch of any magic, with the verdict about it."""
 
     single: RecordBatch
-    verdict: Verdict = Verdict.KEEP
+    verdict: BatchVerdict = BatchVerdict.KEEP
     findings: Sequence[Finding] = ()
     expected: int | None = None
     """offset that should come here; None if any is accepted"""

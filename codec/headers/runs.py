@@ -23,7 +23,7 @@ from kafkalog.codec.model import (
 from kafkalog.codec.native import functions
 from kafkalog.codec.native.cells import Cells
 from kafkalog.codec.native.tables import HeaderColumn, Table, check_table, names
-from kafkalog.codec.rules.batches import Verdict
+from kafkalog.codec.rules.batches import BatchVerdict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +43,7 @@ class BatchRun:
 
     has_producers = True
     """whether batches of this format can have a producer"""
-    verdict = Verdict.KEEP
+    verdict = BatchVerdict.KEEP
     findings: Sequence[Finding] = ()
     expected: int | None = None
     reached = 0

@@ -39,7 +39,7 @@ from kafkalog.codec.native.thresholds import kernel_is_worth_it
 from kafkalog.codec.plain.insides import Insides, insides_of
 from kafkalog.codec.plain.records import decode_batch, first_offset_of, stored_records
 from kafkalog.codec.plain.scanner import Scanner
-from kafkalog.codec.rules.batches import Verdict
+from kafkalog.codec.rules.batches import BatchVerdict
 from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, ListedSource, real, unreadable
@@ -291,9 +291,9 @@ class _PartitionVerifier:
             self.on_read(run.size)
         self._missing.run(run, self.limits)
         self._times.run(run, file)
-        if run.verdict is Verdict.REPEATS:
+        if run.verdict is BatchVerdict.REPEATS:
             self._repeats.met(run.batch(0))
-        elif run.verdict is Verdict.KEEP and any(
+        elif run.verdict is BatchVerdict.KEEP and any(
             finding.code is FindingCode.OFFSET_DISPLACED for finding in run.findings
         ):
             self._repeats.told(range(run.reached, run.first_offset))
@@ -312,7 +312,7 @@ class _PartitionVerifier:
         elif columns is not None and self._records_of_runs is not None:
             self._records_of(columns, self._records_of_runs, file)
             report.findings[told:] = sorted(report.findings[told:], key=lambda finding: finding.position or 0)
-        if run.verdict is Verdict.DISPLACED:
+        if run.verdict is BatchVerdict.DISPLACED:
             self._repeat = None
             return max(last_offset, cursor.next_offset - 1)
         self._repeat = run.batch(0) if run.final_offset < last_offset else None

@@ -18,7 +18,7 @@ from kafkalog.codec.headers.one_batch import OneBatch
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.native.thresholds import headers_are_worth_it
 from kafkalog.codec.plain.scanner import Scanner
-from kafkalog.codec.rules.batches import Verdict, out_of_place
+from kafkalog.codec.rules.batches import BatchVerdict, out_of_place
 from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.copies.jumps import Displaced, Jumps
 from kafkalog.copies.stretches import Stretch, stretch_of
@@ -138,7 +138,7 @@ class CopyWalk:
         for run in judged(scanned, cursor.continuity, partial(self._judged, cursor, segment), gaps=True):
             for finding in run.findings:
                 return _Stop(replace(finding, severity=Severity.ERROR, file=segment.path), is_zero=False)
-            if run.verdict is Verdict.REPEATS:
+            if run.verdict is BatchVerdict.REPEATS:
                 self._tell(run.size)
             else:
                 yield self._passed(stretch_of(segment.path, run), segment.base_offset)
@@ -195,7 +195,7 @@ class CopyWalk:
         if any(finding.code is FindingCode.OFFSET_DISPLACED for finding in cursor.found):
             self._doubted_from = expected
         is_new = self._doubted_from is not None and first >= self._doubted_from
-        if first <= before and (verdict is Verdict.KEEP or is_new):
+        if first <= before and (verdict is BatchVerdict.KEEP or is_new):
             return found(FindingCode.OFFSET_NOT_INCREASING, after)
         return None
 

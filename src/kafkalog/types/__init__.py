@@ -48,7 +48,7 @@ _NAMES = {
     "kafkalog.codec.plain.insides": ["Insides"],
     "kafkalog.codec.plain.records": ["DecodedBatch"],
     "kafkalog.codec.plain.scanner": ["ScanResult"],
-    "kafkalog.codec.rules.batches": ["Verdict"],
+    "kafkalog.codec.rules.batches": ["BatchVerdict"],
     "kafkalog.codec.rules.execution": ["RawRecord", "RecordFault"],
     "kafkalog.copies.cluster_memory": ["ReplicaState"],
     "kafkalog.copies.common_history": ["CommonPast"],

@@ -77,7 +77,7 @@ from kafkalog.codec.parsing.trace import FieldSpan as FieldSpan
 from kafkalog.codec.plain.insides import Insides as Insides
 from kafkalog.codec.plain.records import DecodedBatch as DecodedBatch
 from kafkalog.codec.plain.scanner import ScanResult as ScanResult
-from kafkalog.codec.rules.batches import Verdict as Verdict
+from kafkalog.codec.rules.batches import BatchVerdict as BatchVerdict
 from kafkalog.codec.rules.execution import RawRecord as RawRecord
 from kafkalog.codec.rules.execution import RecordFault as RecordFault
 from kafkalog.copies.cluster_memory import ReplicaState as ReplicaState

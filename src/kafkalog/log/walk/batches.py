@@ -17,7 +17,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.codec.model import BATCH, RecordBatch
 from kafkalog.codec.native.thresholds import headers_are_worth_it, kernel_is_worth_it
 from kafkalog.codec.plain.scanner import Scanner
-from kafkalog.codec.rules.batches import Verdict
+from kafkalog.codec.rules.batches import BatchVerdict
 from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.disk.held_files import HeldFiles
@@ -193,7 +193,7 @@ class BatchReader:
         `damaged_at` and puts the decisive finding last. Return False if a consumer can pass it, or if the scan
         continues through damage.
         """
-        self.is_displaced = run.verdict is Verdict.DISPLACED
+        self.is_displaced = run.verdict is BatchVerdict.DISPLACED
         if not run.findings:
             return False
         findings = [finding for finding in run.findings if finding.code is not FindingCode.OFFSET_GAP]

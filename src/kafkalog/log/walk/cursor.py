@@ -19,7 +19,7 @@ from kafkalog.codec.common.source import Source
 from kafkalog.codec.headers.one_batch import AnyRun, OneBatch
 from kafkalog.codec.model import AnyHeader, RecordBatch
 from kafkalog.codec.plain.scanner import offsets_behind
-from kafkalog.codec.rules.batches import Continuity, Verdict, highest_offset
+from kafkalog.codec.rules.batches import BatchVerdict, Continuity, highest_offset
 from kafkalog.log.walk.ending import EndOfWalk, FinishedWalk, end_of_walk
 from kafkalog.log.walk.resync import Expected, Resync
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENDING", "ENDING_CODES", "Cursor", "judged"]
 
-ENDING = frozenset({Verdict.STOP, Verdict.DISPLACED})
+ENDING = frozenset({BatchVerdict.STOP, BatchVerdict.DISPLACED})
 """Verdicts at which a reader stops, unless it continues after damage."""
 ENDING_CODES = codes_with(Trait.ENDS_READING)
 """Codes of findings about a batch with a valid checksum at which consumers stop reading."""
@@ -75,7 +75,7 @@ class Cursor:
         """Offset after the highest one so far, also before damage; the segment's base offset if there was none."""
         return self._reached if self.expected is None else max(self.expected, self._reached)
 
-    def judge(self, batch: RecordBatch) -> Verdict:
+    def judge(self, batch: RecordBatch) -> BatchVerdict:
         """Return the verdict about the next batch and advance; set `found` to its findings."""
         continuity = self.continuity
         self.found = continuity.check(batch, *self.behind(batch.header, batch.position + batch.size))

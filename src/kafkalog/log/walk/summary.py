@@ -13,7 +13,7 @@ from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.headers.one_batch import AnyRun
 from kafkalog.codec.native import library
 from kafkalog.codec.plain.scanner import Scanner
-from kafkalog.codec.rules.batches import Verdict, gap
+from kafkalog.codec.rules.batches import BatchVerdict, gap
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.ending import ends_below
@@ -134,7 +134,7 @@ class _Facts:
             code, detail = gap(before, first)
             self.findings.append(Finding(code, Severity.INFO, position, first, detail, path))
         self.ends_below = None
-        if run.verdict is not Verdict.DISPLACED:
+        if run.verdict is not BatchVerdict.DISPLACED:
             highest = self._segment.base_offset - 1 if self.last is None else self.last
             if run.final_offset < highest:
                 self.ends_below = ends_below(run.batch(0), highest).in_file(path)
