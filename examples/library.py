@@ -80,8 +80,8 @@ def repair(place: Path, copy: Path) -> None:
     assert kafkalog.report(place, select=name).markdown().startswith("##")
     assert not kafkalog.compare(place, copy, select=name).is_clean
     copies = [damaged.parent, copy / damaged.parent.name]
-    merged = kafkalog.merge_replicas(copies, place.parent / "one" / damaged.parent.name)
-    assert kafkalog.merge_preview(copies).records_kept == merged.records_kept
+    merged = kafkalog.merge_replicas(*copies, target=place.parent / "one" / damaged.parent.name)
+    assert kafkalog.merge_preview(*copies).records_kept == merged.records_kept
     assert kafkalog.merge_directories(place, copy, target=place.parent / "merged").partitions
     print(kafkalog.plan(kafkalog.Recovery(select=name), place)[0].as_dict()["recommended_way"])
     consent = kafkalog.Recovery(accept_loss=True)
@@ -89,13 +89,13 @@ def repair(place: Path, copy: Path) -> None:
     assert into.changed
     done = kafkalog.recover(consent, place)[0]
     assert [run.run_id for run in kafkalog.runs(place)] == [done.run_id]
-    kafkalog.undo(place, done.run_id)
+    kafkalog.undo(kafkalog.Undo(run_ids=[done.run_id or ""]), place)
     (again,) = kafkalog.recover(consent, place)
     (rebuilt,) = kafkalog.rebuild_indexes(place)
     assert not kafkalog.rebuild_indexes(place)[0].changed
     assert kafkalog.verify(place).is_clean
     kept = [run_id for run_id in (again.run_id, rebuilt.run_id) if run_id is not None]
-    print("forgotten:", len(kafkalog.purge(place, kept).purged), "runs")
+    print("forgotten:", len(kafkalog.purge(kafkalog.Purge(run_ids=kept), place)[0].purged), "runs")
 
 
 def clean(place: Path) -> None:
@@ -139,14 +139,14 @@ def bring_back(place: Path) -> None:
     request = kafkalog.Undelete(topic="names")
     kafkalog.undelete_into(request, place, target=place.parent / "taken-out")
     (done,) = kafkalog.undelete(request, place, expected=kafkalog.plan_undelete(request, place))
-    kafkalog.undo(place, done.run_id)
+    kafkalog.undo(kafkalog.Undo(run_ids=[done.run_id or ""]), place)
     kafkalog.undelete(request, place)
-    kafkalog.undo_all([(place, None)])
+    kafkalog.undo(place)
 
 
 def lead(controller: Path) -> None:
     """A quorum of which one controller is left, and what elections after a power cut would make of it."""
-    (quorum,) = kafkalog.read_quorum([controller])
+    (quorum,) = kafkalog.read_quorum(controller)
     print("quorum:", quorum.cluster_id, [each.log.node for each in quorum.survivors])
     print("triage:", len(kafkalog.triage(controller).partitions), "partitions")
     standalone = kafkalog.QuorumWay.STANDALONE

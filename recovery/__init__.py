@@ -14,10 +14,11 @@ _NAMES = {
     ".act.purging": ["PurgeResult", "purge"],
     ".decide.plan": ["Plan"],
     ".facts.recovery_request": ["Recovery"],
+    ".facts.run_requests": ["Purge", "Undo"],
     ".modes.table": ["Mode"],
     ".results": ["RecoveryResult"],
     ".run": ["plan", "recover"],
-    ".undoing": ["UndoResult", "undo", "undo_all"],
+    ".undoing": ["UndoResult", "undo"],
 }
 
 __all__, __getattr__ = lazily(__name__, _NAMES)

@@ -7,10 +7,11 @@ from kafkalog.recovery.act.purging import PurgeResult as PurgeResult
 from kafkalog.recovery.act.purging import purge as purge
 from kafkalog.recovery.decide.plan import Plan as Plan
 from kafkalog.recovery.facts.recovery_request import Recovery as Recovery
+from kafkalog.recovery.facts.run_requests import Purge as Purge
+from kafkalog.recovery.facts.run_requests import Undo as Undo
 from kafkalog.recovery.modes.table import Mode as Mode
 from kafkalog.recovery.results import RecoveryResult as RecoveryResult
 from kafkalog.recovery.run import plan as plan
 from kafkalog.recovery.run import recover as recover
 from kafkalog.recovery.undoing import UndoResult as UndoResult
 from kafkalog.recovery.undoing import undo as undo
-from kafkalog.recovery.undoing import undo_all as undo_all

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import structs
 
-from kafkalog.codec.common.arguments import check_fields
+from kafkalog.codec.common.arguments import Count, check_fields
 from kafkalog.codec.common.options import Option
 from kafkalog.log.directories.workers import OnProgress
 from kafkalog.log.disk.files import PathLike
@@ -40,7 +40,7 @@ class IndexRebuild(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rebuild_indexes(
-    request: IndexRebuild | PathLike, *paths: PathLike, jobs: int = 1, on_progress: OnProgress | None = None
+    request: IndexRebuild | PathLike, *paths: PathLike, jobs: Count = 1, on_progress: OnProgress | None = None
 ) -> list[RecoveryResult]:
     """Rebuild every index, producer snapshot and leader epoch of sound logs; return a result for each log directory.
 

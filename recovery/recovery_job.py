@@ -103,7 +103,7 @@ class _Planned(Struct):
     """None: interrupted executions are completed"""
 
 
-class _RecoveryJob(Job[_Planned, RecoveryResult]):
+class _RecoveryJob(Job[Recovery, _Planned, RecoveryResult]):
     """Recover one or more log directories, or complete interrupted recoveries there."""
 
     def __init__(
@@ -117,20 +117,19 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
     ) -> None:
         super().__init__([root for root, _only in places], keeping, request, expected)
         self._only = dict(places)
-        self._wanted = request
         self._rules: Mapping[str, Rules] = {}
         self._on_plan = on_plan
         self._workers = workers
         self._acted: list[_Planned] = []
 
     def admit(self, opened: Transaction) -> None:
-        opened.refuse_foreign(self._wanted.complete)
-        if isinstance(self._wanted, Rules) and self._wanted.rebuild_indexes:
+        opened.refuse_foreign(self.request.complete)
+        if isinstance(self.request, Rules) and self.request.rebuild_indexes:
             opened.refuse_unfinished()
 
     def prepare(self, opened: Mapping[str, Transaction]) -> None:
         refuse_duplicates(self.roots)
-        self._rules = rules_for_each(self._wanted, self.roots)
+        self._rules = rules_for_each(self.request, self.roots)
 
     def plan(self, opened: Transaction) -> _Planned:
         planned = _Planned(opened.root, self._only[opened.root], self._rules[opened.root])
@@ -142,7 +141,7 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
 
     def _plan_of(self, planned: _Planned) -> Plan:
         survey = self.files.enter_context(self._survey(planned, on_read=self._workers.read))
-        return replace(plan_survey(survey, self._workers, planned.rules), request=self._wanted)
+        return replace(plan_survey(survey, self._workers, planned.rules), request=self.request)
 
     def _survey(self, planned: _Planned, on_read: Callable[[str, int], None] | None = None) -> Survey:
         return survey(planned.root, only=planned.only, on_read=on_read, tolerant=True)
@@ -174,7 +173,7 @@ class _RecoveryJob(Job[_Planned, RecoveryResult]):
     def consent(self, planned: _Planned) -> None:
         if planned.plan is None:
             return
-        refuse_declined(planned.plan, accept_loss=self._wanted.accept_loss)
+        refuse_declined(planned.plan, accept_loss=self.request.accept_loss)
 
     def report(self, planned: _Planned) -> ResultJson | None:
         return None if planned.plan is None else result_json(nothing_done(planned.plan))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from kafkalog.codec.common.advice import Ask, Sentence
+from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.log.directories.workers import OnProgress, Workers
 from kafkalog.log.disk.files import PathLike, refuse_no_path
@@ -34,7 +35,7 @@ def log_directory_of(path: PathLike) -> str:
 
 
 def plan(
-    request: Recovery | PathLike, *paths: PathLike, jobs: int = 1, on_progress: OnProgress | None = None
+    request: Recovery | PathLike, *paths: PathLike, jobs: Count = 1, on_progress: OnProgress | None = None
 ) -> list[Plan]:
     """Return what `recover` would do, and what the broker would do; reads only.
 
@@ -94,7 +95,7 @@ def plan_one(
     request: Recovery,
     *,
     also: Sequence[PathLike] = (),
-    jobs: int = 1,
+    jobs: Count = 1,
     on_progress: OnProgress | None = None,
     is_one_of_several: bool = False,
 ) -> Plan:
@@ -120,7 +121,7 @@ def recover(
     request: Recovery | PathLike,
     *paths: PathLike,
     expected: Sequence[Plan | None] | None = None,
-    jobs: int = 1,
+    jobs: Count = 1,
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Plan], None] | None = None,
 ) -> list[RecoveryResult]:
@@ -173,7 +174,7 @@ def recover_into(
     request: Recovery | PathLike,
     *paths: PathLike,
     target: PathLike,
-    jobs: int = 1,
+    jobs: Count = 1,
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Plan], None] | None = None,
 ) -> RecoveryResult:

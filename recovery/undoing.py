@@ -15,9 +15,11 @@ from kafkalog.log.disk.files import PathLike, exists
 from kafkalog.recovery.act.history import runs_of_each
 from kafkalog.recovery.act.job import Job, carry_out, keeping_in
 from kafkalog.recovery.act.quarantine import Runs
-from kafkalog.recovery.act.transaction import Keeping, Transaction
+from kafkalog.recovery.act.transaction import Transaction
+from kafkalog.recovery.facts.places import log_directories
+from kafkalog.recovery.facts.run_requests import Undo
 
-__all__ = ["UndoResult", "refuse_without_run", "runs_to_undo", "undo", "undo_all"]
+__all__ = ["UndoResult", "refuse_without_run", "runs_to_undo", "undo"]
 
 
 class UndoResult(Struct, frozen=True):
@@ -44,38 +46,38 @@ def _undone(path: PathLike) -> tuple[str, str | None]:
     return root, None
 
 
-def refuse_without_run(
-    path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None, moved: bool = False
-) -> None:
-    """Raise `RecoveryRefused`, as `undo` would, if there is nothing to undo. Called before asking for consent; changes
-    nothing.
+def _runs(request: Undo, path: PathLike) -> Runs:
+    keeping = keeping_in(request.quarantine)
+    return Runs(_undone(path)[0], keeping.quarantine, moved=request.moved)
+
+
+def refuse_without_run(request: Undo, path: PathLike, run_id: str | None) -> None:
+    """Raise `RecoveryRefused`, as `undo` would, if there is no such execution to undo on a log directory; `run_id` None
+    means the latest. Called before asking for consent; changes nothing.
     """
-    Runs(_undone(path)[0], None if quarantine is None else os.fspath(quarantine), moved=moved).undoable(run_id)
+    _runs(request, path).undoable(run_id)
 
 
-def runs_to_undo(
-    paths: Sequence[str], run_ids: Sequence[str] = (), *, quarantine: PathLike | None = None, moved: bool = False
-) -> list[tuple[str, str | None]]:
+def runs_to_undo(request: Undo, paths: Sequence[PathLike]) -> list[tuple[PathLike, str | None]]:
     """Return pairs of a log directory and the id of the execution to undo there, in the order in which to undo them;
     None means the latest execution. With one path, all `run_ids` are returned for it in the given order. With several
     paths, each id is returned for the paths that have it (for the first path if none has), the latest first. Without
     `run_ids`, the only directory with an execution that can be undone is returned, or the first path if there is none.
 
     Raises `RecoveryRefused` if several directories have executions that can be undone and none is named: executions on
-    different directories may be unrelated. `quarantine` is where executions keep what they removed, None for the usual
-    place; with `moved` executions count although nothing shows that they are this directory's.
+    different directories may be unrelated.
     """
     if len(paths) == 1:
-        return [(paths[0], run_id) for run_id in run_ids or (None,)]
-    if run_ids:
-        runs_by_path = runs_of_each(paths, run_ids, quarantine)
+        return [(paths[0], run_id) for run_id in request.run_ids or (None,)]
+    if request.run_ids:
+        runs_by_path = runs_of_each(paths, request.run_ids, request.quarantine)
         each = sorted(
             ((run_id, os.fspath(path)) for path, named in runs_by_path.items() for run_id in named), reverse=True
         )
         return [(path, run_id) for run_id, path in each]
-    latest = [(path, run_id) for path in paths if (run_id := _latest(path, quarantine, moved=moved)) is not None]
+    latest = [(path, run_id) for path in paths if (run_id := _latest(request, path)) is not None]
     if len(latest) > 1:
-        named = "; ".join(f"{run_id} on {path}" for path, run_id in latest)
+        named = "; ".join(f"{run_id} on {os.fspath(path)}" for path, run_id in latest)
         raise RecoveryRefused(
             f"the latest runs on these directories are {named}: say which one to undo",
             reason="several_runs",
@@ -84,63 +86,49 @@ def runs_to_undo(
     return [(path, run_id) for path, run_id in latest] or [(paths[0], None)]
 
 
-def _latest(path: str, quarantine: PathLike | None, *, moved: bool) -> str | None:
+def _latest(request: Undo, path: PathLike) -> str | None:
     try:
-        kept = Runs(_undone(path)[0], None if quarantine is None else os.fspath(quarantine), moved=moved)
-        return kept.undoable(None).run_id
+        return _runs(request, path).undoable(None).run_id
     except RecoveryRefused:
         return None
 
 
 def undo(
-    path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None, moved: bool = False
-) -> UndoResult:
-    """Restore every byte and time that an execution changed (default: the latest), even if it was interrupted; return
-    how many steps were reversed. Acquires the lock of the directory.
-
-    Everything is compared first. Raises `RecoveryRefused`, with nothing changed, if the execution does not exist, if
-    anything that it relies on has changed since, or if what it saved is not complete; `UsageError` if the path is not a
-    directory.
-
-    * `path`: the log directory
-    * `run_id`: the execution; None: the latest
-    * `quarantine`: where executions keep what they removed, if it is not the usual place
-    * `moved`: the execution is this directory's, although nothing shows it
-    """
-    return undo_all([(path, run_id)], quarantine=quarantine, moved=moved)[0]
-
-
-def undo_all(
-    runs: Sequence[tuple[PathLike, str | None]],
-    *,
-    quarantine: PathLike | None = None,
-    moved: bool = False,
-    on_undone: Callable[[UndoResult], None] | None = None,
+    request: Undo | PathLike, *paths: PathLike, on_undone: Callable[[UndoResult], None] | None = None
 ) -> list[UndoResult]:
-    """Undo executions on several log directories, in the given order; arguments and errors are those of `undo`.
+    """Restore every byte and time that executions changed, even if they were interrupted; return a result for each
+    execution, in the order in which they were undone. Acquires the locks of the directories.
 
-    All locks are acquired first, and the first execution of each directory is compared before any is undone, so a
-    refusal then changes none. Later executions on one directory can only be compared once it was restored.
+    On one directory the named executions are undone in the given order, by default the latest. On several directories
+    each named execution is undone on those that have it, the latest first; without names, on the only directory with an
+    execution that can be undone.
 
-    * `runs`: log directory and execution, None for the latest
-    * `quarantine`: where executions keep what they removed, if it is not the usual place
-    * `moved`: the executions are this directory's, although nothing shows it
+    The first execution of each directory is compared before any is undone. Raises `RecoveryRefused`, with nothing
+    changed, if an execution does not exist, if anything that it relies on has changed since, if what it saved is not
+    complete, or if several directories have executions and none is named; `UsageError` if a path is not a directory.
+    Later executions on one directory can only be compared once it was restored.
+
+    * `request`: which executions; may be left out for the latest
+    * `paths`: log directories, their parents, or partition directories
     * `on_undone`: called with each result as soon as it is there
     """
-    return carry_out(_UndoJob(runs, keeping_in(quarantine, moved=moved), on_undone))
+    if not isinstance(request, Undo):
+        paths, request = (request, *paths), Undo()
+    return carry_out(_UndoJob(request, runs_to_undo(request, log_directories(paths)), on_undone))
 
 
-class _UndoJob(Job["_TakenBack", UndoResult]):
+class _UndoJob(Job[Undo, "_TakenBack", UndoResult]):
     """Undo executions one after another; a directory may have several."""
 
     def __init__(
         self,
+        request: Undo,
         wanted: Sequence[tuple[PathLike, str | None]],
-        keeping: Keeping,
         on_undone: Callable[[UndoResult], None] | None,
     ) -> None:
         self._runs = [_TakenBack(*_undone(path), run_id) for path, run_id in wanted]
-        super().__init__([run.root for run in self._runs], keeping)
+        keeping = keeping_in(request.quarantine, moved=request.moved)
+        super().__init__([run.root for run in self._runs], keeping, request)
         self._left = list(self._runs)
         self._on_undone = on_undone
 

@@ -46,10 +46,10 @@ def cluster_rows(contents: str, paths: Sequence[str], replica: str | None, findi
         return _znodes(paths, findings)
     inventory = open_all(*paths)
     if contents == "transactions":
-        partitions = inventory.readable(replica, Selection.of(excluded=[CLUSTER_METADATA_TOPIC]))
-        return _transactions([each for each in partitions if each.topic != CLUSTER_METADATA_TOPIC], findings)
+        others = inventory.readable(replica, wants=lambda name: name.topic != CLUSTER_METADATA_TOPIC)
+        return _transactions(others, findings)
     topic = CLUSTER_METADATA_TOPIC if contents == "metadata" else CONSUMER_OFFSETS_TOPIC
-    partitions = inventory.readable(replica, Selection.of([topic]))
+    partitions = inventory.all_readable(replica, Selection.of([topic]))  # groups take names of topics from all
     if not any(partition.topic == topic for partition in partitions):
         raise UsageError(f"no partition of {topic} in {', '.join(paths)}")
     if contents == "metadata":

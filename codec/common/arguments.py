@@ -18,13 +18,13 @@ import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import islice
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Annotated, Any, Literal, ParamSpec, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from kafkalog.codec.common.errors import UsageError
 
-__all__ = ["at_door", "byte_view", "check_fields", "checked", "shown"]
+__all__ = ["Bounds", "Count", "at_door", "byte_view", "check_fields", "checked", "plain_type", "shown"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -97,8 +97,17 @@ _TAKES: dict[Any, _Take] = {
     bytes: lambda value: bytes(_view(value)),
 }  # fmt: skip
 _CONVERTED = _TAKES.keys() - {bool, bytes}
-_AT_LEAST_1 = {"jobs", "threads"}
-"""Arguments that are numbers of processes or threads."""
+
+
+class Bounds(Struct, frozen=True):
+    """Bounds of a number, declared as `Annotated[int, Bounds(...)]`; an `Option` of a field declares them too."""
+
+    within: tuple[int, int]
+    """lowest and highest number (inclusive)"""
+
+
+Count: TypeAlias = Annotated[int, Bounds((1, _INT64 - 1))]
+"""number of processes or threads: 1 or more"""
 
 
 def _taking(name: str, hint: Any) -> _Take:
@@ -183,8 +192,13 @@ def _container(name: str, origin: type, arguments: Sequence[Any]) -> _Take:
 
 def _examiner(name: str, hint: Any, text: str) -> _Take:
     """Return the function that checks and converts values for the argument `name`. It returns the value to use, and
-    raises `UsageError` for one that is not of the type `hint`; `text` is the type's name in the message.
+    raises `UsageError` for one that is not of the type `hint` or not within its bounds; `text` is the type's name in
+    the message.
     """
+    extras = getattr(hint, "__metadata__", ())
+    within = next((bounds for extra in extras if (bounds := getattr(extra, "within", None)) is not None), None)
+    if extras:
+        hint = typing.get_args(hint)[0]
     take = _taking(name, hint)
     members = _members(hint)
     as_they_are = {member for member in members if isinstance(member, type) and member not in _CONVERTED}
@@ -201,8 +215,9 @@ def _examiner(name: str, hint: Any, text: str) -> _Take:
             if text == _PATH and isinstance(value, str) and not value:
                 raise UsageError(f"{name}: a path cannot be empty") from None
             raise UsageError(f"{name} is {shown(value)}, not {'a possible path' if text == _PATH else text}") from None
-        if name in _AT_LEAST_1 and taken < 1:
-            raise UsageError(f"{name} is {taken}; the smallest possible value is 1")
+        if within is not None and isinstance(taken, int) and not within[0] <= taken <= within[1]:
+            which, bound = ("smallest", within[0]) if taken < within[0] else ("largest", within[1])
+            raise UsageError(f"{name} is {taken}; the {which} possible value is {bound}")
         return taken
 
     return examine
@@ -213,12 +228,14 @@ def _examiners(module: str, annotations: Mapping[str, Any]) -> dict[str, _Take]:
     loaded.
     """
     holder = types.SimpleNamespace(__annotations__=dict(annotations))
-    hints = typing.get_type_hints(holder, vars(sys.modules[module]))
-    return {name: _examiner(name, hints[name], _without_extras(text)) for name, text in annotations.items()}
+    hints = typing.get_type_hints(holder, vars(sys.modules[module]), include_extras=True)
+    return {name: _examiner(name, hints[name], plain_type(text)) for name, text in annotations.items()}
 
 
-def _without_extras(text: str) -> str:
-    """Return the text of an annotation; of `Annotated[type, ...]` only that of the type."""
+def plain_type(text: str) -> str:
+    """Return the text of an annotation; of `Annotated[type, ...]` and of `Count` only that of the type."""
+    if text == "Count":
+        return "int"
     if not text.startswith("Annotated["):
         return text
     (statement,) = ast.parse(text).body

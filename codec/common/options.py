@@ -35,6 +35,10 @@ class Option(msgspec.Struct, frozen=True):
     heading: str = ""
     """heading of the help that it stands below; empty: that of all other options"""
 
+    def __repr__(self) -> str:
+        """Return the name alone, so that `help()` of a request is readable."""
+        return f"Option({self.name!r})"
+
 
 @lru_cache(maxsize=32)
 def options_of_fields(request: type) -> Mapping[str, Option]:

@@ -238,4 +238,4 @@ def encode_kraft_value(record: KRaftRecord) -> tuple[ControlType, bytes]:
     if record.version not in layout.versions:
         raise UsageError(f"version {record.version} of {kind.name}")
     values = {**fields, "version": record.version, UNKNOWN_TAGS: record.tagged_fields}
-    return kind, build(layout.construct(record.version), values)
+    return kind, build(layout.construct(record.version), values, layout.name)

@@ -18,6 +18,7 @@ from kafkalog.codec.layout import record_batch
 from kafkalog.codec.layout.primitives import LayoutError
 from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.codec.parsing import text_layouts, whole
+from kafkalog.codec.parsing.reference import missing_field
 from kafkalog.codec.parsing.trace import Traced
 
 __all__ = ["LAYOUTS", "build", "layout_of", "parse", "with_timestamps"]
@@ -87,7 +88,7 @@ def build(value: Any, what: str = "entry") -> bytes:
     """Build the bytes of one structure from `value`, in the form that `parse` returns. `what` is a name in `LAYOUTS`.
     Lengths, counts and checksums are computed. Contents are compressed again only if the `compressed` bytes (for a
     wrapper message, its `value`) do not hold exactly them. Raises `FormatError` with the name of a field whose value
-    does not fit, `UsageError` for an unknown `what`.
+    does not fit, `UsageError` for a missing field or an unknown `what`.
     """
     layout = layout_of(what)
     try:
@@ -95,7 +96,9 @@ def build(value: Any, what: str = "entry") -> bytes:
     except ConstructError as error:
         detail = error.detail if isinstance(error, LayoutError) else str(error).splitlines()[-1]
         raise FormatError(detail, field=error.path) from None
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except KeyError as error:
+        raise missing_field(what, error) from None
+    except (TypeError, AttributeError, ValueError) as error:
         raise FormatError(f"these are not the fields of a {what}: {type(error).__name__}: {error}") from None
 
 

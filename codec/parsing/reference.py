@@ -7,10 +7,10 @@ from typing import Any
 
 from construct import Construct, ConstructError, Container
 
-from kafkalog.codec.common.errors import FormatError
+from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.layout.primitives import LayoutError
 
-__all__ = ["build", "parse"]
+__all__ = ["build", "missing_field", "parse"]
 
 Bytes = bytes | memoryview
 
@@ -31,12 +31,19 @@ def parse(layout: Construct, data: Bytes, position: int = 0, *, source: str | No
         ) from None
 
 
-def build(layout: Construct, values: Mapping[str, Any]) -> bytes:
+def build(layout: Construct, values: Mapping[str, Any], what: str) -> bytes:
     """Build the bytes of one structure from the values of its fields. Raises `FormatError` with the field if a value
-    does not fit, `KeyError` if a field is missing.
+    does not fit, `UsageError` if a field is missing. `what` is the name of the structure for the message.
     """
     try:
         built: bytes = layout.build(values)
     except ConstructError as error:
         raise FormatError(str(error).splitlines()[-1], field=getattr(error, "path", None)) from None
+    except KeyError as error:
+        raise missing_field(what, error) from None
     return built
+
+
+def missing_field(what: str, error: KeyError) -> UsageError:
+    """Return the error to raise if a structure, `what`, cannot be built because a field has no value."""
+    return UsageError(f"the field {error.args[0]!r} of {what} is missing")

@@ -31,6 +31,7 @@ __all__ = [
     "AgreedPlan", "Executed", "Job", "by_root", "carry_out", "execute", "keeping_in", "refuse_other_request",
 ]  # fmt: skip
 
+Request_co = TypeVar("Request_co", bound=Struct, covariant=True)
 Planned = TypeVar("Planned")
 Result = TypeVar("Result")
 
@@ -82,21 +83,23 @@ def refuse_other_request(agreed: Struct | None, request: Struct | None) -> None:
         )
 
 
-class Job(ABC, Generic[Planned, Result]):
-    """One change to one or more log directories.  The methods are called in the order in which they stand here."""
+class Job(ABC, Generic[Request_co, Planned, Result]):
+    """One change to one or more log directories, for one request.  The methods are called in the order in which they
+    stand here.
+    """
 
     def __init__(
         self,
         roots: Sequence[str],
         keeping: Keeping,
-        request: Struct | None = None,
+        request: Request_co,
         expected: Mapping[str, AgreedPlan | None] | None = None,
     ) -> None:
         self.roots = roots
         """log directories in the order of the results; a directory with several plans is listed once for each"""
         self.keeping = keeping
         self.request = request
-        """what the caller asks for; None if no plans of the job can be agreed to"""
+        """what the caller asks for"""
         self.expected = expected or {}
         """plan that the caller agreed to by log directory; any plan will do for the others"""
         self.files = ExitStack()
@@ -210,7 +213,7 @@ def keeping_in(quarantine: PathLike | None, *, moved: bool = False) -> Keeping:
     return Keeping(None if quarantine is None else os.fspath(quarantine), moved)
 
 
-def carry_out(job: Job[Planned, Result]) -> list[Result]:
+def carry_out(job: Job[Struct, Planned, Result]) -> list[Result]:
     """Carry out a job: lock all its directories, plan for each, check every plan, then change one directory after
     another. Return the results in the order of `job.roots`, after `job.finish` was called with them; directories
     without a plan have none. The locks are held until then.
@@ -257,7 +260,7 @@ def carry_out(job: Job[Planned, Result]) -> list[Result]:
             return job.finish(results)
 
 
-def _plan(job: Job[Planned, Result], opened: Transaction) -> Planned | None:
+def _plan(job: Job[Struct, Planned, Result], opened: Transaction) -> Planned | None:
     """Plan for one directory; None if it has no part in the job. If planning is refused and the directory has changed
     since the plan that the caller agreed to, raise a `RecoveryRefused` that names the change instead, as the better
     reason.
@@ -273,7 +276,7 @@ def _plan(job: Job[Planned, Result], opened: Transaction) -> Planned | None:
         raise
 
 
-def _agree(job: Job[Planned, Result], opened: Transaction, planned: Planned) -> None:
+def _agree(job: Job[Struct, Planned, Result], opened: Transaction, planned: Planned) -> None:
     """Check a plan: compare it with the plan that was agreed to, show it, ask for consent, and check quarantine,
     permissions and disk space. Raises `RecoveryRefused` at the first check that fails; changes nothing.
     """
@@ -286,7 +289,7 @@ def _agree(job: Job[Planned, Result], opened: Transaction, planned: Planned) -> 
 
 
 @contextmanager
-def _about(job: Job[Planned, Result], root: str) -> Iterator[None]:
+def _about(job: Job[Struct, Planned, Result], root: str) -> Iterator[None]:
     """Context that adds the log directory `root` to errors raised within it. If the job has several directories, a
     `RecoveryRefused` is replaced by one that names `root`; with one directory it is raised unchanged. Any other
     `KafkaLogError` is raised again after its directory was set to `root`.
@@ -317,7 +320,7 @@ def _naming_changed(opened: Mapping[str, Transaction]) -> Iterator[None]:
 
 
 @contextmanager
-def _noted(job: Job[Planned, Result], root: str, refused: list[RecoveryRefused]) -> Iterator[None]:
+def _noted(job: Job[Struct, Planned, Result], root: str, refused: list[RecoveryRefused]) -> Iterator[None]:
     """Context that appends a `RecoveryRefused` raised within it to `refused` instead of raising it, so that the caller
     continues with the next directory; if the job has several directories, the error names `root`. Other errors are
     raised, with `root` as their directory.

@@ -15,15 +15,17 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from kafkalog.codec.common.errors import RecoveryRefused, UsageError
+from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.fs import FileSystem
-from kafkalog.recovery.act.history import RunInfo, RunState, list_runs, root_of_runs
+from kafkalog.recovery.act.history import RunInfo, RunState, list_runs, root_of_runs, runs_of_each
 from kafkalog.recovery.act.job import Job, carry_out, keeping_in
 from kafkalog.recovery.act.journal import JOURNAL, PREPARING, PURGING, UNDOING
 from kafkalog.recovery.act.operations import FILES, STAGED
 from kafkalog.recovery.act.quarantine import DOCUMENTS, Runs, document_of
-from kafkalog.recovery.act.transaction import Keeping, Transaction
+from kafkalog.recovery.act.transaction import Transaction
+from kafkalog.recovery.facts.places import log_directories
+from kafkalog.recovery.facts.run_requests import Purge
 
 __all__ = ["PurgeResult", "purge", "purgeable"]
 
@@ -48,58 +50,46 @@ class PurgeResult(Struct, frozen=True):
         return sum(run.allocated_bytes for run in self.purged)
 
 
-def purgeable(
-    path: PathLike,
-    run_ids: Sequence[str] = (),
-    *,
-    older_than_days: float | None = None,
-    quarantine: PathLike | None = None,
-) -> tuple[tuple[RunInfo, ...], dict[str, str]]:
-    """Return the executions that `purge` would remove, and the reason for each that is old enough but stays. Reads
-    only.
+def purgeable(request: Purge, path: PathLike) -> _Chosen:
+    """Return the executions on one log directory that `purge` would remove, and the reason for each that is old enough
+    but stays. Reads only.
     """
-    return _choose(Runs(root_of_runs(path), keeping_in(quarantine).quarantine), run_ids, older_than_days)
+    return _choose(Runs(root_of_runs(path), keeping_in(request.quarantine).quarantine), request.run_ids, request)
 
 
-def purge(
-    path: PathLike,
-    run_ids: Sequence[str] = (),
-    *,
-    older_than_days: float | None = None,
-    quarantine: PathLike | None = None,
-    moved: bool = False,
-) -> PurgeResult:
+def purge(request: Purge, *paths: PathLike) -> list[PurgeResult]:
     """Permanently delete what executions have kept, under the broker's lock: named ones, and all older than some days.
+    Return a result for each log directory, in the order of the paths.
 
     They can then no longer be undone, and the originals that they kept are lost. An interrupted execution is never
-    removed, unless it was superseded. Raises `RecoveryRefused`, with nothing removed, if a named execution does not
-    exist or must not be removed; executions selected by age that must not be removed are kept and named in the result.
+    removed, unless it was superseded. Of several directories, each named execution is removed from those that have it.
 
-    * `path`: the log directory
-    * `run_ids`: the executions to remove
-    * `older_than_days`: also removes executions that began longer ago
-    * `quarantine`: where executions keep what they removed, if it is not the usual place
-    * `moved`: as for `recover`
+    Raises `RecoveryRefused`, with nothing removed, if a named execution does not exist or must not be removed;
+    executions selected by age that must not be removed are kept and named in the result. Raises `UsageError` if a path
+    is not a log directory.
+
+    * `request`: which executions
+    * `paths`: log directories, their parents, or partition directories
     """
-    return carry_out(_PurgeJob(path, keeping_in(quarantine, moved=moved), run_ids, older_than_days))[0]
+    return carry_out(_PurgeJob(request, log_directories(paths)))
 
 
-class _PurgeJob(Job["_Chosen", PurgeResult]):
-    def __init__(
-        self, path: PathLike, keeping: Keeping, run_ids: Sequence[str], older_than_days: float | None
-    ) -> None:
-        super().__init__([root_of_runs(path)], keeping)
-        self._run_ids = run_ids
-        self._days = older_than_days
+class _PurgeJob(Job[Purge, "_Chosen", PurgeResult]):
+    def __init__(self, request: Purge, paths: Sequence[PathLike]) -> None:
+        roots: list[PathLike] = list(dict.fromkeys(map(root_of_runs, paths)))
+        named = runs_of_each(roots, request.run_ids, request.quarantine) if len(roots) > 1 else {}
+        self._run_ids = {os.fspath(root): request.run_ids if len(roots) == 1 else named.get(root, ()) for root in roots}
+        super().__init__([*self._run_ids], keeping_in(request.quarantine, moved=request.moved), request)
 
     def look(self) -> None:
-        _choose(Runs(self.roots[0], self.keeping.quarantine, moved=self.keeping.moved), self._run_ids, self._days)
+        for root, run_ids in self._run_ids.items():
+            _choose(Runs(root, self.keeping.quarantine, moved=self.keeping.moved), run_ids, self.request)
 
     def admit(self, opened: Transaction) -> None:
         """Accept interrupted executions: they are kept, and do not prevent purging others."""
 
     def plan(self, opened: Transaction) -> _Chosen:
-        return _choose(opened.runs, self._run_ids, self._days)
+        return _choose(opened.runs, self._run_ids[opened.root], self.request)
 
     def act(self, opened: Transaction, planned: _Chosen) -> PurgeResult:
         chosen, left = planned
@@ -120,11 +110,8 @@ def _needs_pointer(kept: Runs) -> bool:
     )
 
 
-def _choose(
-    kept: Runs, run_ids: Sequence[str], older_than_days: float | None
-) -> _Chosen:
-    if older_than_days is not None and older_than_days < 0:
-        raise UsageError(f"{older_than_days} days is not an age: give a number that is not negative")
+def _choose(kept: Runs, run_ids: Sequence[str], request: Purge) -> _Chosen:
+    """Choose executions of one log directory: those with one of `run_ids`, and those that are old enough."""
     known = list_runs(kept)
     for run_id in run_ids:
         if run_id not in [run.run_id for run in known]:
@@ -134,7 +121,7 @@ def _choose(
     chosen, left = [], {}
     for run in known:
         named = run.run_id in run_ids
-        if not named and not _is_older(run, older_than_days):
+        if not named and not _is_older(run, request.older_than_days):
             continue
         why = _why_not(kept, run)
         if why is None:

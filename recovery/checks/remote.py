@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
@@ -30,7 +31,7 @@ def verify_remote(
     deep: bool = True,
     select: Selection = ALL,
     limits: Limits = DEFAULT_LIMITS,
-    jobs: int = 1,
+    jobs: Count = 1,
     on_read: Callable[[int], None] | None = None,
 ) -> DirectoryReport:
     """Check the remote logs that brokers would read from a tier, as `verify` checks local logs. Return a report with

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
@@ -41,7 +42,7 @@ def verify(
     deep: bool = True,
     select: Selection = ALL,
     limits: Limits = DEFAULT_LIMITS,
-    jobs: int = 1,
+    jobs: Count = 1,
     on_read: Callable[[int], None] | None = None,
     asked: StartQuestion = ANYTHING,
 ) -> VerifyReport:

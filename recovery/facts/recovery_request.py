@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from kafkalog.recovery.facts.survey import Survey
 
 __all__ = [
-    "Recovery", "RemoteLogSource", "Rules", "mode_named", "quarantine_words", "rules_of", "selection_words", "settled",
+    "MOVED", "QUARANTINE", "Recovery", "RemoteLogSource", "Rules", "mode_named", "rules_of", "selection_words",
+    "settled",
 ]  # fmt: skip
 
 
@@ -80,7 +81,11 @@ _REPAIR_BITS = "Correct single flipped bits if the correction is proven at least
 _COPIES = "Another copy (a broker's volume, a snapshot): show how much a merge would keep; used by --mode merge."
 _ACCEPT_LOSS = "Proceed even if records that can still be read would be dropped."
 _MARK_CLEAN = "Verify the result on disk, then write a clean-shutdown marker."
-_MOVED = "The directory of the recorded runs was moved to PATH."
+QUARANTINE = Option(
+    "--quarantine", "Directory to keep removed bytes in [PATH.recovery].", "DIR", True, True, quarantine_words
+)
+"""Option of all requests whose runs keep removed bytes."""
+MOVED = Option("--moved", "The directory of the recorded runs was moved to PATH.", is_of_acting=True)
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -123,15 +128,11 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             "machine.", "RUN", is_repeated=False, is_of_acting=True),
     ] = None
     """id of a run that another machine began, to be completed here"""
-    quarantine: Annotated[
-        PathLike | None,
-        Option("--quarantine", "Directory to keep removed bytes in "
-            "[PATH.recovery].", "DIR", True, True, quarantine_words),
-    ] = None
+    quarantine: Annotated[PathLike | None, QUARANTINE] = None
     """where removed bytes are kept; None: beside each directory"""
     mark_clean: Annotated[bool, Option("--mark-clean", _MARK_CLEAN, is_of_acting=True)] = False
     """verify the result from disk, then write a clean-shutdown marker, so that a broker does not check again"""
-    moved: Annotated[bool, Option("--moved", _MOVED, is_of_acting=True)] = False
+    moved: Annotated[bool, MOVED] = False
     """the directory is the one that its runs were on, although that cannot be seen"""
     topics: TopicFacts | None = None
     """facts about the topics; None: they are read from the metadata log in the directories"""

@@ -15,6 +15,7 @@ def _consequence(found: WayFacts) -> str:
 
 SPEC = ModeSpec(
     name="kafka",
+    does="leaves, byte for byte, what the broker's own recovery would",
     when="the result must be, byte for byte, what the broker's own recovery would leave",
     way=WaySpec(
         name="kafka", keeps="what the broker's own start leaves", consequence=_consequence, is_start=True

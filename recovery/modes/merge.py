@@ -8,6 +8,7 @@ __all__ = ["SPEC"]
 
 SPEC = ModeSpec(
     name="merge",
+    does="puts in a damaged partition's place what it and the copies given with {copies} hold together",
     when="another copy of a damaged partition is at hand: what both hold together takes its place",
     way=WaySpec(
         name="merge",

@@ -8,6 +8,7 @@ __all__ = ["SPEC"]
 
 SPEC = ModeSpec(
     name="remote",
+    does="gives up damaged segments of a tiered log of which the remote tier has copies",
     when="damaged segments of a tiered log were copied before: they go, and a broker serves the remote copies",
     way=WaySpec(
         name="remote",

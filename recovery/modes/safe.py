@@ -16,6 +16,7 @@ def _consequence(found: WayFacts) -> str:
 
 SPEC = ModeSpec(
     name="safe",
+    does="keeps every sound batch up to the damage, and a broker opens the result without changing a byte",
     when="the broker is to start again with every sound batch up to the damage, and to change nothing more",
     way=WaySpec(name="safe", keeps="everything up to the damage", consequence=_consequence),
     is_compared=True,

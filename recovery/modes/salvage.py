@@ -16,6 +16,7 @@ def _consequence(found: WayFacts) -> str:
 
 SPEC = ModeSpec(
     name="salvage",
+    does="also keeps sound batches after the damage",
     when="there is no other copy, and what lies after the damage matters more than a gap in the offsets",
     way=WaySpec(
         name="salvage", keeps="everything that is sound, on both sides of the damage", consequence=_consequence

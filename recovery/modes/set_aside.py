@@ -8,6 +8,7 @@ __all__ = ["SPEC"]
 
 SPEC = ModeSpec(
     name="set-aside",
+    does="moves the chosen partitions to quarantine, so that the broker fetches all of them again",
     when="another broker has all of a partition, and this one is to fetch it again from its beginning",
     way=WaySpec(
         name="set_aside",

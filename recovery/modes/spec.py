@@ -89,6 +89,10 @@ class ModeSpec(Struct, frozen=True, kw_only=True):
     """A mode of `recover`."""
 
     name: str
+    does: str
+    """what it does, as the end of a sentence that begins with its name; a field of `Recovery` in braces means the
+    field's option
+    """
     when: str
     """when it is used, as the end of a sentence that begins with "when"
     """

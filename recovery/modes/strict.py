@@ -8,6 +8,7 @@ __all__ = ["SPEC"]
 
 SPEC = ModeSpec(
     name="strict",
+    does="only removes torn and zero-filled tails and refuses anything else",
     when="a person is to decide about anything worse than a torn or zero tail",
     leaves_worse_to_person=True,
 )

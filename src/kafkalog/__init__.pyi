@@ -51,7 +51,6 @@ from kafkalog.codec.plain.scanner import scan as scan
 from kafkalog.codec.rules.execution import Execution as Execution
 from kafkalog.copies.compare import compare as compare
 from kafkalog.copies.comparison import CopyReport as CopyReport
-from kafkalog.copies.preview import merge_preview as merge_preview
 from kafkalog.inspect.health import health as health
 from kafkalog.inspect.remote import inspect_remote as inspect_remote
 from kafkalog.inspect.retention import retention as retention
@@ -64,6 +63,7 @@ from kafkalog.jobs.compact.run import compact as compact
 from kafkalog.jobs.compact.run import compact_into as compact_into
 from kafkalog.jobs.compact.run import plan_compaction as plan_compaction
 from kafkalog.jobs.merge.merge import merge_directories as merge_directories
+from kafkalog.jobs.merge.merge import merge_preview as merge_preview
 from kafkalog.jobs.merge.merge import merge_replicas as merge_replicas
 from kafkalog.jobs.merge.request import Merge as Merge
 from kafkalog.jobs.quorum.planned import QuorumPlan as QuorumPlan
@@ -129,6 +129,8 @@ from kafkalog.recovery.decide.plan import Plan as Plan
 from kafkalog.recovery.explain.explaining import explain as explain
 from kafkalog.recovery.facts.recovery_request import Recovery as Recovery
 from kafkalog.recovery.facts.recovery_request import RemoteLogSource as RemoteLogSource
+from kafkalog.recovery.facts.run_requests import Purge as Purge
+from kafkalog.recovery.facts.run_requests import Undo as Undo
 from kafkalog.recovery.facts.survey import Survey as Survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts as TopicFacts
 from kafkalog.recovery.modes.table import Mode as Mode
@@ -140,7 +142,6 @@ from kafkalog.recovery.run import recover as recover
 from kafkalog.recovery.run import recover_into as recover_into
 from kafkalog.recovery.undoing import UndoResult as UndoResult
 from kafkalog.recovery.undoing import undo as undo
-from kafkalog.recovery.undoing import undo_all as undo_all
 from kafkalog.reporting.making import report as report
 from kafkalog.tables.exporting import ExportedPartition as ExportedPartition
 from kafkalog.tables.exporting import ExportResult as ExportResult

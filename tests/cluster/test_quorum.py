@@ -39,7 +39,7 @@ EVERYBODY = (*CONTROLLERS, BROKER)
 
 
 def of(name: str, *nodes: int) -> Quorum:
-    (found,) = read_quorum([node(name, each) for each in nodes])
+    (found,) = read_quorum(*(node(name, each) for each in nodes))
     return found
 
 
@@ -127,7 +127,7 @@ def test_a_torn_end_is_no_damage_and_a_flipped_bit_is(tmp_path: Path) -> None:
     assert torn.is_torn
     assert not torn.is_damaged
     assert torn.end == whole.end - 1
-    (found,) = read_quorum(list(at.values()))
+    (found,) = read_quorum(*at.values())
     assert found.best.node == 2
     assert found.survivors[1].only_no_ops
     log = last_log(at[2])
@@ -136,7 +136,7 @@ def test_a_torn_end_is_no_damage_and_a_flipped_bit_is(tmp_path: Path) -> None:
     assert damaged.is_damaged
     assert damaged.records_behind_damage > 0
     assert damaged.end < whole.end
-    (found,) = read_quorum(list(at.values()))
+    (found,) = read_quorum(*at.values())
     assert not found.has_majority, "a damaged voter may lack what was committed"
 
 
@@ -148,7 +148,7 @@ def test_a_log_with_a_hole_is_worth_less_than_any_that_is_whole(tmp_path: Path) 
     assert holed.end == gone.base_offset
     assert holed.is_damaged
     assert "use another copy" in (holed.refusal or "")
-    (found,) = read_quorum([at[1], at[2], node("dynamic", 3)])
+    (found,) = read_quorum(at[1], at[2], node("dynamic", 3))
     assert found.best.node != 1
     assert found.survivors[-1].log.root == str(at[1])
 
@@ -188,7 +188,7 @@ def test_a_broken_snapshot_and_a_lost_beginning_stop_a_controller(tmp_path: Path
     for path in (at[2] / METADATA).glob("*.checkpoint"):
         path.unlink()
     assert "no snapshot reaches there" in (read_quorum_log(at[2]).refusal or "")
-    (found,) = read_quorum([at[1], at[2], node("snapshots", 3)])
+    (found,) = read_quorum(at[1], at[2], node("snapshots", 3))
     assert found.best.node == 3
     assert found.survivors[0].log.refusal is None
 
@@ -210,7 +210,7 @@ def test_a_tail_that_was_not_committed_is_told_from_a_second_quorum(tmp_path: Pa
     end = read_quorum_log(at[1]).end
     tail(last_log(at[1]), 3, 1, (1, 2), end)
     tail(last_log(at[2]), 4, 2, (2, 3), end)
-    (found,) = read_quorum([at[1], at[2]])
+    (found,) = read_quorum(at[1], at[2])
     assert found.best.node == 2
     assert found.survivors[1].is_diverged
     assert found.survivors[1].common_end == end
@@ -219,7 +219,7 @@ def test_a_tail_that_was_not_committed_is_told_from_a_second_quorum(tmp_path: Pa
     other = copied("dynamic", tmp_path / "apart", 1, 2)
     tail(last_log(other[1]), 3, 1, (1,), end)
     tail(last_log(other[2]), 4, 2, (2, 3), end)
-    (found,) = read_quorum([other[1], other[2]])
+    (found,) = read_quorum(other[1], other[2])
     (finding,) = found.findings
     assert finding.severity is Severity.ERROR
     assert "two quorums have led" in str(finding)
@@ -231,7 +231,7 @@ def test_two_quorums_that_took_the_same_epoch_are_told_apart_too(tmp_path: Path)
     before = read_quorum_log(at[1])
     append(last_log(at[1]), KRaftVoters(0, before.voters[:1]), before.end, 2)
     tail(last_log(at[2]), 2, 2, (2, 3), before.end)
-    (found,) = read_quorum([at[1], at[2]])
+    (found,) = read_quorum(at[1], at[2])
     assert all(each.contradicts is None for each in found.survivors)
     (finding,) = found.findings
     assert finding.severity is Severity.ERROR
@@ -247,7 +247,7 @@ def test_the_last_voter_set_in_the_log_counts(tmp_path: Path) -> None:
     assert after.voters == before.voters[:1]
     assert after.voters_offset == before.end
     assert after.position == (9, before.end + 1)
-    (found,) = read_quorum([at[1]])
+    (found,) = read_quorum(at[1])
     assert {each.node for each in found.missing} | {1} == {1, 2, 3}
     assert {each.node for each in found.voters if not each.is_in_force} == {1, 2, 3} - {before.voters[0].voter_id}
 

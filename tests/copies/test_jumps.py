@@ -66,7 +66,7 @@ def test_a_raised_offset_makes_no_copy_longer(number: int, raised: int, cut: int
     assert copy.records == (COUNT - 1) * RECORDS
     assert copy.log_end_offset == COUNT * RECORDS - (RECORDS if number == COUNT - 1 else 0)
     for copies in ([damaged, whole], [whole, damaged]):
-        merged = merge_preview(copies)
+        merged = merge_preview(*copies)
         assert (merged.gaps, merged.log_end_offset, merged.records_kept) == ([], COUNT * RECORDS, COUNT * RECORDS)
 
 
@@ -77,7 +77,7 @@ def test_two_raised_offsets_at_the_end(tmp_path: Path) -> None:
     (found,) = compare(*copies).partitions
     assert found.best is not None
     assert found.best.path == str(copies[1])
-    merged = merge_preview(copies)
+    merged = merge_preview(*copies)
     assert (merged.gaps, merged.records_kept) == ([], COUNT * RECORDS)
 
 
@@ -91,7 +91,7 @@ def test_a_raised_offset_of_one_copy_alone_is_told_by_what_follows(tmp_path: Pat
         assert copy.damage is not None
         assert copy.damage.code is FindingCode.OFFSET_DISPLACED
         assert copy.log_end_offset == COUNT * RECORDS
-    assert merge_preview(copies).gaps == [(6, 8)]
+    assert merge_preview(*copies).gaps == [(6, 8)]
 
 
 def test_offsets_that_jump_in_every_copy_are_as_they_should_be(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_the_same_batch_sent_again_is_not_a_jump(tmp_path: Path) -> None:
     first = [at(same, offset) for offset in (0, 6, 12)]
     second = [at(same, offset) for offset in (3, 9, 15)]
     copies = [partition(tmp_path / "first", first), partition(tmp_path / "second", second)]
-    merged = merge_preview(copies)
+    merged = merge_preview(*copies)
     assert (merged.gaps, merged.records_kept) == ([], 6 * RECORDS)
 
 
@@ -128,5 +128,5 @@ def test_a_recorded_log_with_a_raised_offset(tmp_path: Path) -> None:
     assert found.best is not None
     assert found.best.path == str(copies[1])
     assert {copy.last_epoch for copy in found.copies} == {0}
-    merged = merge_preview(copies)
+    merged = merge_preview(*copies)
     assert (merged.gaps, merged.log_end_offset, merged.records_kept) == ([], 260, 125)

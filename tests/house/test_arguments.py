@@ -27,7 +27,9 @@ import kafkalog
 from kafkalog import replay
 from kafkalog.codec import BufferSource
 from kafkalog.codec.common.arguments import byte_view
+from kafkalog.codec.common.options import options_of_fields
 from kafkalog.codec.encode.batch import NO_PRODUCER
+from kafkalog.replay.request import Replay
 from kafkalog.tiers.local_tiered_storage import LocalTieredStorage
 from kafkalog.types import Inventory
 from testkit.made.batches import simple
@@ -302,6 +304,15 @@ def test_no_work_is_done_by_fewer_than_one(name: str) -> None:
         with pytest.raises(kafkalog.UsageError, match=f"^{count} is {number}; the smallest possible value is 1$"):
             function(**{count: number})
     assert len(COUNTING) > 12
+
+
+def test_a_field_has_the_bounds_of_its_option() -> None:
+    low, high = options_of_fields(Replay)["bytes_per_second"].within or (0, 0)
+    for number, which, bound in ((0, "smallest", low), (high + 1, "largest", high)):
+        sentence = f"^bytes_per_second is {number}; the {which} possible value is {bound}$"
+        with pytest.raises(kafkalog.UsageError, match=sentence):
+            Replay(bytes_per_second=number)
+    assert [Replay(bytes_per_second=number).bytes_per_second for number in (low, high)] == [1, 1 << 40]
 
 
 def test_letters_are_no_list_of_topics_or_numbers() -> None:

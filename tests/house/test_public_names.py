@@ -23,6 +23,7 @@ import kafkalog
 import kafkalog.types
 import lazy_names
 from kafkalog.codec.common import errors as errors_module
+from kafkalog.codec.common.arguments import plain_type
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPORTED: list[str] = vars(kafkalog)["__all__"]
@@ -138,7 +139,7 @@ def own_names(subject: Any) -> Iterator[str]:
     """The names in the annotations of a function or class that are not Python's own, as they are written there."""
     known = only_for_types(subject.__module__)
     for text in map(str, subject.__annotations__.values()):
-        for name in re.findall(r"(?<![\w.])[A-Z]\w+", text.partition(", Option(")[0]):
+        for name in re.findall(r"(?<![\w.])[A-Z]\w+", plain_type(text)):
             if name in known and not hasattr(typing, name) and not isinstance(known[name], TypeVar):
                 yield name
 

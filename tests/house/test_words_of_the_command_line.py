@@ -15,7 +15,7 @@ KAFKAS = re.compile(r"`kafka-[a-z-]+(\.sh)? ")
 """A command of Kafka's own, which has no words but these."""
 
 
-REQUESTS = {"recovery/facts/recovery_request.py", "recovery/rebuilding.py"}
+REQUESTS = {"recovery/facts/recovery_request.py", "recovery/facts/run_requests.py", "recovery/rebuilding.py"}
 """The fields of a request state their options beside them."""
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog import RecoveryRefused
-from kafkalog.recovery import Recovery, recover, undo
+from kafkalog.recovery import Recovery, Undo, recover, undo
 from testkit.judging import seam
 from testkit.judging.every_byte import Originals
 from testkit.judging.trees import copy_tree, first_difference, stamps
@@ -72,7 +72,7 @@ def _operator_comes_back(
     originals = Originals(root)
     before, saved = stamps(root), stamps(where)
     with pytest.raises(RecoveryRefused):
-        undo(root, quarantine=kept)
+        undo(Undo(quarantine=kept), root)
     assert first_difference(stamps(root), before) == "", what
     assert first_difference(stamps(where), saved) == "", what
     recover(Recovery(quarantine=kept, accept_loss=True, **given(case)), root)

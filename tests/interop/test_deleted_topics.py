@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafkalog import Undelete, deleted, open_partition, plan, undelete, undelete_into, undo
+from kafkalog import Undelete, Undo, deleted, open_partition, plan, undelete, undelete_into, undo
 from kafkalog.jobs.undelete.remains import RemainsKind
 from testkit.judging.trees import first_difference, stamps
 from testkit.kafka.kafka_oracle import KafkaOracle, OracleError
@@ -108,7 +108,7 @@ def test_a_topic_that_was_deleted(version: str, mode: str, how: str, broker_of: 
     as_deleted = stamps(root)
     run_id = undelete(Undelete(topic="orders"), root)[0].run_id
     assert is_in_order(root, "orders-0", "orders-1")
-    undo(root, run_id)
+    undo(Undo(run_ids=[run_id]), root)
     assert first_difference(dict(stamps(root)), dict(as_deleted)) == ""
     undelete(Undelete(topic="orders"), root)
     assert logs(broker, "orders") == written
@@ -167,7 +167,7 @@ def test_segments_that_retention_deleted(version: str, mode: str, broker_of: Cal
     result = undelete(Undelete(topic="kept"), root)[0]
     assert (result.done.put_back[0].log_start_offset, result.done.put_back[0].log_end_offset) == (0, COUNT)
     assert is_in_order(root, "kept-0")
-    undo(root, result.run_id)
+    undo(Undo(run_ids=[result.run_id]), root)
     assert first_difference(dict(stamps(root)), dict(as_deleted)) == ""
     undelete(Undelete(topic="kept"), root)
     assert logs(broker, "kept") == written

@@ -79,7 +79,7 @@ def test_dead_controllers_that_come_back_all_the_same_are_seen_in_the_files(
         assert quorum.has_leader(60.0)
         time.sleep(2)
         quorum.kill()
-        (found,) = read_quorum([quorum[each] for each in (1, 2, 3)])
+        (found,) = read_quorum(*(quorum[each] for each in (1, 2, 3)))
         finished = kafkalog("quorum", "show", *(quorum[each] for each in (1, 2, 3)))
     assert finished.code == 1
     assert any("two quorums have led" in str(each) for each in found.findings), found.findings

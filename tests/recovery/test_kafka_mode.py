@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog import RecoveryRefused
-from kafkalog.recovery import Recovery, plan, recover, undo
+from kafkalog.recovery import Recovery, Undo, plan, recover, undo
 from kafkalog.recovery.broker.manager import StartResult
 from testkit.judging.trees import contents, first_difference, stamps
 from testkit.recorded.fixture_data import RecoveryCase, recovery_case, recovery_cases, recovery_families
@@ -59,7 +59,7 @@ def check(case: RecoveryCase, root: Path) -> str:
     if different:
         return different
     if result.run_id is not None:
-        undo(root, result.run_id)
+        undo(Undo(run_ids=[result.run_id]), root)
     different = first_difference(dict(stamps(root)), dict(before))
     return f"after undo, {different}" if different else ""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog.codec.common.errors import RecoveryRefused
-from kafkalog.recovery import Recovery, plan, recover, undo
+from kafkalog.recovery import Recovery, Undo, plan, recover, undo
 from testkit.made.tens import log_of_tens
 from testkit.running.command import kafkalog
 
@@ -37,7 +37,7 @@ def test_another_partition_of_the_topic_tells_the_id(root: Path) -> None:
     done = recover(root)[0]
     assert (root / "t-0" / "partition.metadata").read_text().split() == METADATA.split()
     assert not plan(root)[0].changes
-    undo(root, done.run_id)
+    undo(Undo(run_ids=[done.run_id or ""]), root)
     assert files(root) == before
 
 

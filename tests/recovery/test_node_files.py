@@ -9,7 +9,7 @@ import pytest
 
 from kafkalog.codec.model import BATCH
 from kafkalog.log import open_segment
-from kafkalog.recovery import Recovery, plan, recover, undo
+from kafkalog.recovery import Recovery, Undo, plan, recover, undo
 from testkit.judging.trees import stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
@@ -37,7 +37,7 @@ def test_a_damaged_bootstrap_checkpoint_is_set_aside(content: bytes, root: Path)
     assert not path.exists()
     assert done.node is not None
     assert done.node.loses_nothing
-    undo(root, done.run_id)
+    undo(Undo(run_ids=[done.run_id or ""]), root)
     assert stamps(root) == before
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from kafkalog import RecoveryRefused, StorageError
 from kafkalog.codec.plain.crc32c import crc32c
-from kafkalog.recovery import Recovery, recover, undo
+from kafkalog.recovery import Recovery, Undo, recover, undo
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.journal import MANIFEST
 from testkit.judging.trees import first_difference, stamps
@@ -66,7 +66,7 @@ def test_what_others_wrote_behind_a_cut_is_not_written_over(
         monkeypatch.undo()
         assert (root / cut[0]).read_bytes().endswith(b"precious")
         with pytest.raises(RecoveryRefused):
-            undo(root, quarantine=kept)
+            undo(Undo(quarantine=kept), root)
         assert (root / cut[0]).read_bytes().endswith(b"precious")
         recover(Recovery(quarantine=kept, accept_loss=True, **given(CASE)), root)
 
@@ -136,7 +136,7 @@ def test_runs_on_single_partitions_are_undone_in_an_order_that_works(tmp_path: P
         for run in list(left):
             looked = stamps(root)
             try:
-                undo(root, run)
+                undo(Undo(run_ids=[run or ""]), root)
             except RecoveryRefused:
                 assert stamps(root) == looked
             else:
@@ -151,7 +151,7 @@ def test_undo_of_a_partition_is_of_that_partition(tmp_path: Path) -> None:
     recover(Recovery(accept_loss=True, **given(CASE)), root / "t-1")
     looked = stamps(root)
     try:
-        assert undo(root / "t-0").run_id == first
+        assert undo(root / "t-0")[0].run_id == first
     except RecoveryRefused as refused:
         assert str(first) in str(refused)  # noqa: PT017
         assert stamps(root) == looked

@@ -15,8 +15,9 @@ from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.lock import BrokerLock
 from kafkalog.recovery.facts.recovery_request import Recovery
+from kafkalog.recovery.facts.run_requests import Undo
 from kafkalog.recovery.run import recover
-from kafkalog.recovery.undoing import undo_all
+from kafkalog.recovery.undoing import undo
 from testkit.judging.trees import stamps
 from testkit.made.scenes import metadata_elsewhere
 from testkit.recorded.broker_dirs import brokers, own_copy
@@ -145,22 +146,21 @@ def test_a_partition_in_two_of_them_is_named_for_both(roots: list[Path]) -> None
 
 def test_an_undo_that_is_refused_on_one_directory_changes_no_other(roots: list[Path]) -> None:
     before = [stamps(root) for root in roots]
-    recover(Recovery(accept_loss=True), *roots)
-    runs = [(root, None) for root in roots]
-    log = next((roots[-1] / "c-0").glob("*.log"))
+    request = Undo(run_ids=[done.run_id or "" for done in recover(Recovery(accept_loss=True), *roots)])
+    log = next((roots[0] / "a-0").glob("*.log"))  # its run is the oldest, which is undone last
     left = log.stat()
     with log.open("ab") as file:
         file.write(b"written by another since")
     between = [stamps(root) for root in roots]
     with pytest.raises(RecoveryRefused):
-        undo_all(runs)
+        undo(request, *roots)
     assert [stamps(root) for root in roots] == between
     with log.open("rb+") as file:
         file.truncate(left.st_size)
     os.utime(log, ns=(left.st_atime_ns, left.st_mtime_ns))
     told: list[str] = []
-    results = undo_all(runs, on_undone=lambda result: told.append(result.root))
-    assert told == [result.root for result in results] == list(map(str, roots))
+    results = undo(request, *roots, on_undone=lambda result: told.append(result.root))
+    assert told == [result.root for result in results] == list(map(str, reversed(roots)))
     assert [stamps(root) for root in roots] == before
 
 

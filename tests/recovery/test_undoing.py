@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog import RecoveryRefused
-from kafkalog.recovery import Recovery, recover, undo
+from kafkalog.recovery import Recovery, Undo, recover, undo
 from kafkalog.recovery.act import quarantine
 from kafkalog.recovery.act.journal import MANIFEST, UNDONE, Journal
 from testkit.judging.trees import copy_tree, first_difference, stamps
@@ -33,7 +33,7 @@ def refused(root: Path, run_id: str | None = None) -> str:
     parent = root.parent
     before = stamps(parent)
     with pytest.raises(RecoveryRefused) as caught:
-        undo(root, run_id)
+        undo(Undo(run_ids=() if run_id is None else [run_id]), root)
     assert first_difference(dict(stamps(parent)), dict(before)) == ""
     assert not (root / ".lock").exists()
     return str(caught.value)
@@ -151,7 +151,7 @@ def test_an_older_run_under_a_newer_one(twice: tuple[Path, list[str], list[dict[
     root, (older, newer), looked = twice
     why = refused(root, older)
     assert newer in why
-    assert undo(root).run_id == newer
+    assert undo(root)[0].run_id == newer
     assert stamps(root) == looked[1]
 
 
@@ -169,7 +169,7 @@ def test_the_latest_run_is_the_last_that_was_made_not_the_last_by_the_clock(
         file.write(b"\x01" * 7)
     second = stamps(root)
     recover(Recovery(accept_loss=True, **given(case)), root)
-    assert undo(root).run_id == "20200101T000000.000000Z-00000002"
+    assert undo(root)[0].run_id == "20200101T000000.000000Z-00000002"
     assert stamps(root) == second
     with log.open("r+b") as file:
         file.truncate(log.stat().st_size - 7)
@@ -184,7 +184,7 @@ def test_a_directory_that_moved_with_its_quarantine(tmp_path: Path) -> None:
     result = recover(Recovery(accept_loss=True, **given(case)), root)[0]
     moved = root.rename(tmp_path / "moved")
     root.with_name("logs.recovery").rename(tmp_path / "moved.recovery")
-    assert undo(moved).run_id == result.run_id
+    assert undo(moved)[0].run_id == result.run_id
     assert stamps(moved) == before
     assert (tmp_path / "moved.recovery" / str(result.run_id) / UNDONE).exists()
 

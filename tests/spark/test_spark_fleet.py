@@ -68,7 +68,7 @@ def test_recover_many_recovers_each_and_every_run_can_be_undone(spark: SparkSess
     for path, row, content in zip(fleet, rows, before, strict=False):
         assert Path(row.quarantine).is_dir()
         assert json.loads(row.report)["run_id"] == row.run_id
-        kafkalog.undo(path, row.run_id)
+        kafkalog.undo(kafkalog.Undo(run_ids=[row.run_id]), path)
         assert contents(path) == content
 
 

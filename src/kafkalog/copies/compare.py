@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct, field
 
+from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
@@ -34,7 +35,7 @@ def compare(
     *paths: PathLike,
     select: Selection = ALL,
     limits: Limits = DEFAULT_LIMITS,
-    jobs: int = 1,
+    jobs: Count = 1,
     on_read: Callable[[int], None] | None = None,
 ) -> Comparison:
     """Compare the copies of each topic-partition in log directories or partition directories of several brokers, and

@@ -1,4 +1,4 @@
-"""Preview the result of merging several copies of one partition; nothing is written."""
+"""Copies that are merged: opened together, and refused if they are unrelated."""
 
 from __future__ import annotations
 
@@ -6,34 +6,13 @@ import os
 from collections.abc import Sequence
 
 from kafkalog.codec.common.errors import RecoveryRefused, UsageError
-from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import DirectoryState, parse_partition_directory
-from kafkalog.copies.merge_copies import MergeCopies
-from kafkalog.copies.merge_result import MergeResult
 from kafkalog.copies.volumes import Shelf, gather
-from kafkalog.log.directories.log_settings import LogSettings
-from kafkalog.log.disk.files import PathLike
+from kafkalog.log.disk.files import PathLike, refuse_no_path
 
-__all__ = ["merge_preview", "of_one_partition", "preferred", "refuse_several_clusters", "refuse_several_topics"]
+__all__ = ["of_one_partition", "preferred", "refuse_several_clusters", "refuse_several_topics"]
 
 _STRANGERS = "these are not copies of each other"
-
-
-def merge_preview(
-    copies: Sequence[PathLike], *, prefer: PathLike | None = None, limits: Limits = DEFAULT_LIMITS
-) -> MergeResult:
-    """Return what `merge_replicas` would keep of these copies; writes nothing.
-
-    Raises `UsageError` and `RecoveryRefused` as `merge_replicas` does, but does not check whether a broker would load
-    the result.
-
-    * `copies`: directories of one topic-partition
-    * `prefer`: as of `merge_replicas`
-    * `limits`: what a batch or file may hold at most (`Limits`)
-    """
-    (found,) = of_one_partition(copies).copies.values()
-    wanted = preferred(prefer, copies)
-    return MergeCopies(found, segment_bytes=LogSettings().segment_bytes, prefer=wanted, limits=limits).preview()[0]
 
 
 def preferred(prefer: PathLike | None, paths: Sequence[PathLike]) -> str | None:
@@ -53,8 +32,7 @@ def of_one_partition(copies: Sequence[PathLike]) -> Shelf:
     there are two or more different live partition directories of the same topic and number, `RecoveryRefused` if they
     belong to several clusters or have several topic ids. A copy that cannot be read is included with its error.
     """
-    if isinstance(copies, str | bytes):
-        raise UsageError("copies is one path, not a list of directories")
+    refuse_no_path(copies)
     paths = [os.path.realpath(copy) for copy in copies]
     parsed = {parse_partition_directory(os.path.basename(path)) for path in paths}
     name = next(iter(parsed), None)

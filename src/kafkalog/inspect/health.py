@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
@@ -193,7 +194,7 @@ class DirectoryHealth(Struct, frozen=True):
 def health(
     *paths: PathLike,
     select: Selection = ALL,
-    jobs: int = 1,
+    jobs: Count = 1,
     limits: Limits = DEFAULT_LIMITS,
     on_read: OnRead | None = None,
 ) -> tuple[DirectoryHealth, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.extras import needed
 from kafkalog.inspect.top_groups import TopGroups, TopQuestion
 from kafkalog.log import open_all
@@ -18,7 +19,7 @@ def top(
     *paths: PathLike,
     select: Selection = ALL,
     replica: PathLike | None = None,
-    threads: int = 1,
+    threads: Count = 1,
 ) -> TopGroups:
     """Group the records of partitions, and return the largest groups. Reads only; reading of a partition ends at
     damage, with a finding.
@@ -36,7 +37,7 @@ def top(
         from kafkalog.inspect.top_counting import count_groups
     asked, places = (question, paths) if isinstance(question, TopQuestion) else (TopQuestion(), (question, *paths))
     inventory = open_all(*places, tolerant=True)
-    at_hand = inventory.readable(replica, select)
+    at_hand = inventory.all_readable(replica, select)
     names = [(each.topic, each.partition) for each in at_hand if each.topic is not None and each.partition is not None]
     select.check([*names, *unreadable_names(inventory.all_unreadable)])
     chosen = [partition for partition in at_hand if select.takes(partition.topic, partition.partition)]

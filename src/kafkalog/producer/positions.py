@@ -77,7 +77,7 @@ class Positions:
             inventory = settled(*self._paths, limits=self.limits)
             for partition in inventory.readable(wants=lambda name: self.chosen(name.topic)):
                 name = partition.name
-                if name is not None and name.state is DirectoryState.LIVE and self.chosen(name.topic):
+                if name is not None and name.state is DirectoryState.LIVE:
                     found[name.topic, name.partition] = partition
             new = [partition for key, partition in found.items() if key not in self.offsets]
             self._there = found

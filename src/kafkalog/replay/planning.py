@@ -13,6 +13,7 @@ from kafkalog.cluster.groups.offsets import CommittedOffset, read_offsets
 from kafkalog.cluster.kraft.cluster_facts import cluster_facts, live_partitions
 from kafkalog.cluster.transactions.transactions import read_transactions
 from kafkalog.cluster.transactions.undecided import DecidedPartition, Waiting
+from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.common.findings import Finding, Severity
 from kafkalog.codec.common.unknown import unknown
@@ -103,7 +104,7 @@ class ReplayPlan(Struct, frozen=True, kw_only=True):
             )
 
 
-def plan_replay(request: Replay | PathLike, *paths: PathLike, jobs: int = 1) -> ReplayPlan:
+def plan_replay(request: Replay | PathLike, *paths: PathLike, jobs: Count = 1) -> ReplayPlan:
     """Read the source's directories and return the plan of a replay. The checksum of every batch is checked, in `jobs`
     processes; nothing is changed.
 

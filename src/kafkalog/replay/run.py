@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from kafkalog.cluster.groups.offsets import CommittedOffset
 from kafkalog.cluster.transactions.undecided import DecidedPartition
+from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import FormatError, RecoveryRefused, UsageError
 from kafkalog.codec.common.findings import Finding, Severity
 from kafkalog.codec.model import Record
@@ -71,7 +72,7 @@ def replay(
     target: str,
     map_path: str | None = None,
     plan: ReplayPlan | None = None,
-    jobs: int = 1,
+    jobs: Count = 1,
     on_bytes: Callable[[int], None] = lambda _: None,
     check: Callable[[], None] = lambda: None,
 ) -> ReplayResult:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.inspect.examine import examine
@@ -58,7 +59,7 @@ def report(
     config: Mapping[str, str] | None = None,
     at: int | None = None,
     show_bytes: bool = True,
-    jobs: int = 1,
+    jobs: Count = 1,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Report:
     """Examine log directories, partition directories or segments; change nothing.

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from kafkalog.codec.common.advice import Sentence
+from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.common.extras import needed
 from kafkalog.codec.common.finding_codes import Trait, codes_with
@@ -76,7 +77,7 @@ def export(
     request: Export,
     *paths: PathLike,
     target: PathLike,
-    jobs: int = 1,
+    jobs: Count = 1,
     on_bytes: Callable[[int], None] | None = None,
 ) -> ExportResult:
     """Add the records of topics to tables below the directory `target`, one for each topic; see docs/tables.md. Returns
@@ -133,12 +134,8 @@ def _topics(paths: Sequence[str], select: Selection, replica: PathLike | None) -
     found: dict[str, list[Partition]] = {}
     left_out = frozenset() if select.topics else OWN_TOPICS
     for each in inventory.readable(replica, select, lambda name: name.topic not in left_out):
-        if not select.takes(each.topic, each.partition):
-            continue
         if each.topic is None:
             raise UsageError(f"{each.path} is in no partition directory, so that nobody knows its topic")
-        if each.topic in left_out:
-            continue
         if not _LEGAL.match(each.topic):
             raise UsageError(f"the topic of {each.path} has a name that no table can have: leave it out (exclude)")
         some = found.setdefault(each.topic, [])

@@ -36,6 +36,7 @@ _NAMES = {
     "kafkalog.cluster.zookeeper.registered_consumers": ["RegisteredConsumer"],
     "kafkalog.cluster.zookeeper.timeline": ["BrokerLife", "ControllerTerm", "LeaderChange", "ZxidSpan"],
     "kafkalog.codec.common.advice": ["Ask"],
+    "kafkalog.codec.common.arguments": ["Count"],
     "kafkalog.codec.common.findings": ["BatchOutline", "Unread"],
     "kafkalog.codec.files.fetch_result": ["MessageSetSend"],
     "kafkalog.codec.files.kraft": ["VoterEndpoint", "VoterNode"],

@@ -57,6 +57,7 @@ from kafkalog.cluster.zookeeper.timeline import ControllerTerm as ControllerTerm
 from kafkalog.cluster.zookeeper.timeline import LeaderChange as LeaderChange
 from kafkalog.cluster.zookeeper.timeline import ZxidSpan as ZxidSpan
 from kafkalog.codec.common.advice import Ask as Ask
+from kafkalog.codec.common.arguments import Count as Count
 from kafkalog.codec.common.findings import BatchOutline as BatchOutline
 from kafkalog.codec.common.findings import Unread as Unread
 from kafkalog.codec.files.fetch_result import MessageSetSend as MessageSetSend

@@ -99,8 +99,7 @@ def find_schemas(paths: Sequence[str], replica: str | None = None) -> SchemaRegi
 def _partitions(paths: Sequence[str], replica: str | None) -> list[Partition]:
     if not paths:
         return []
-    chosen = open_all(*paths, tolerant=True).readable(replica, Selection.of([SCHEMAS_TOPIC]))
-    return [partition for partition in chosen if partition.topic == SCHEMAS_TOPIC]
+    return list(open_all(*paths, tolerant=True).readable(replica, Selection.of([SCHEMAS_TOPIC])))
 
 
 def _log_of(partitions: Sequence[Partition], until: Until) -> SchemaLog:

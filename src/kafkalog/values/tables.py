@@ -83,10 +83,7 @@ class KafkaTable:
         inventory = open_all(*paths, wants=wants, limits=limits)
         chosen.check(inventory.names)
         left_out = frozenset() if request.topics else OWN_TOPICS
-        self.partitions: tuple[Partition, ...] = tuple(
-            each for each in inventory.readable(request.replica, chosen, lambda name: name.topic not in left_out)
-            if chosen.takes(each.topic, each.partition) and each.topic not in left_out
-        )  # fmt: skip
+        self.partitions = inventory.readable(request.replica, chosen, lambda name: name.topic not in left_out)
         if not self.partitions:
             raise UsageError(f"there are no records in {', '.join(map(str, paths))} but Kafka's own")
         if request.values == "auto" and request.schemas is None:

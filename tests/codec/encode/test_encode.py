@@ -185,8 +185,8 @@ def test_the_derived_writer_and_the_declaration_write_the_same() -> None:
     ]
     for each in raw:
         fields = {**each._asdict(), "headers": [{"key": key, "value": value} for key, value in each.headers]}
-        body = build(record_batch.RECORD, {**fields, "length": 0})[1:]
-        assert write_records([each]) == build(record_batch.RECORD, {**fields, "length": len(body)})
+        body = build(record_batch.RECORD, {**fields, "length": 0}, "record")[1:]
+        assert write_records([each]) == build(record_batch.RECORD, {**fields, "length": len(body)}, "record")
 
 
 @pytest.mark.parametrize(

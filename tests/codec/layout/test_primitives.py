@@ -81,7 +81,7 @@ def test_longer_forms_than_needed_are_accepted() -> None:
 )
 def test_what_does_not_fit_is_not_written(leaf: object, value: int) -> None:
     with pytest.raises(FormatError, match="does not fit"):
-        build(leaf, value)  # type: ignore[arg-type]
+        build(leaf, value, "number")  # type: ignore[arg-type]
 
 
 def test_layout_errors_carry_code_and_position() -> None:

@@ -444,7 +444,8 @@ def test_an_undo_stopped_anywhere_is_gone_on_with(
         again = copy_tree(original, tmp_path / "again")
         with quarantine_at(place, tmp_path) as kept:
             compacted(again, kept)
-            went_on = disturbed(lambda: kafkalog.undo(again, quarantine=kept), number, Stopped, monkeypatch)  # noqa: B023
+            request = kafkalog.Undo(quarantine=kept)
+            went_on = disturbed(lambda: kafkalog.undo(request, again), number, Stopped, monkeypatch)  # noqa: B023
             assert originals.missing(again, kept or beside(again)) == [], f"operation {number}"
             take_back_all(again, before, f"operation {number} of an undo", kept)
         number += step

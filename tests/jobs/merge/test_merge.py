@@ -66,7 +66,7 @@ def test_each_damaged_elsewhere_gives_all(copies: list[Path], tmp_path: Path) ->
     logs(copies[1])[-1].unlink()
     logs(copies[2])[0].write_bytes(b"")
     before = [stamps(copy.parent) for copy in copies]
-    result = merge_replicas(copies, tmp_path / "merged")
+    result = merge_replicas(*copies, target=tmp_path / "merged")
     assert result.gaps == []
     assert result.dropped == {}
     assert offsets(tmp_path / "merged") == whole
@@ -90,7 +90,7 @@ def test_no_batch_that_cannot_be_read_is_taken_where_a_copy_has_it_readable(
             data[start + BATCH.size] = 0x7F
             data[start:end] = fix_crc(bytes(data[start:end]))
         log.write_bytes(data)
-    merge_replicas([copies[number] for number in order], tmp_path / "merged")
+    merge_replicas(*[copies[number] for number in order], target=tmp_path / "merged")
     (merged,) = open_all(tmp_path / "merged").partitions
     reader = merged.records()
     assert [each.offset for each in reader] == whole
@@ -100,7 +100,7 @@ def test_no_batch_that_cannot_be_read_is_taken_where_a_copy_has_it_readable(
 def test_what_nobody_has_is_a_gap(copies: list[Path], tmp_path: Path) -> None:
     whole = offsets(copies[0].parent)
     ranges = [damage(logs(copy)[0], 3) for copy in copies]
-    result = merge_replicas(copies, tmp_path / "merged")
+    result = merge_replicas(*copies, target=tmp_path / "merged")
     assert result.gaps == ranges[0]
     lost = range(ranges[0][0][0], ranges[0][0][1] + 1)
     assert offsets(tmp_path / "merged") == [offset for offset in whole if offset not in lost]
@@ -128,7 +128,7 @@ def test_the_tail_of_a_deposed_leader_does_not_come_back(tmp_path: Path) -> None
     logs(new)[0].write_bytes(
         b"".join([*(with_epoch(bytes(batch.data), 7) for batch in kept), with_epoch(bytes(divided.data), 8)])
     )
-    result = merge_replicas([old, new], tmp_path / "merged")
+    result = merge_replicas(old, new, target=tmp_path / "merged")
     assert offsets(tmp_path / "merged")[-1] == divided.header.last_offset
     assert result.dropped == {str(old): len(batches) - 6}
     assert result.ranges[-1].source == str(new)
@@ -141,7 +141,7 @@ def test_an_epoch_that_no_checkpoint_knows_replaces_nothing(copies: list[Path], 
     position = scan(bytes(data)).batches[2].position + BATCH.position("partition_leader_epoch")
     data[position] ^= 0x40
     log.write_bytes(data)
-    result = merge_replicas(copies, tmp_path / "merged")
+    result = merge_replicas(*copies, target=tmp_path / "merged")
     assert result.dropped == {}
     assert offsets(tmp_path / "merged") == offsets(copies[1].parent)
 
@@ -151,7 +151,7 @@ def test_what_are_no_copies_is_refused(copies: list[Path], tmp_path: Path) -> No
     shutil.copytree(copies[1], other)
     for wrong in ([copies[0]], [copies[0], other]):
         with pytest.raises(UsageError, match="same topic-partition"):
-            merge_replicas(wrong, tmp_path / "merged")
+            merge_replicas(*wrong, target=tmp_path / "merged")
     finished = kafkalog("merge", copies[0], copies[1], "--into", tmp_path / "merged")
     assert finished.code == 0
     again = kafkalog("merge", copies[0], copies[1], "--into", tmp_path / "merged")
@@ -255,13 +255,13 @@ def test_what_only_the_leader_had_is_a_gap_and_not_the_deposed_leaders(
 
 
 def test_what_compaction_took_does_not_come_back_but_for_damage(volumes: dict[int, Path], tmp_path: Path) -> None:
-    only_behind = merge_preview([volumes[NEW] / "cleaned-0", volumes[BEHIND] / "cleaned-0"])
+    only_behind = merge_preview(volumes[NEW] / "cleaned-0", volumes[BEHIND] / "cleaned-0")
     assert only_behind.records_kept == 80
     assert only_behind.copies[1].cleaned_batches > 0
     assert (only_behind.gap_count, only_behind.copies[1].passed_batches) == (0, 0)
     # the segment of 130 to 173: its only batch that is left ends at 169
     damage(volumes[NEW] / "cleaned-0" / f"{130:020}.log", 0)
-    damaged = merge_preview([volumes[NEW] / "cleaned-0", volumes[BEHIND] / "cleaned-0"])
+    damaged = merge_preview(volumes[NEW] / "cleaned-0", volumes[BEHIND] / "cleaned-0")
     given = damaged.copies[1].batches
     assert given > 0, "where the best copy is damaged, the other one gives what it has"
     assert any(first >= 130 for first, _last in damaged.gaps)
@@ -272,10 +272,10 @@ def test_preview_says_what_a_merge_would_keep_and_writes_nothing(volumes: dict[i
     damage(logs(volumes[NEW] / "tale-0")[2], 1)
     copies = [volume / "tale-0" for volume in volumes.values()]
     before = stamps(tmp_path)
-    said = merge_preview(copies)
+    said = merge_preview(*copies)
     assert stamps(tmp_path) == before
     assert said.target is None
-    done = merge_replicas(copies, tmp_path / "merged")
+    done = merge_replicas(*copies, target=tmp_path / "merged")
     assert replace(done, target=None) == said
     assert len(offsets(tmp_path / "merged")) == said.records_kept
     assert said.gap_count == 1
@@ -376,7 +376,7 @@ def test_what_cannot_be_merged(volumes: dict[int, Path], tmp_path: Path) -> None
     assert "several topics of the same name" in why
     assert sorted(path.name for path in (tmp_path / "merged").iterdir()) == ["alone-0", "cleaned-0", "equal-0"]
     with pytest.raises(RecoveryRefused, match="several topics of the same name"):
-        merge_replicas([volume / "tale-0" for volume in volumes.values()], tmp_path / "other")
+        merge_replicas(*[volume / "tale-0" for volume in volumes.values()], target=tmp_path / "other")
     meta = volumes[NEW] / "meta.properties"
     meta.write_text(meta.read_text().replace("cluster.id=", "cluster.id=x"))
     finished = kafkalog("merge", *volumes.values(), "--into", tmp_path / "other", "--exclude", "tale-0")
@@ -426,7 +426,7 @@ def test_a_link_in_place_of_a_segment_cannot_be_read(number: int, volumes: dict[
 def test_what_an_earlier_run_left_is_no_obstacle(volumes: dict[int, Path], tmp_path: Path) -> None:
     (tmp_path / "merged" / ".tale-0.kafkalog-tmp").mkdir(parents=True)
     (tmp_path / "merged" / ".tale-0.kafkalog-tmp" / "file").touch()
-    merge_replicas([volume / "tale-0" for volume in volumes.values()], tmp_path / "merged")
+    merge_replicas(*[volume / "tale-0" for volume in volumes.values()], target=tmp_path / "merged")
     assert [path.name for path in (tmp_path / "merged").iterdir()] == ["tale-0"]
 
 
@@ -438,7 +438,7 @@ def test_what_a_merge_at_work_writes_is_left_to_it(volumes: dict[int, Path], tmp
     fcntl.flock(held, fcntl.LOCK_EX)  # as the other process does until it ends
     try:
         with pytest.raises(RecoveryRefused, match="another merge is writing"):
-            merge_replicas([volume / "tale-0" for volume in volumes.values()], tmp_path / "merged")
+            merge_replicas(*[volume / "tale-0" for volume in volumes.values()], target=tmp_path / "merged")
     finally:
         os.close(held)
     assert [path.name for path in theirs.iterdir()] == ["file"]
@@ -462,7 +462,7 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path, measured: Callable[[s
     for count in (2_000, 16_000):
         copies = alternating(tmp_path / str(count), count)
         tracemalloc.start()
-        result = merge_preview(copies)
+        result = merge_preview(*copies)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert (result.batches_kept, result.range_count, len(result.ranges)) == (count, count, 1000)
@@ -502,8 +502,8 @@ def test_the_preferred_copy_gives_what_several_have(copies: list[Path], preferre
     whole = offsets(copies[0].parent)
     for number, copy in enumerate(copies):
         with_value(logs(copy)[0], number)
-    would = merge_preview(copies, prefer=copies[preferred])
-    result = merge_replicas(copies, tmp_path / "merged", prefer=copies[preferred])
+    would = merge_preview(Merge(prefer=copies[preferred]), *copies)
+    result = merge_replicas(Merge(prefer=copies[preferred]), *copies, target=tmp_path / "merged")
     assert (would.batches_kept, would.ranges) == (result.batches_kept, result.ranges)
     assert offsets(tmp_path / "merged") == whole
     merged = b"".join(path.read_bytes() for path in logs(tmp_path / "merged" / copies[0].name))
@@ -513,13 +513,13 @@ def test_the_preferred_copy_gives_what_several_have(copies: list[Path], preferre
 def test_the_preferred_copy_gives_nothing_that_is_damaged(copies: list[Path], tmp_path: Path) -> None:
     whole = offsets(copies[0].parent)
     damage(logs(copies[1])[0], 2)
-    merge_replicas(copies, tmp_path / "merged", prefer=copies[1])
+    merge_replicas(Merge(prefer=copies[1]), *copies, target=tmp_path / "merged")
     assert offsets(tmp_path / "merged") == whole
 
 
 def test_a_stranger_is_not_preferred(copies: list[Path], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is preferred and is not among the copies"):
-        merge_replicas(copies, tmp_path / "merged", prefer=tmp_path)
+        merge_replicas(Merge(prefer=tmp_path), *copies, target=tmp_path / "merged")
 
 
 def test_a_dry_run_says_what_is_written_then_and_writes_nothing(tmp_path: Path) -> None:
@@ -575,7 +575,7 @@ def test_the_copy_that_goes_furthest_is_what_a_merge_gives(
     other = lineage_copy(tmp_path / "other", theirs, *deposed)
     for order in ([best, other], [other, best]):
         target = tmp_path / f"merged-{order[0].parent.name}"
-        merge_replicas(order, target)
+        merge_replicas(*order, target=target)
         found = [record.value for record in open_all(target).partitions[0].records()]
         assert found == [b"led%d" % offset for offset in range(9)]
 
@@ -588,7 +588,7 @@ def test_what_damage_took_from_the_leader_comes_from_others_with_their_epochs(tm
     full = [written(offset, 0 if offset < 4 else 1, b"led") for offset in range(6)] + LED[6:]
     best = lineage_copy(tmp_path / "best", None, *map(bytes, damaged))
     other = lineage_copy(tmp_path / "other", [(0, 0), (1, 4)], *full[:6])
-    merge_replicas([best, other], tmp_path / "merged")
+    merge_replicas(best, other, target=tmp_path / "merged")
     found = [record.value for record in open_all(tmp_path / "merged").partitions[0].records()]
     assert found == [b"led%d" % offset for offset in range(9)]
 
@@ -609,3 +609,11 @@ def test_one_directory_is_not_merged(tmp_path: Path) -> None:
     (tmp_path / "a" / "t-0" / "00000000000000000000.log").touch()
     with pytest.raises(UsageError, match=r"^give two or more log directories or partition directories$"):
         merge_directories(tmp_path / "a", target=tmp_path / "new")
+
+
+def test_copies_of_a_partition_are_not_selected_by_topic(tmp_path: Path) -> None:
+    """One rule for the command, the preview and the merge."""
+    request = Merge(select=Selection.of(["tale"]))
+    for merge in (merge_preview, lambda *given: merge_replicas(*given, target=tmp_path / "merged")):
+        with pytest.raises(UsageError, match="partition directories are chosen by their paths"):
+            merge(request, tmp_path / "a" / "tale-0", tmp_path / "b" / "tale-0")

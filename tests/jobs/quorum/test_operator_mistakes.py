@@ -194,7 +194,7 @@ def test_a_path_is_printed_as_properties_have_it(tmp_path: Path) -> None:
 def test_two_copies_that_differ_within_an_epoch(tmp_path: Path) -> None:
     at = copied("dynamic", tmp_path, 1, 2, BROKER)
     offset = forge(at[1])
-    (found,) = read_quorum([at[1], at[2]])
+    (found,) = read_quorum(at[1], at[2])
     assert not found.has_majority
     assert "nothing is certain" in found.loss()
     (contradicting,) = [each for each in found.survivors if each.contradicts is not None]
@@ -207,7 +207,7 @@ def test_two_copies_that_differ_within_an_epoch(tmp_path: Path) -> None:
     assert str(at[1]) in told
     assert str(at[2]) in told
     assert f"at offset {offset} of the same epoch 1" in told
-    (found,) = read_quorum([at[1], at[2], at[BROKER]])
+    (found,) = read_quorum(at[1], at[2], at[BROKER])
     assert found.survivors[-1].log.node == 1, "two that are alike were there before the one that is not"
 
 
@@ -353,7 +353,7 @@ def test_a_snapshot_from_the_leader_that_goes_further_than_the_log(tmp_path: Pat
     assert found.position == newest.position
     assert found.voters == newest.voters
     assert "begins a new one after the snapshot" in kafkalog("quorum", "show", at[1]).err
-    (both,) = read_quorum([at[1], at[2]])
+    (both,) = read_quorum(at[1], at[2])
     assert both.survivors[-1].log.node == 1
     assert both.survivors[-1].common_end == newest.end
     finished = recover("--standalone", at[1], "--json", *GONE)

@@ -16,6 +16,7 @@ from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.quorum import read_quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog, read_quorum_log
 from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.files.text import encode_uuid
 from kafkalog.jobs.quorum.request import QuorumRecovery, QuorumWay
 from kafkalog.jobs.quorum.run import plan_quorum, recover_quorum
 from kafkalog.log import open_partition
@@ -417,7 +418,7 @@ def test_stopped_anywhere_it_is_completed_and_taken_back(
     for number in stops[::each]:
         again = copy_tree(original, tmp_path / "again")
         assert disturbed(lambda: recover_quorum(alone(again)), number, Stopped, monkeypatch), number  # noqa: B023
-        told = [found.code for found in read_quorum([again])[0].findings]
+        told = [found.code for found in read_quorum(again)[0].findings]
         assert (FindingCode.RUN_UNFINISHED in told) is any(run.is_unfinished for run in runs(again)), number
         if number % 2:
             complete_what_began(again)
@@ -468,7 +469,7 @@ def test_a_directory_that_changed_since_the_plan_is_left_alone(tmp_path: Path) -
 
 
 def rank(*logs: QuorumLog) -> list[int | None]:
-    (found,) = read_quorum([each.root for each in logs])
+    (found,) = read_quorum(*(each.root for each in logs))
     return [each.log.node for each in found.survivors]
 
 
@@ -481,6 +482,24 @@ def test_the_new_quorum_outranks_those_who_were_lost(tmp_path: Path) -> None:
     finished = kafkalog("quorum", "show", *at.values())
     assert finished.code == 1, "they hold what the new one does not"
     assert "differs" in finished.out
+
+
+def test_a_new_controller_gets_the_directory_id_of_its_plan(tmp_path: Path) -> None:
+    """The plan names it, and `meta.properties` and the voters in the log have it."""
+    broker = lean(copied("dynamic", tmp_path, BROKER)[BROKER])
+    into = tmp_path / "new"
+    request = QuorumRecovery(
+        way=QuorumWay.FROM_BROKER, brokers=(str(broker),), node=9, endpoints={9: ("h", 1)}, into=str(into),
+        others_are_gone=True,
+    )  # fmt: skip
+    planned, other = plan_quorum(request), plan_quorum(request)
+    assert planned.identity is not None
+    assert planned.identity != other.identity
+    recover_quorum(request, expected=planned)
+    written = re.findall(r"^directory.id=(.*)$", (into / "meta.properties").read_text(), re.MULTILINE)
+    assert (9, *written) == planned.identity
+    voters = read_quorum_log(into).voters
+    assert [(each.voter_id, encode_uuid(each.directory_id)) for each in voters] == [planned.identity]
 
 
 def test_a_controller_that_is_being_made_and_is_stopped_anywhere_is_none(

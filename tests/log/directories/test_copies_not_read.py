@@ -43,6 +43,20 @@ def test_a_replica_that_does_not_exist_is_refused_if_there_is_no_choice_too(two_
         inventory.readable("shortest")
 
 
+def test_only_what_was_chosen_is_returned_or_also_the_rest(two_brokers: tuple[str, str]) -> None:
+    """Recorded directories have these partitions; the metadata log is in both, so that it cannot be chosen."""
+    inventory = kafkalog.open_all(*two_brokers)
+    segment = next(Path(two_brokers[0]).glob("orders-0/*.log"))
+    bare = Path(shutil.copy(segment, Path(two_brokers[0]).parent))
+    for given in ({"select": kafkalog.Selection.of(["orders"])}, {"wants": lambda name: name.topic == "orders"}):
+        assert [each.topic for each in inventory.readable(**given)] == ["orders"]
+        assert sorted(map(str, (each.topic for each in inventory.all_readable(**given)))) == [
+            METADATA, METADATA, "orders", "prices",
+        ]  # fmt: skip
+        alone = kafkalog.open_all(bare).readable(**given)
+        assert [each.path for each in alone] == ([] if "select" in given else [str(bare)])  # its topic is not known
+
+
 def test_an_export_leaves_them_out(two_brokers: tuple[str, str], tmp_path: Path) -> None:
     result = kafkalog.export(kafkalog.Export(format="parquet"), *two_brokers, target=tmp_path / "tables")
     assert {each.topic for each in result.partitions} == {"orders", "prices"}

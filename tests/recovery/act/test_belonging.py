@@ -21,6 +21,7 @@ from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.journal import JOURNAL, PREPARING
 from kafkalog.recovery.act.purging import purge
 from kafkalog.recovery.act.working_copy import copy_for, new_tree
+from kafkalog.recovery.facts.run_requests import Purge
 from testkit.made.batches import simple
 from testkit.running.command import kafkalog as command
 
@@ -156,11 +157,11 @@ def test_a_run_that_another_process_prepares_is_not_nobodys(
         run = kafkalog.recover(kafkalog.Recovery(quarantine=kept, accept_loss=True), data)[0].run_id
         assert run is not None
         assert (other / PREPARING).exists()
-        assert other.name in purge(data, [other.name], quarantine=kept).left
+        assert other.name in purge(Purge(run_ids=[other.name], quarantine=kept), data)[0].left
         assert (other / PREPARING).exists()
     finally:
         os.close(held)
-    purge(data, [other.name], quarantine=kept)
+    purge(Purge(run_ids=[other.name], quarantine=kept), data)
     assert [each.name for each in kept.iterdir()] == [run]
 
 

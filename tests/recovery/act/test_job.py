@@ -18,15 +18,16 @@ from msgspec import structs
 from kafkalog import (
     IndexRebuild,
     KafkaLogError,
+    Purge,
     RecoveryRefused,
     StorageError,
+    Undo,
     UsageError,
     purge,
     rebuild_indexes,
     recover,
     runs,
     undo,
-    undo_all,
 )
 from kafkalog.jobs.compact.request import Compaction
 from kafkalog.jobs.compact.run import compact, plan_compaction
@@ -141,8 +142,12 @@ def _quorum(roots: Roots) -> QuorumRecovery:
     )
 
 
+def _latest(roots: Roots) -> list[str]:
+    return [runs(root)[-1].run_id for root in roots]
+
+
 def _purge(roots: Roots, _agreed: object) -> object:
-    return purge(roots[0], [run.run_id for run in runs(roots[0])])
+    return purge(Purge(run_ids=_latest(roots)), *roots)
 
 
 JOBS: dict[str, JobCase] = {
@@ -185,11 +190,11 @@ JOBS: dict[str, JobCase] = {
     ),
     "undo": JobCase(
         _recovered,
-        lambda roots, _agreed: undo_all([(root, None) for root in roots]),
+        lambda roots, _agreed: undo(Undo(run_ids=_latest(roots) if len(roots) > 1 else ()), *roots),
         begins_run=False,
         waits_for_others=False,
     ),
-    "purge": JobCase(_recovered, _purge, begins_run=False, waits_for_others=False, several=False),
+    "purge": JobCase(_recovered, _purge, begins_run=False, waits_for_others=False),
 }  # fmt: skip
 NEW_RUNS = [name for name, job in JOBS.items() if job.begins_run]
 WITH_PLAN = [name for name, job in JOBS.items() if job.agree is not None]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog import RecoveryRefused, StorageError, UsageError, purge, runs
+from kafkalog import Purge, RecoveryRefused, StorageError, UsageError, purge, runs
 from kafkalog.log.disk.pointer import POINTER
-from kafkalog.recovery import Recovery, recover, undo
+from kafkalog.recovery import Recovery, Undo, recover, undo
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, SUPERSEDED, UNDOING
 from kafkalog.types import RunState
 from testkit.judging.trees import first_difference, stamps
@@ -49,7 +49,7 @@ def test_nothing_is_left_of_a_purged_run(place: str, torn: Path, tmp_path: Path)
         before = stamps(torn)
         (known,) = runs(torn)
         assert (torn / POINTER).exists() is (kept is not None)
-        result = purge(torn, [run_id])
+        result = purge(Purge(run_ids=[run_id]), torn)[0]
         assert [each.run_id for each in result.purged] == [run_id]
         assert result.freed_bytes == known.allocated_bytes
         assert not Path(known.directory).parent.exists()
@@ -58,7 +58,7 @@ def test_nothing_is_left_of_a_purged_run(place: str, torn: Path, tmp_path: Path)
         after.pop(POINTER, None)
         assert first_difference(dict(stamps(torn)), after) == ""
         with pytest.raises(RecoveryRefused, match="no run"):
-            undo(torn, run_id, quarantine=kept)
+            undo(Undo(run_ids=[run_id], quarantine=kept), torn)
 
 
 def test_one_of_two_runs(torn: Path, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_one_of_two_runs(torn: Path, tmp_path: Path) -> None:
         spoil(torn)
         torn_again = stamps(torn)
         second = recovered(torn)
-        purge(torn, [first])
+        purge(Purge(run_ids=[first]), torn)
         assert [each.run_id for each in runs(torn)] == [second]
         assert (torn / POINTER).exists()
         undo(torn)
@@ -89,7 +89,7 @@ def test_a_purge_that_is_stopped_anywhere_is_known_and_finished(
                 run_id = recovered(root, kept)
                 before = stamps(root)
                 with failing_at(number, Stopped, monkeypatch) as count, suppress(Stopped):
-                    purge(root, [run_id], quarantine=kept)
+                    purge(Purge(run_ids=[run_id], quarantine=kept), root)
                 if count[0] < number:
                     break
                 (root / ".lock").unlink(missing_ok=True)
@@ -99,11 +99,11 @@ def test_a_purge_that_is_stopped_anywhere_is_known_and_finished(
                     assert found[0].undoable  # nothing was removed yet
                 else:
                     with pytest.raises(RecoveryRefused):
-                        undo(root, quarantine=kept)
+                        undo(Undo(quarantine=kept), root)
                     assert not recover(Recovery(quarantine=kept, **given(CASE)), root)[0].changed
                 for name in set(before) - {POINTER, "."}:
                     assert stamps(root)[name] == before[name]
-                purge(root, [each.run_id for each in found], quarantine=kept)
+                purge(Purge(run_ids=[each.run_id for each in found], quarantine=kept), root)
                 assert runs(root, quarantine=kept) == ()
         assert number >= 10
         assert words == {RunState.FINISHED, RunState.HALF_PURGED, RunState.NOT_BEGUN}
@@ -116,8 +116,8 @@ def test_a_run_that_was_cut_short_stays(name: str, torn: Path) -> None:
     (Path(known.directory) / MANIFEST).rename(Path(known.directory) / name)
     before = stamps(torn.parent)
     with pytest.raises(RecoveryRefused, match="cut short"):
-        purge(torn, [run_id])
-    result = purge(torn, older_than_days=0)
+        purge(Purge(run_ids=[run_id]), torn)
+    result = purge(Purge(older_than_days=0), torn)[0]
     assert (result.purged, list(result.left)) == ((), [run_id])
     finished = kafkalog("runs", "--purge", run_id, "--yes", torn)
     assert (finished.code, finished.err.count("\n")) == (3, 1)
@@ -129,31 +129,31 @@ def test_a_run_that_was_put_aside_may_go(torn: Path) -> None:
     run_id = recovered(torn)
     (known,) = runs(torn)
     (Path(known.directory) / MANIFEST).rename(Path(known.directory) / SUPERSEDED)
-    assert [each.run_id for each in purge(torn, [run_id]).purged] == [run_id]
+    assert [each.run_id for each in purge(Purge(run_ids=[run_id]), torn)[0].purged] == [run_id]
 
 
 def test_age_decides(torn: Path) -> None:
     run_id = recovered(torn)
-    assert purge(torn, older_than_days=1).purged == ()
+    assert purge(Purge(older_than_days=1), torn)[0].purged == ()
     directory = Path(runs(torn)[0].directory)
-    assert [each.run_id for each in purge(torn, older_than_days=0).purged] == [run_id]
+    assert [each.run_id for each in purge(Purge(older_than_days=0), torn)[0].purged] == [run_id]
     assert not directory.exists()
     with pytest.raises(UsageError):
-        purge(torn, older_than_days=-1)
+        purge(Purge(older_than_days=-1), torn)
 
 
 def test_a_run_that_is_not_there(torn: Path) -> None:
     run_id = recovered(torn)
     before = stamps(torn.parent)
     with pytest.raises(RecoveryRefused, match="no run"):
-        purge(torn, [run_id, "../../logs"])
+        purge(Purge(run_ids=[run_id, "../../logs"]), torn)
     assert first_difference(dict(stamps(torn.parent)), dict(before)) == ""
 
 
 def test_a_lock_that_is_held(torn: Path) -> None:
     run_id = recovered(torn)
     with held(torn / ".lock"), pytest.raises(RecoveryRefused, match="locked"):
-        purge(torn, [run_id])
+        purge(Purge(run_ids=[run_id]), torn)
     assert [each.run_id for each in runs(torn)] == [run_id]
 
 
@@ -180,7 +180,7 @@ def test_what_is_not_the_runs_own_keeps_it(what: str, torn: Path, tmp_path: Path
         directory.symlink_to(precious)
     before = stamps(tmp_path)
     with pytest.raises(RecoveryRefused):
-        purge(torn, [run_id])
+        purge(Purge(run_ids=[run_id]), torn)
     assert kafkalog("runs", "--purge", run_id, "--yes", torn).code == 3
     assert first_difference(dict(stamps(tmp_path)), dict(before)) == ""
 
@@ -199,7 +199,7 @@ def test_links_and_special_files_among_what_it_kept_are_removed_and_not_followed
     os.mkfifo(inside / "pipe")
     os.link(precious / "deep" / "mine", inside / "second name")
     before = stamps(precious)
-    purge(torn, [run_id])
+    purge(Purge(run_ids=[run_id]), torn)
     assert not directory.exists()
     assert first_difference(dict(stamps(precious)), dict(before)) == ""
 
@@ -211,7 +211,7 @@ def test_deeper_than_anything_of_kafkas(torn: Path) -> None:
         deep = deep / "d"
     deep.mkdir(parents=True)
     with pytest.raises(RecoveryRefused, match="deep"):
-        purge(torn, [run_id])
+        purge(Purge(run_ids=[run_id]), torn)
     assert len(runs(torn)) == 1
 
 
@@ -225,11 +225,11 @@ def test_a_run_that_cannot_be_read(document: str, where: str, torn: Path, tmp_pa
         (directory / MANIFEST).unlink()
         (directory / document).write_text("{}")
         if document == MANIFEST and kept is None:
-            assert len(purge(torn, [run_id]).purged) == 1
+            assert len(purge(Purge(run_ids=[run_id]), torn)[0].purged) == 1
             assert not directory.exists()
             return
         with pytest.raises(RecoveryRefused, match="yourself"):
-            purge(torn, [run_id])
+            purge(Purge(run_ids=[run_id]), torn)
         assert (directory / document).exists()
 
 
@@ -237,8 +237,8 @@ def test_another_directorys_runs_in_the_same_quarantine_stay(tmp_path: Path) -> 
     roots = [CASE.unpack_before(tmp_path / name) for name in ("a", "b")]
     ids = [recovered(root, tmp_path / "kept") for root in roots]
     with pytest.raises(RecoveryRefused, match="no run"):
-        purge(roots[0], [ids[1]])
-    assert [each.run_id for each in purge(roots[0], older_than_days=0).purged] == [ids[0]]
+        purge(Purge(run_ids=[ids[1]]), roots[0])
+    assert [each.run_id for each in purge(Purge(older_than_days=0), roots[0])[0].purged] == [ids[0]]
     assert [each.run_id for each in runs(roots[1])] == [ids[1]]
     undo(roots[1])
 
@@ -248,10 +248,10 @@ def test_the_pointer_stays_while_a_run_needs_it(torn: Path, tmp_path: Path) -> N
     spoil(torn)
     second = recovered(torn)
     (tmp_path / "kept" / second / MANIFEST).rename(tmp_path / "kept" / second / SUPERSEDED)
-    purge(torn, [first])
+    purge(Purge(run_ids=[first]), torn)
     assert (torn / POINTER).exists()
     assert [each.run_id for each in runs(torn)] == [second]
-    purge(torn, [second])
+    purge(Purge(run_ids=[second]), torn)
     assert not (torn / POINTER).exists()
     assert not (tmp_path / "kept").exists()
 
@@ -278,5 +278,20 @@ def test_what_cannot_be_removed_is_an_error_of_the_system(torn: Path, monkeypatc
     run_id = recovered(torn)
     with failing_at(6, lambda: StorageError(5, "Input/output error", "x"), monkeypatch):
         assert kafkalog("runs", "--purge", run_id, "--yes", torn).code == 4
-    purge(torn, [run_id])
+    purge(Purge(run_ids=[run_id]), torn)
     assert runs(torn) == ()
+
+
+def test_runs_of_several_directories_are_purged_by_one_call(tmp_path: Path) -> None:
+    """Each id where it is kept; if one of them cannot be removed, none is."""
+    roots = [CASE.unpack_before(tmp_path / name) for name in ("one", "two")]
+    ids = [recovered(root) for root in roots]
+    before = stamps(tmp_path)
+    with pytest.raises(RecoveryRefused) as refused:
+        purge(Purge(run_ids=[*ids, "20200101T000000.000000Z-00000002"]), *roots)
+    assert (refused.value.reason, stamps(tmp_path)) == ("no_run", before)
+    results = purge(Purge(run_ids=ids), *roots)
+    assert [(done.root, [run.run_id for run in done.purged]) for done in results] == [
+        (str(root), [run_id]) for root, run_id in zip(roots, ids, strict=True)
+    ]
+    assert [runs(root) for root in roots] == [(), ()]

@@ -12,7 +12,7 @@ import pytest
 from kafkalog import runs
 from kafkalog.log.writing.config import LogConfig
 from kafkalog.log.writing.writer import Log
-from kafkalog.recovery import Recovery, purge, recover, undo
+from kafkalog.recovery import Purge, Recovery, purge, recover, undo
 from testkit.running.elsewhere import PLACES, quarantine_at
 from testkit.running.stopping import Stopped, failing_at
 
@@ -82,7 +82,9 @@ def test_one_byte_far_behind_is_enough_to_keep_all_of_it(crashed: Callable[[str]
     assert {path: data for path, data in contents(root).items() if path in before} == before
 
 
-@pytest.mark.parametrize("act", [undo, lambda root: purge(root, [runs(root)[0].run_id])], ids=["undo", "purge"])
+@pytest.mark.parametrize(
+    "act", [undo, lambda root: purge(Purge(run_ids=[runs(root)[0].run_id]), root)], ids=["undo", "purge"]
+)
 def test_a_run_that_kept_them_in_files(act: Callable[[Path], object], crashed: Callable[[str], Path]) -> None:
     """As runs of earlier versions did: they are undone and purged like others."""
     root = crashed("logs")

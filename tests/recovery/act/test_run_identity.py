@@ -15,7 +15,7 @@ import pytest
 
 from kafkalog import RecoveryRefused, UsageError
 from kafkalog.log.disk.pointer import POINTER
-from kafkalog.recovery import Recovery, purge, recover, runs, undo
+from kafkalog.recovery import Purge, Recovery, Undo, purge, recover, runs, undo
 from kafkalog.recovery.act.history import RunState
 from kafkalog.recovery.act.journal import JOURNAL
 from testkit.judging.every_byte import Originals
@@ -62,12 +62,12 @@ def test_a_copy_does_not_spend_what_the_original_has_kept(
     copy = copy_tree(root, tmp_path / "copy")
     for work in (
         lambda: undo(copy),
-        lambda: undo(copy, run_id, quarantine=kept),
-        lambda: undo(copy, moved=True),
+        lambda: undo(Undo(run_ids=[run_id], quarantine=kept), copy),
+        lambda: undo(Undo(moved=True), copy),
         lambda: recover(Recovery(accept_loss=True, **given(CASE)), copy)[0],
     ):
         unchanged_by(work, copy, kept, root, reason="copy")
-    unchanged_by(lambda: purge(copy, [run_id]), copy, kept, reason="copy" if is_finished else "purge")
+    unchanged_by(lambda: purge(Purge(run_ids=[run_id]), copy), copy, kept, reason="copy" if is_finished else "purge")
     assert "is a copy of" in kafkalog("undo", "--yes", copy).err
     assert ("--into" in kafkalog("recover", "--yes", copy).err) is is_finished
     into = kafkalog("recover", "--yes", "--into", tmp_path / "into", *SETTINGS, copy)
@@ -152,13 +152,13 @@ def test_a_backup_in_the_place_of_a_directory_is_not_what_the_run_had_half_done(
             assert result.run_id is not None
             assert [any(run in note for note in result.notes) for run in began] == [True] * len(began)
             told += len(began)
-            undo(root, result.run_id, quarantine=kept)
+            undo(Undo(run_ids=[result.run_id], quarantine=kept), root)
             assert first_difference(dict(stamps(root)), dict(before)) == "", number
             assert originals.missing(aside, where) == [], number
             shutil.rmtree(root)
             aside.rename(root)
             with suppress(RecoveryRefused):
-                undo(root, quarantine=kept)
+                undo(Undo(quarantine=kept), root)
             assert first_difference(dict(stamps(root)), dict(before)) == "", number
         shutil.rmtree(root)
         shutil.rmtree(tmp_path / "logs.recovery", ignore_errors=True)
@@ -188,9 +188,9 @@ def test_a_copy_made_at_any_moment_spends_nothing(
             held, saved = stamps(root), stamps(where)
             for quarantine in {kept, where, None}:
                 for work in (
-                    lambda to=quarantine: undo(copy, quarantine=to),  # noqa: B023
-                    lambda to=quarantine: undo(copy, quarantine=to, moved=True),  # noqa: B023
-                    lambda to=quarantine: purge(copy, began, quarantine=to),  # noqa: B023
+                    lambda to=quarantine: undo(Undo(quarantine=to), copy),  # noqa: B023
+                    lambda to=quarantine: undo(Undo(quarantine=to, moved=True), copy),  # noqa: B023
+                    lambda to=quarantine: purge(Purge(run_ids=began, quarantine=to), copy),  # noqa: B023
                     lambda to=quarantine: recover(Recovery(mode="salvage", quarantine=to, **given(LOSSY)), copy),  # noqa: B023
                 ):
                     now = stamps(copy)
@@ -202,7 +202,7 @@ def test_a_copy_made_at_any_moment_spends_nothing(
                     assert first_difference(dict(stamps(root)), dict(held)) == "", number
                     assert saved.items() - {(".", saved.get("."))} <= stamps(where).items(), number
             with suppress(RecoveryRefused):
-                undo(root, quarantine=kept)
+                undo(Undo(quarantine=kept), root)
             assert first_difference(dict(stamps(root)), dict(before)) == "", number
         for each in ("logs", "copy", "logs.recovery", "copy.recovery"):
             shutil.rmtree(tmp_path / each, ignore_errors=True)
@@ -220,10 +220,11 @@ def test_a_quarantine_to_which_a_link_leads_belongs_to_one_directory_too(tmp_pat
     copy = copy_tree(root, tmp_path / "copy")
     (tmp_path / "copy.recovery").symlink_to(place)
     for work in (
-        lambda: undo(copy), lambda: undo(copy, moved=True), lambda: purge(copy, [run_id]), lambda: recover(copy)[0],
+        lambda: undo(copy), lambda: undo(Undo(moved=True), copy),
+        lambda: purge(Purge(run_ids=[run_id]), copy), lambda: recover(copy)[0],
     ):  # fmt: skip
         unchanged_by(work, copy, place, reason="copy")
-    assert undo(root).run_id == run_id
+    assert undo(root)[0].run_id == run_id
     assert first_difference(dict(stamps(root)), dict(before)) == ""
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from kafkalog import StorageError
 from kafkalog.log.disk.pointer import POINTER
-from kafkalog.recovery import Recovery, recover, undo
+from kafkalog.recovery import Recovery, Undo, recover, undo
 from kafkalog.recovery.act.quarantine import Runs
 from testkit.judging.every_byte import Originals
 from testkit.judging.trees import contents, copy_tree, first_difference, stamps
@@ -123,7 +123,7 @@ def test_an_undo_stopped_anywhere_is_gone_on_with(
         again = copy_tree(original, tmp_path / "again")
         with quarantine_at(place, tmp_path) as kept:
             recover(Recovery(quarantine=kept, accept_loss=True, **given(case)), again)
-            went_on = disturbed(lambda: undo(again, quarantine=kept), number, FAILURES[how], monkeypatch)  # noqa: B023
+            went_on = disturbed(lambda: undo(Undo(quarantine=kept), again), number, FAILURES[how], monkeypatch)  # noqa: B023
             assert originals.missing(again, kept or beside(again)) == [], f"after {how}, operation {number}"
             take_back_all(again, before, f"operation {number} of an undo", kept)
             if not went_on:
@@ -235,7 +235,7 @@ def test_killed_anywhere_and_killed_again(
         with quarantine_at(place, tmp_path) as kept:
             work = lambda: recover(Recovery(quarantine=kept, accept_loss=True, **given(case)), again)[0]  # noqa: E731, B023
             killed_at(number, work, may_decline=True)
-            undos += killed_at(second.randrange(1, 20), lambda: undo(again, quarantine=kept), may_decline=True)  # noqa: B023
+            undos += killed_at(second.randrange(1, 20), lambda: undo(Undo(quarantine=kept), again), may_decline=True)  # noqa: B023
             assert originals.missing(again, kept or beside(again)) == [], f"kill {number}, then undo killed"
             complete_and_undo(case, again, want, before, f"kill {number}, then undo killed", kept)
     measured(f"kills of a recovery, quarantine {place}, each then completed and undone", kills)

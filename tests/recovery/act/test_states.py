@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog import RecoveryRefused
-from kafkalog.recovery import Recovery, recover, undo
+from kafkalog.recovery import Recovery, Undo, recover, undo
 from kafkalog.recovery.act.journal import JOURNAL, SUPERSEDED
 from testkit.judging.every_byte import Originals
 from testkit.judging.trees import copy_tree, first_difference, stamps
@@ -72,7 +72,7 @@ def test_a_broker_started_on_a_run_that_was_cut_short(
             began = bool(list(where.glob(f"*/{JOURNAL}")))
             before, saved = stamps(root), stamps(where)
             with pytest.raises(RecoveryRefused):
-                undo(root, quarantine=kept)
+                undo(Undo(quarantine=kept), root)
             assert first_difference(dict(stamps(root)), dict(before)) == "", f"undo after stop {number}"
             assert first_difference(dict(stamps(where)), dict(saved)) == "", f"undo after stop {number}"
             result = recover(Recovery(quarantine=kept, accept_loss=True, **given(case)), root)[0]
@@ -82,7 +82,7 @@ def test_a_broker_started_on_a_run_that_was_cut_short(
                 stale += 1
             assert originals.missing(root, where) == []
             if result.run_id is not None:
-                undo(root, quarantine=kept)
+                undo(Undo(quarantine=kept), root)
             assert first_difference(not_ours(root), {path: before.get(path) for path in not_ours(root)}) == ""
         shutil.rmtree(tmp_path / "logs")
         shutil.rmtree(tmp_path / "logs.recovery", ignore_errors=True)

@@ -13,7 +13,7 @@ import pytest
 
 from kafkalog import KafkaLogError, Log, Producer
 from kafkalog.codec.common.findings import FindingCode, Severity
-from kafkalog.recovery import Recovery, recover, runs, undo
+from kafkalog.recovery import Recovery, Undo, recover, runs, undo
 from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.checks.verify import verify
 from testkit.judging.trees import first_difference, stamps
@@ -174,7 +174,7 @@ def test_a_run_that_was_cut_short_is_a_finding(tmp_path: Path, monkeypatch: pyte
         assert (finished.code, f"run {run} was cut short" in told, "run_unfinished" in told) == (1, True, True), words
     advice = f"run {run} was cut short: `recover` completes it, `undo --run {run}` reverses it"
     assert advice in kafkalog("verify", root).err
-    undo(root, run)
+    undo(Undo(run_ids=[run]), root)
     assert FindingCode.RUN_UNFINISHED not in [each.code for each in verify(root).findings]
 
 

@@ -25,7 +25,7 @@ from kafkalog.codec.model import (
     TimestampType,
 )
 from kafkalog.codec.plain.scanner import scan
-from kafkalog.recovery import Recovery, plan, recover, undo
+from kafkalog.recovery import Recovery, Undo, plan, recover, undo
 from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.decide.ways import RecoveryWay
 from testkit.judging.counted_records import FAMILIES, readable_records, strays
@@ -133,7 +133,7 @@ def test_what_is_done_with_consent_can_be_undone(tmp_path: Path) -> None:
     before = stamps(root)
     result = recover(Recovery(**given(case), accept_loss=True), root)[0]
     assert result.plan.choice.own.sound_lost == 75
-    undo(root, result.run_id)
+    undo(Undo(run_ids=[result.run_id or ""]), root)
     assert stamps(root) == before
 
 
@@ -152,7 +152,7 @@ def test_another_copy_is_a_way(tmp_path: Path) -> None:
     assert choice.recommended is ways["merge"]
     assert ways["merge"].measured.records_lost == 0
     assert (ways["salvage"].measured.records_lost or 0) > 0
-    kafkalog.merge_replicas([root / "t-0", copy / "t-0"], tmp_path / "merged")
+    kafkalog.merge_replicas(root / "t-0", copy / "t-0", target=tmp_path / "merged")
     records = [record.offset for record in kafkalog.open_partition(tmp_path / "merged" / "t-0").records()]
     assert len(records) == ways["merge"].measured.records_kept
 

@@ -15,7 +15,7 @@ import pytest
 
 from kafkalog import FindingCode, RecoveryRefused, verify
 from kafkalog.codec.common.errors import StorageError
-from kafkalog.recovery import Recovery, plan, recover, undo
+from kafkalog.recovery import Recovery, Undo, plan, recover, undo
 from kafkalog.recovery.run import recover_into
 from kafkalog.spark.fleet import _recover
 from testkit.judging.trees import contents, stamps
@@ -276,7 +276,7 @@ def test_python_goes_on_too(root: Path, fail: Fail, tmp_path: Path) -> None:
     assert list(first.declined) == [VICTIM]
     assert not second.declined
     assert first.run_id is not None
-    undo(root, first.run_id)
+    undo(Undo(run_ids=[first.run_id]), root)
     ((_path, outcome, run_id, _quarantine, message, report),) = _recover(
         (str(root),), mode="safe", config={}, full=True, quarantine=None, accept_loss=True
     )

@@ -41,3 +41,7 @@ def test_each_has_a_file_and_is_carried_out_in_tests(mode: Mode) -> None:
 def test_help_names_every_mode() -> None:
     text = " ".join(CliRunner().invoke(command, ["--help"]).output.split())
     assert f"How to recover: {', '.join(list(Mode)[:-1])} or {list(Mode)[-1]}." in text
+    does = re.findall(r"Modes: (.*?)\. With --remote,", text)[0].split("; ")
+    assert [sentence.split(" ", 1)[0] for sentence in does] == list(Mode)
+    assert all(len(sentence.split()) > 5 and "{" not in sentence for sentence in does)
+    assert "the copies given with --copy hold together" in does[list(Mode).index(Mode.MERGE)]

@@ -19,7 +19,7 @@ from kafkalog.codec.common.findings import FindingCode, Severity
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT as EPOCHS
 from kafkalog.codec.plain.scanner import scan
 from kafkalog.log.directories.log_settings import LogSettings
-from kafkalog.recovery import Recovery, plan, recover, undo
+from kafkalog.recovery import Recovery, Undo, plan, recover, undo
 from kafkalog.recovery.broker.manager import load_log_directory
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.facts.survey import survey
@@ -153,7 +153,7 @@ def check(case: RecoveryCase, root: Path, counts: dict[str, int]) -> str:
     if recover(Recovery(**given(case), accept_loss=True), root)[0].run_id is not None:
         return "recovered again, it changed something"
     if result.run_id is not None:
-        undo(root, result.run_id)
+        undo(Undo(run_ids=[result.run_id]), root)
     different = first_difference(dict(stamps(root)), dict(before))
     return f"after undo, {different}" if different else ""
 

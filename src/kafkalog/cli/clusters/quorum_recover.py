@@ -11,10 +11,11 @@ from msgspec import structs
 
 from kafkalog.cli.acting import Acting, Declined
 from kafkalog.cli.clusters.quorum_text import print_quorum_plan, print_quorum_result
-from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
+from kafkalog.cli.options.common import CONFIG, JSON, YES
 from kafkalog.cli.options.endpoints import Endpoint, NodeEndpoint, VoterList
 from kafkalog.cli.options.numbers import BROKER_ID
 from kafkalog.cli.options.paths import settings_in
+from kafkalog.cli.options.requests import request_option
 from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json
@@ -72,7 +73,7 @@ _DIRECTORY = click.Path(path_type=str, readable=False)
 @CONFIG
 @AT
 @click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
-@QUARANTINE
+@request_option(QuorumRecovery, "quarantine")
 @YES
 @JSON
 def recover_command(
@@ -113,6 +114,7 @@ def recover_command(
         at=given["at"],
         config=_settings(given["config"]),
         properties=_properties(given["properties"]),
+        quarantine=quarantine,
     )
     if dry_run and yes:
         raise UsageError("--dry-run changes nothing: --yes cannot be used with it")
@@ -126,7 +128,7 @@ def recover_command(
 
     acting = Acting(yes=yes, as_json=as_json, show=print_quorum_plan, reports=reports)
     with acting.on(wanted.targets, quarantine):
-        return _planned_and_done(wanted, acting, quarantine=quarantine, dry_run=dry_run)
+        return _planned_and_done(wanted, acting, dry_run=dry_run)
 
 
 def _way(paths: Sequence[str], standalone: str | None, from_broker: str | None) -> QuorumWay:
@@ -177,9 +179,7 @@ def _endpoints(given: Sequence[Endpoint], only: int | None) -> dict[int, tuple[s
     return found
 
 
-def _planned_and_done(
-    wanted: QuorumRecovery, acting: Acting[QuorumPlan], *, quarantine: str | None, dry_run: bool
-) -> int:
+def _planned_and_done(wanted: QuorumRecovery, acting: Acting[QuorumPlan], *, dry_run: bool) -> int:
     expected: QuorumPlan | None = None
     if dry_run or acting.asks:
         expected = plan_quorum(wanted)
@@ -192,7 +192,7 @@ def _planned_and_done(
         if expected.changes_anything:
             acting.agree(_question(expected))
     on_plan = acting.planned if expected is None else acting.plans.append
-    result = recover_quorum(wanted, quarantine=quarantine, expected=expected, on_plan=on_plan)
+    result = recover_quorum(wanted, expected=expected, on_plan=on_plan)
     acting.tell(result_line(result), lambda: print_quorum_result(result))
     if not result.changed and any(run.never_starts for run in result.runs):
         return ExitCode.FINDINGS

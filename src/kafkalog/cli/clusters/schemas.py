@@ -19,7 +19,6 @@ from kafkalog.cluster.records.replay import Until
 from kafkalog.codec.common.errors import UnknownName, UsageError
 from kafkalog.codec.common.findings import Finding
 from kafkalog.log import open_all
-from kafkalog.log.directories.selection import Selection
 from kafkalog.values.export import import_calls, schema_records
 from kafkalog.values.registry import Schema, SchemaReference, SchemaRegistry, context_of
 from kafkalog.values.schema_log import OWN_TOPICS
@@ -154,8 +153,7 @@ def command(
 def _of_values(registry: SchemaRegistry, paths: tuple[str, ...], replica: str | None) -> Iterator[Finding]:
     inventory = open_all(*paths, tolerant=True)
     yield from inventory.all_unreadable
-    at_hand = inventory.readable(replica, Selection.of(excluded=OWN_TOPICS))
-    yield from find_unknown_ids(registry, [partition for partition in at_hand if partition.topic not in OWN_TOPICS])
+    yield from find_unknown_ids(registry, inventory.readable(replica, wants=lambda name: name.topic not in OWN_TOPICS))
 
 
 def _lines(registry: SchemaRegistry, chosen: list[Schema]) -> Iterator[Line]:

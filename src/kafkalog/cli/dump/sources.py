@@ -66,7 +66,7 @@ class Sources:
     def _open(self, request: Dump) -> None:
         inventory = open_all(*self._others, tolerant=True)
         chosen = Selection.of(request.topics, [number for number in request.numbers if number >= 0], request.excluded)
-        self.at_hand = inventory.readable(request.replica, chosen)
+        self.at_hand = inventory.all_readable(request.replica, chosen)
         partitions = deleted_partitions(inventory) if request.deleted else self.at_hand
         try:
             self.partitions = selected(chosen, partitions, inventory.all_unreadable)

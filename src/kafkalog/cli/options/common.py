@@ -6,7 +6,7 @@ import click
 
 from kafkalog.cli.options.numbers import JOB_COUNT
 
-__all__ = ["CHROOT", "CONFIG", "JOBS", "JSON", "MOVED", "QUARANTINE", "RELEASE", "REPLICA", "SHOW_SECRETS", "YES"]
+__all__ = ["CHROOT", "CONFIG", "JOBS", "JSON", "RELEASE", "REPLICA", "SHOW_SECRETS", "YES"]
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line (docs/json).")
 REPLICA = click.option(
@@ -27,8 +27,6 @@ RELEASE = click.option(
     metavar="VERSION",
     help="Predict the start of this release of Kafka [every release that can have written the files].",
 )
-QUARANTINE = click.option("--quarantine", metavar="DIR", help="Directory to keep removed bytes in [PATH.recovery].")
-MOVED = click.option("--moved", is_flag=True, help="The directory of the recorded runs was moved to PATH.")
 SHOW_SECRETS = click.option("--show-secrets", is_flag=True, help="Print credentials and passwords instead of [hidden].")
 YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 

@@ -294,7 +294,7 @@ def command(
     if of_tiers is not None and remote.uri is None:
         raise UsageError(f"--time {of_tiers} is about remote storage: name it with --remote")
     inventory = open_all(*remote.beside(paths), tolerant=True)
-    partitions = selected(chosen, inventory.readable(replica, chosen), inventory.all_unreadable)
+    partitions = selected(chosen, inventory.all_readable(replica, chosen), inventory.all_unreadable)
     search = _Search(isolation_level)
     search.findings += [*inventory.half_done, *chosen.of_unreadable(inventory.all_unreadable)]
     lines = _lines(search, partitions, times, offsets)

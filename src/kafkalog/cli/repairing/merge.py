@@ -16,12 +16,10 @@ from kafkalog.cli.repairing.merge_text import print_directory, print_partition
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.shapes.merge_lines import PartitionLine, summary_line
 from kafkalog.codec.common.errors import UsageError
-from kafkalog.copies.preview import merge_preview
-from kafkalog.jobs.merge.merge import merge_directories, merge_replicas
+from kafkalog.jobs.merge.merge import merge_directories, merge_preview, merge_replicas
 from kafkalog.jobs.merge.request import Merge
 from kafkalog.log.directories.directory import is_partition_dir
-from kafkalog.log.directories.log_settings import LogSettings
-from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.files import is_directory
 from kafkalog.words.exit_codes import ExitCode
 
@@ -55,14 +53,9 @@ def command(
     """
     if dry_run is (target is not None):
         raise UsageError("give either --into DIR or --dry-run")
-    settings = parse_settings(config)
+    request = Merge(prefer=prefer, select=chosen, config=parse_settings(config))
     if all(is_directory(path) and is_partition_dir(path) for path in copies):
-        if chosen != ALL:
-            raise UsageError("partition directories are chosen by their paths, log directories by topic")
-        if target is None:
-            result = merge_preview(copies, prefer=prefer)
-        else:
-            result = merge_replicas(copies, target, prefer=prefer, settings=LogSettings.from_names(settings))
+        result = merge_preview(request, *copies) if target is None else merge_replicas(request, *copies, target=target)
         if as_json:
             print_json(result, PartitionLine)
         else:
@@ -70,12 +63,7 @@ def command(
         is_unread = any(copy.error is not None or copy.unread for copy in result.copies)
         return ExitCode.IO_ERROR if is_unread else ExitCode.CLEAN
     with ByteProgress("merging", lambda: total_bytes(filter(os.path.isdir, copies))) as progress:
-        merged = merge_directories(
-            Merge(prefer=prefer, select=chosen, config=settings),
-            *copies,
-            target=target,
-            on_read=progress.advance,
-        )
+        merged = merge_directories(request, *copies, target=target, on_read=progress.advance)
     if as_json:
         print_lines(merged.partitions, PartitionLine)
         print_json(summary_line(merged))

@@ -24,12 +24,14 @@ from kafkalog.cli.repairing.unplanned import Unplanned
 from kafkalog.cli.settings import EVERY, given_words, planning_options, recovery_asked
 from kafkalog.cli.shapes.plan_lines import result_line
 from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.common.options import options_of_fields
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
 from kafkalog.recovery.decide.plan_json import ResultJson
 from kafkalog.recovery.facts.places import by_log_directory, holding, log_directories
 from kafkalog.recovery.facts.recovery_request import Recovery
+from kafkalog.recovery.modes.table import Mode
 from kafkalog.recovery.results import nothing_done, refuse_any_declined, result_json
 from kafkalog.recovery.run import in_place, log_directory_of, recover, recover_into
 from kafkalog.words.commands import Given
@@ -96,12 +98,7 @@ def command(
     2 if something was changed in place, 3 if it refused, even for one partition only, 4 if something could not be read;
     the other partitions are still recovered.
 
-    Modes: safe keeps every sound batch up to the damage, and a broker opens the result without changing a byte;
-    salvage also keeps sound batches after the damage; merge puts in a damaged partition's place what it and the copies
-    given with --copy hold together; remote gives up damaged segments of a tiered log of which the remote tier has
-    copies; strict only removes torn and zero-filled tails and refuses anything else; kafka leaves, byte for byte, what
-    the broker's own recovery would; set-aside moves the chosen partitions to quarantine, so that the broker fetches all
-    of them again.
+    Modes: {modes}.
 
     With --remote, in mode remote, tiered logs that are gone or damaged up to their end begin after their remote part,
     which stays where it is.  With --remote and --into, tiered logs are brought back whole from the remote tier first:
@@ -163,6 +160,11 @@ def command(
                 on_plan=progress.paused(to_show.add) if expected is None else None,
             )
         return _show(results, as_json)
+
+
+_OPTIONS = {field: option.name for field, option in options_of_fields(Recovery).items()}
+_MODES = "; ".join(f"{mode} {mode.spec.does.format(**_OPTIONS)}" for mode in Mode)
+command.help = (command.help or "").replace("{modes}", _MODES)
 
 
 class _Together:

@@ -6,10 +6,12 @@ import os
 from collections.abc import Sequence
 
 import click
+from msgspec import structs
 
 from kafkalog.cli.acting import Acting
-from kafkalog.cli.options.common import JSON, MOVED, YES
+from kafkalog.cli.options.common import JSON, YES
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.requests import request_option
 from kafkalog.cli.options.times import Age
 from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.shapes.runs_lines import PurgeLine, RunsLine, run_line
@@ -19,6 +21,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.act.history import RunInfo, RunState, root_of_runs, runs, runs_of_each
 from kafkalog.recovery.act.purging import PurgeResult, purge, purgeable
 from kafkalog.recovery.facts.places import log_directories
+from kafkalog.recovery.facts.run_requests import Purge
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode
 
@@ -119,20 +122,12 @@ def _print_loss(root: str, run: RunInfo) -> None:
             writer.write("  what it keeps is unknown")
 
 
-def _purge(
-    paths: Sequence[str],
-    run_ids: Sequence[str],
-    days: float | None,
-    quarantine: str | None,
-    *,
-    moved: bool,
-    acting: Acting[RunInfo],
-) -> int:
+def _purge(request: Purge, paths: Sequence[str], acting: Acting[RunInfo]) -> int:
     as_json = acting.as_json
-    named = runs_of_each(paths, run_ids, quarantine) if run_ids else {}
-    meant = {path: named.get(path, ()) for path in paths if days is not None or path in named}
+    named = runs_of_each(paths, request.run_ids, request.quarantine) if request.run_ids else {}
+    meant = {path: named.get(path, ()) for path in paths if request.older_than_days is not None or path in named}
     chosen = [
-        (path, root_of_runs(path), *purgeable(path, wanted, older_than_days=days, quarantine=quarantine))
+        (path, root_of_runs(path), *purgeable(structs.replace(request, run_ids=wanted), path))
         for path, wanted in meant.items()
     ]
     if not as_json:
@@ -142,7 +137,7 @@ def _purge(
     if any(infos for _path, _root, infos, _left in chosen):
         acting.agree("Permanently delete all of this?")
     results = [
-        purge(path, [run.run_id for run in infos], quarantine=quarantine, moved=moved)
+        purge(structs.replace(request, run_ids=[run.run_id for run in infos], older_than_days=None), path)[0]
         if infos
         else PurgeResult(root, ())
         for path, root, infos, _left in chosen
@@ -164,14 +159,10 @@ def _purge(
 
 @click.command(name="runs")
 @PATHS
-@click.option("--quarantine", metavar="DIR", help="Additional directory to search for runs [PATH.recovery, and the "
-    "directory named in PATH].")
-@click.option("--purge", "run_ids", metavar="RUN", multiple=True,
-              help="Permanently delete the files kept by this run; may be repeated.")  # fmt: skip
-@click.option("--purge-older-than", "days", type=Age(), metavar="AGE",
-              help="Permanently delete the files kept by runs older than this: days, or a span such as 36h or "
-              "2w.")  # fmt: skip
-@MOVED
+@request_option(Purge, "quarantine")
+@request_option(Purge, "run_ids")
+@request_option(Purge, "older_than_days", type=Age())
+@request_option(Purge, "moved")
 @YES
 @paths_in_properties
 @JSON
@@ -179,7 +170,7 @@ def command(
     paths: tuple[str, ...],
     quarantine: str | None,
     run_ids: tuple[str, ...],
-    days: float | None,
+    older_than_days: float | None,
     moved: bool,
     yes: bool,
     as_json: bool,
@@ -193,10 +184,11 @@ def command(
     refused.
     """
     paths = tuple(log_directories(paths))
-    if run_ids or days is not None:
+    if run_ids or older_than_days is not None:
         acting = Acting[RunInfo](yes=yes, as_json=as_json)
         with acting.on(paths, quarantine):
-            return _purge(paths, run_ids, days, quarantine, moved=moved, acting=acting)
+            request = Purge(run_ids=run_ids, older_than_days=older_than_days, quarantine=quarantine, moved=moved)
+            return _purge(request, paths, acting)
     if yes or moved:
         raise UsageError(f"{'--yes' if yes else '--moved'} needs --purge or --purge-older-than")
     return _show(paths, quarantine, as_json)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 
 import click
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from kafkalog.cli.acting import Acting
-from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES
+from kafkalog.cli.options.common import JSON, YES
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.requests import request_option
 from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.codec.common.shapes import shaped
 from kafkalog.recovery.facts.places import log_directories
-from kafkalog.recovery.undoing import UndoResult, refuse_without_run, runs_to_undo, undo_all
+from kafkalog.recovery.facts.run_requests import Undo
+from kafkalog.recovery.undoing import UndoResult, refuse_without_run, runs_to_undo, undo
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.exit_codes import ExitCode
 
@@ -36,10 +39,9 @@ class UndoLine(Struct, frozen=True, kw_only=True):
 @click.command(name="undo", cls=StrictCommand)
 @PATHS
 @paths_in_properties
-@click.option("--run", "run_ids", metavar="RUN", multiple=True,
-              help="Id of the run to reverse; may be repeated [the latest].")  # fmt: skip
-@QUARANTINE
-@MOVED
+@request_option(Undo, "run_ids")
+@request_option(Undo, "quarantine")
+@request_option(Undo, "moved")
 @YES
 @JSON
 def command(
@@ -58,16 +60,20 @@ def command(
     acting = Acting[UndoResult](yes=yes, as_json=as_json)
     paths = tuple(log_directories(paths))
     with acting.on(paths, quarantine):
-        wanted = runs_to_undo(paths, run_ids, quarantine=quarantine, moved=moved)
-        if not yes or len(wanted) > 1:
-            for path, run_id in wanted:
-                refuse_without_run(path, run_id, quarantine=quarantine, moved=moved)
-        named = [f"{run_id or 'the latest run'} on {escape_controls(path)}" for path, run_id in wanted]
+        request = Undo(run_ids=run_ids, quarantine=quarantine, moved=moved)
+        chosen = runs_to_undo(request, paths)
+        if not yes or len(chosen) > 1:
+            for path, run_id in chosen:
+                refuse_without_run(request, path, run_id)
+        named = [f"{run_id or 'the latest run'} on {escape_controls(os.fspath(path))}" for path, run_id in chosen]
         acting.agree(f"Undo {', '.join(named)}?")
-        undo_all(
-            wanted,
-            quarantine=quarantine,
-            moved=moved,
+        if not run_ids:  # what was agreed to, whatever is the latest run by now
+            ((path, run_id),) = chosen
+            paths = (os.fspath(path),)
+            request = structs.replace(request, run_ids=() if run_id is None else (run_id,))
+        undo(
+            request,
+            *paths,
             on_undone=lambda result: acting.tell(shaped(result, UndoLine), partial(_tell, result, acting)),
         )
     return ExitCode.CHANGED

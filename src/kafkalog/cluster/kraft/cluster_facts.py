@@ -90,5 +90,5 @@ def live_partitions(
     return [
         each
         for each in inventory.readable(replica, select, lambda name: name.topic != CLUSTER_METADATA_TOPIC)
-        if each.state is DirectoryState.LIVE and each.name is not None and each.topic != CLUSTER_METADATA_TOPIC
+        if each.state is DirectoryState.LIVE and each.name is not None
     ]

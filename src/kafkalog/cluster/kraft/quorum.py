@@ -19,7 +19,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.kraft import VoterNode
 from kafkalog.codec.files.text import encode_uuid
 from kafkalog.codec.names import META_PROPERTIES
-from kafkalog.log.disk.files import PathLike
+from kafkalog.log.disk.files import PathLike, refuse_no_path
 
 __all__ = [
     "KnownVoter",
@@ -323,12 +323,13 @@ def _epoch_of_both(one: QuorumLog, other: QuorumLog, offset: int) -> int | None:
     return here[2]
 
 
-def read_quorum(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> list[Quorum]:
+def read_quorum(*paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> list[Quorum]:
     """The clusters whose metadata logs are at the paths; one, unless they were mixed.  Errors: `read_quorum_log`.
 
     * `paths`: directories that hold a cluster's metadata log
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
+    refuse_no_path(paths)
     return _by_cluster([read_quorum_log(path, limits) for path in paths], limits)
 
 

@@ -58,7 +58,7 @@ def known_topics(
             return {}
     directory = zookeeper_at(path)
     if directory is None:
-        logs = _metadata_partitions(open_all(path).readable(None, Selection.of([CLUSTER_METADATA_TOPIC])))
+        logs = list(open_all(path).readable(select=Selection.of([CLUSTER_METADATA_TOPIC])))
         if len(logs) != 1:
             detail = f"{path} is neither ZooKeeper's dataDir nor a directory with {CLUSTER_METADATA_TOPIC}"
             raise UsageError(detail)

@@ -13,7 +13,9 @@ from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.unknown import unknown
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import Partition, open_all
-from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.directories.directory import Wants
+from kafkalog.log.directories.inventory import Inventory
+from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.files import PathLike, refuse_no_path
 
 __all__ = [
@@ -28,16 +30,20 @@ def unique(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def partitions_at(
-    paths: Sequence[PathLike], replica: PathLike | None, findings: list[Finding], select: Selection = ALL
+    paths: Sequence[PathLike], replica: PathLike | None, findings: list[Finding], wants: Wants
 ) -> tuple[Partition, ...]:
-    """Partitions as a consumer would read them.
+    """Partitions that `wants` accepts, as a consumer would read them.
 
     Unreadable files and directories are left out and reported as findings, as are directories with an unfinished
     recovery.
     """
+    return _inventory(paths, findings).readable(replica, wants=wants)
+
+
+def _inventory(paths: Sequence[PathLike], findings: list[Finding]) -> Inventory:
     inventory = open_all(*paths, tolerant=True)
     findings += [*inventory.half_done, *inventory.all_unreadable]
-    return inventory.readable(replica, select)
+    return inventory
 
 
 def partitions_with(
@@ -55,7 +61,7 @@ def partitions_with(
     `replica` chooses none; `StorageError` if the reason may be a directory that cannot be read.
     """
     topics = [topic] if or_topic is None else [topic, or_topic]
-    partitions = partitions_at(paths, replica, findings, Selection.of(topics))
+    partitions = _inventory(paths, findings).all_readable(replica, Selection.of(topics))
     if not any(partition.topic in topics for partition in partitions):
         open_all(*paths)  # raises what was left out
         raise UsageError(f"no partition of {topic} in {', '.join(map(str, paths))}")

@@ -56,8 +56,7 @@ def transactions(
     * `replica`: which directory counts if a partition is in several: `"longest"`, or its path
     """
     findings: list[Finding] = []
-    others = Selection.of(excluded=[CLUSTER_METADATA_TOPIC])
-    at_hand = [each for each in partitions_at(paths, replica, findings, others) if each.topic != CLUSTER_METADATA_TOPIC]
+    at_hand = partitions_at(paths, replica, findings, lambda name: name.topic != CLUSTER_METADATA_TOPIC)
     coordinator = read_transactions(at_hand)
     findings += coordinator.findings
     known = [transactional_id.transactional_id for transactional_id in coordinator.ids]

@@ -11,7 +11,7 @@ from kafkalog.codec.common.arguments import check_fields
 from kafkalog.codec.common.options import Option
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike
-from kafkalog.recovery.facts.recovery_request import quarantine_words, selection_words
+from kafkalog.recovery.facts.recovery_request import QUARANTINE, selection_words
 
 __all__ = ["Compaction"]
 
@@ -28,11 +28,7 @@ class Compaction(Struct, frozen=True, kw_only=True):
     """the time to treat as now, ms since 1970; None: the clock's"""
     select: Annotated[Selection, Option("--topic", words=selection_words)] = ALL
     """the topic-partitions to compact"""
-    quarantine: Annotated[
-        PathLike | None,
-        Option("--quarantine", "Directory to keep removed bytes in "
-            "[PATH.recovery].", "DIR", True, True, quarantine_words),
-    ] = None
+    quarantine: Annotated[PathLike | None, QUARANTINE] = None
     """where the old files are kept, for `undo`; None: beside each directory"""
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 import msgspec
 from msgspec import Struct
 
+from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.jobs.compact.cleaning import CompactionPlan, CompactionRules, plan_directory
 from kafkalog.jobs.compact.request import Compaction
@@ -54,7 +55,7 @@ def _asked(request: Compaction | PathLike, paths: Sequence[PathLike]) -> tuple[C
 
 
 def plan_compaction(
-    request: Compaction | PathLike, *paths: PathLike, jobs: int = 1, on_progress: OnProgress | None = None
+    request: Compaction | PathLike, *paths: PathLike, jobs: Count = 1, on_progress: OnProgress | None = None
 ) -> list[CompactionPlan]:
     """Plan the compaction that `compact` would perform; return one plan per log directory. Reads only.
 
@@ -83,7 +84,7 @@ def compact(
     request: Compaction | PathLike,
     *paths: PathLike,
     expected: Sequence[CompactionPlan | None] | None = None,
-    jobs: int = 1,
+    jobs: Count = 1,
     on_progress: OnProgress | None = None,
     on_plan: Callable[[CompactionPlan], None] | None = None,
 ) -> list[CompactionResult]:
@@ -117,7 +118,7 @@ def compact_into(
     request: Compaction | PathLike,
     *paths: PathLike,
     target: PathLike,
-    jobs: int = 1,
+    jobs: Count = 1,
     on_progress: OnProgress | None = None,
     on_plan: Callable[[CompactionPlan], None] | None = None,
 ) -> CompactionResult:
@@ -161,7 +162,7 @@ def _compact(
     return carry_out(_CompactionJob(places, request, lacking, plans, workers, on_plan))
 
 
-class _CompactionJob(Job[CompactionPlan, CompactionResult]):
+class _CompactionJob(Job[Compaction, CompactionPlan, CompactionResult]):
     def __init__(
         self,
         places: Sequence[tuple[str, frozenset[str] | None]],
@@ -173,7 +174,6 @@ class _CompactionJob(Job[CompactionPlan, CompactionResult]):
     ) -> None:
         super().__init__([root for root, _only in places], keeping_in(request.quarantine), request, expected)
         self._only = dict(places)
-        self._wanted = request
         self._lacking = lacking
         self._workers = workers
         self._on_plan = on_plan
@@ -184,7 +184,7 @@ class _CompactionJob(Job[CompactionPlan, CompactionResult]):
 
     def plan(self, opened: Transaction) -> CompactionPlan:
         root = opened.root
-        compaction_plan = _plan(root, self._only[root], self._wanted, self._lacking, self._facts[root], self._workers)
+        compaction_plan = _plan(root, self._only[root], self.request, self._lacking, self._facts[root], self._workers)
         self.files.callback(compaction_plan.survey.close)
         return compaction_plan
 

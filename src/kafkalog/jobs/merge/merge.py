@@ -33,51 +33,76 @@ from kafkalog.jobs.merge.request import Merge
 from kafkalog.jobs.merge.write import write_partition
 from kafkalog.log.directories.directory import refuse_inside
 from kafkalog.log.directories.log_settings import LogSettings
+from kafkalog.log.directories.selection import ALL
 from kafkalog.log.disk.files import PathLike, read_small
 from kafkalog.log.disk.lock import refuse_half_done
 from kafkalog.recovery.act.fs import FileSystem, own_file
 from kafkalog.recovery.act.space import refuse_if_full
 from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
 
-__all__ = ["MergeResult", "MergedDirectory", "MergedRange", "merge_directories", "merge_replicas"]
+__all__ = ["MergeResult", "MergedDirectory", "MergedRange", "merge_directories", "merge_preview", "merge_replicas"]
+
+
+def merge_preview(request: Merge | PathLike, *paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> MergeResult:
+    """Return what `merge_replicas` would keep of these copies; writes nothing.
+
+    Raises `UsageError` and `RecoveryRefused` as `merge_replicas` does, but does not check whether a broker would load
+    the result.
+
+    * `request`: may be left out for the defaults
+    * `paths`: directories of one topic-partition
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    """
+    return _merged_copies(*_asked(request, paths), limits)[0].preview()[0]
 
 
 def merge_replicas(
-    copies: Sequence[PathLike],
-    target: PathLike,
-    *,
-    prefer: PathLike | None = None,
-    settings: LogSettings | None = None,
-    at: int | None = None,
+    request: Merge | PathLike, *paths: PathLike, target: PathLike, limits: Limits = DEFAULT_LIMITS
 ) -> MergeResult:
     """Merge directories of one topic-partition into `<target>/<topic>-<partition>`, which must not exist. The copies
     are only read.
 
     The result names the new directory and the copies that ranges of offsets came from. If the log start offset is not
     the base offset of a segment, it is added to the checkpoint in `target`. Raises `UsageError` if the directories are
-    not copies of one partition or the new directory exists, `RecoveryRefused` if they belong to different topics with
-    that name, or if a broker would not load the result, `StorageError` for I/O.
+    not copies of one partition, if the request selects topics or if the new directory exists, `RecoveryRefused` if the
+    directories belong to different topics with that name, or if a broker would not load the result, `StorageError` for
+    I/O.
 
-    * `copies`: directories of one topic-partition
+    * `request`: may be left out for the defaults
+    * `paths`: directories of one topic-partition, two or more
     * `target`: the log directory in which the merged partition is made
-    * `prefer`: the copy that contributes what several have of one leader epoch; else the best one does
-    * `settings`: the topic's settings (`LogSettings`)
-    * `at`: the time in ms since 1970 to treat as now
+    * `limits`: what a batch or file may hold at most (`Limits`)
     """
-    log_settings = settings or LogSettings()
-    shelf = of_one_partition(copies)
-    (found,) = shelf.copies.values()
-    place = os.path.join(os.path.realpath(target), str(found[0].name))
+    request, paths = _asked(request, paths)
+    read, name, settings = _merged_copies(request, paths, limits)
+    place = os.path.join(os.path.realpath(target), name)
     if os.path.lexists(place):
         raise UsageError(f"{place} already exists")
     refuse_inside(os.path.dirname(os.path.dirname(place)), target)
-    read = MergeCopies(found, segment_bytes=log_settings.segment_bytes, prefer=preferred(prefer, copies))
     result, log = read.preview()
-    _write(read, log, os.path.realpath(target), log_settings, _now(at))
+    _write(read, log, os.path.realpath(target), settings, _now(request.at))
     if log.start_entry is not None:
         _write_starts(os.path.realpath(target), [log.start_entry])
     result.target = place
     return result
+
+
+def _asked(request: Merge | PathLike, paths: tuple[PathLike, ...]) -> tuple[Merge, tuple[PathLike, ...]]:
+    """Return the request, the default one if it was left out, and all paths."""
+    return (request, paths) if isinstance(request, Merge) else (Merge(), (request, *paths))
+
+
+def _merged_copies(
+    request: Merge, paths: Sequence[PathLike], limits: Limits
+) -> tuple[MergeCopies, str, LogSettings]:
+    """Open directories of one topic-partition; return the merge of them, the partition's name, and its settings."""
+    if request.select != ALL:
+        raise UsageError("partition directories are chosen by their paths, log directories by topic")
+    settings = LogSettings.from_names(request.config)
+    (copies,) = of_one_partition(paths).copies.values()
+    wanted = preferred(request.prefer, paths)
+    read = MergeCopies(copies, segment_bytes=settings.segment_bytes, prefer=wanted, limits=limits)
+    return read, str(copies[0].name), settings
 
 
 def merge_directories(
@@ -101,8 +126,7 @@ def merge_directories(
     * `limits`: what a batch or file may hold at most (`Limits`)
     * `on_read`: called with the number of log bytes read
     """
-    if not isinstance(request, Merge):
-        paths, request = (request, *paths), Merge()
+    request, paths = _asked(request, paths)
     place = None if target is None else _new_place(target)
     wanted = preferred(request.prefer, paths)
     shelf = gather(paths, chosen=request.select, limits=limits)

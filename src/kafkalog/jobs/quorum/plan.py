@@ -77,20 +77,17 @@ _ONLY_METADATA = frozenset({CLUSTER_METADATA_DIRECTORY})
 _KRAFT_STATIC, _KRAFT_DYNAMIC = 0, 1
 
 
-def make_plan(
-    stack: ExitStack, wanted: QuorumRecovery, directory_id: str, refuse_in_use: Callable[[str], None]
-) -> QuorumPlan:
-    """Plan the recovery of a quorum; reads only. If nothing has to be done, the plan has the reason in `needless` and
-    no changes.
+def make_plan(stack: ExitStack, wanted: QuorumRecovery, refuse_in_use: Callable[[str], None]) -> QuorumPlan:
+    """Plan the recovery of a quorum by a checked request; reads only. If nothing has to be done, the plan has the
+    reason in `needless` and no changes.
 
-    `stack` gets the surveys of the plan and closes them. `directory_id` is for a controller that is made from a
-    broker's copy. `refuse_in_use` is called with each log directory, and raises if a process uses it. Raises
-    `RecoveryRefused` if recovery is impossible, or needs consent that was not given; `UsageError` for a path without a
-    metadata log, `StorageError` for I/O.
+    `stack` gets the surveys of the plan and closes them. `refuse_in_use` is called with each log directory, and raises
+    if a process uses it. Raises `RecoveryRefused` if recovery is impossible, or needs consent that was not given;
+    `UsageError` for a path without a metadata log, `StorageError` for I/O.
     """
     wanted = _rooted(wanted)
     with_metadata = [root for root in wanted.brokers if os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY))]
-    quorum = one_quorum(read_quorum([*wanted.targets, *wanted.beside, *with_metadata]))
+    quorum = one_quorum(read_quorum(*wanted.targets, *wanted.beside, *with_metadata))
     logs = {survivor.log.root: survivor.log for survivor in quorum.survivors}
     targets = [logs[root] for root in dict.fromkeys(wanted.targets)]
     best = quorum.best
@@ -106,7 +103,7 @@ def make_plan(
     known = endpoints_known(best, image)
     members = members_of(targets, wanted, known)
     if wanted.way is QuorumWay.FROM_BROKER:
-        members = (new_member(wanted.node or 0, directory_id, wanted),)
+        members = (new_member(wanted.node or 0, wanted),)
     others = gone(quorum, [(member.node, member.directory_id) for member in members])
     is_dynamic = wanted.becomes_dynamic or not best.is_static
     if wanted.becomes_dynamic and best.is_static:

@@ -6,7 +6,9 @@ import enum
 import os
 import re
 import time
+import uuid
 from collections.abc import Mapping
+from typing import Annotated
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,14 +16,27 @@ from msgspec.structs import replace
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.common.arguments import check_fields
 from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.files.text import encode_uuid
 from kafkalog.jobs.quorum.expiry import refuse_settings
 from kafkalog.jobs.quorum.properties import refuse_as_log_dir
+from kafkalog.log.disk.files import PathLike
+from kafkalog.recovery.facts.recovery_request import QUARANTINE
 
 __all__ = ["QuorumRecovery", "QuorumWay"]
 
 _LARGEST_PORT = 65_535
 _LARGEST_ID = 2**31 - 1
 _LISTENER = re.compile(r"[A-Za-z0-9_-]{1,60}", re.ASCII)
+
+
+def _new_directory_id() -> str:
+    """Return a directory id as Kafka makes one. It does not begin with a dash, which a command line would take for an
+    option (`Uuid.randomUuid`).
+    """
+    while True:
+        text = encode_uuid(uuid.uuid4().bytes)
+        if not text.startswith("-"):
+            return text
 
 
 class QuorumWay(enum.StrEnum):
@@ -71,12 +86,15 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
     """brokers' settings by which data expires"""
     properties: Mapping[int, Mapping[str, str]] = {}
     """server properties by node id, which the lines to set keep as far as possible"""
+    quarantine: Annotated[PathLike | None, QUARANTINE] = None
+    """where executions keep what they removed; None: beside each directory"""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def checked(self) -> QuorumRecovery:
-        """Validate the request; return a copy in which the times `at` and `stamp` are set, by default to the clock's.
+        """Validate the request; return a copy in which the times `at` and `stamp` are set, by default to the clock's,
+        and the `directory_id` of a controller that is made, by default to a new one.
 
         Raises `UsageError` for an invalid node id, endpoint, listener or setting, or options that cannot be used
         together.
@@ -100,7 +118,13 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
         else:
             self._check_controllers()
         now = time.time_ns() // 1_000_000
-        return replace(self, at=now if self.at is None else self.at, stamp=now if self.stamp is None else self.stamp)
+        makes_one = self.way is QuorumWay.FROM_BROKER and self.directory_id is None
+        return replace(
+            self,
+            at=now if self.at is None else self.at,
+            stamp=now if self.stamp is None else self.stamp,
+            directory_id=_new_directory_id() if makes_one else self.directory_id,
+        )
 
     def _check_new_controller(self) -> None:
         if self.node is None or self.into is None or not self.brokers:

@@ -4,7 +4,6 @@ directory.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 
@@ -13,7 +12,7 @@ from msgspec import Struct, structs
 
 from kafkalog.cluster.kraft.quorum_log import root_of_metadata
 from kafkalog.codec.common.errors import RecoveryRefused
-from kafkalog.codec.files.text import encode_meta_properties, encode_uuid, meta_properties
+from kafkalog.codec.files.text import encode_meta_properties, meta_properties
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
 from kafkalog.jobs.quorum.metadata_tree import content_elsewhere
 from kafkalog.jobs.quorum.plan import make_plan
@@ -25,7 +24,7 @@ from kafkalog.recovery.act.fs import PIECE, FileSystem, Owner
 from kafkalog.recovery.act.job import Job, carry_out, execute, keeping_in, refuse_other_request
 from kafkalog.recovery.act.lock import refuse_if_locked
 from kafkalog.recovery.act.runner import CompletedRuns
-from kafkalog.recovery.act.transaction import Keeping, Transaction, refuse_unfinished
+from kafkalog.recovery.act.transaction import Transaction, refuse_unfinished
 from kafkalog.recovery.act.working_copy import new_tree
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.broker.node_start import node_start
@@ -64,29 +63,19 @@ class QuorumResult(Struct, frozen=True):
         return self.into is not None or any(run.run_id or run.earlier.completed for run in self.runs)
 
 
-def _new_directory_id() -> str:
-    """Return a directory id as Kafka makes one. It does not begin with a dash, which a command line would take for an
-    option (`Uuid.randomUuid`).
-    """
-    while True:
-        text = encode_uuid(uuid.uuid4().bytes)
-        if not text.startswith("-"):
-            return text
-
-
-def plan_quorum(wanted: QuorumRecovery) -> QuorumPlan:
+def plan_quorum(request: QuorumRecovery) -> QuorumPlan:
     """Plan what `recover_quorum` would do; reads only. The plan's surveys keep files open; `close()` closes them.
 
     Raises `UsageError` for an invalid request or an unsuitable new directory, `StorageError` for I/O, and
     `RecoveryRefused` if the recovery is impossible, needs consent, or if a directory is in use or has an interrupted
     execution.
 
-    * `wanted`: the request (`QuorumRecovery`)
+    * `request`: which directories, and in which way (`QuorumRecovery`)
     """
-    request, wanted = wanted, wanted.checked()
+    wanted = request.checked()
     refuse_unfinished(list(dict.fromkeys(root_of_metadata(path)[0] for path in wanted.targets)))
     with ExitStack() as stack:
-        quorum_plan = make_plan(stack, wanted, wanted.directory_id or _new_directory_id(), refuse_if_locked)
+        quorum_plan = make_plan(stack, wanted, refuse_if_locked)
         quorum_plan.request = request
         if wanted.into is not None:
             new_directory(wanted.into, beside=quorum_plan.donor.root)
@@ -95,9 +84,8 @@ def plan_quorum(wanted: QuorumRecovery) -> QuorumPlan:
 
 
 def recover_quorum(
-    wanted: QuorumRecovery,
+    request: QuorumRecovery,
     *,
-    quarantine: str | None = None,
     expected: QuorumPlan | None = None,
     on_plan: Callable[[QuorumPlan], None] | None = None,
 ) -> QuorumResult:
@@ -108,20 +96,19 @@ def recover_quorum(
     I/O, and `RecoveryRefused`, with nothing changed, if it is impossible, needs consent, or an execution was
     interrupted.
 
-    * `wanted`: the request (`QuorumRecovery`)
-    * `quarantine`: where executions keep what they removed, if it is not the usual place
+    * `request`: which directories, and in which way (`QuorumRecovery`)
     * `expected`: an earlier plan; nothing is done if a directory has changed since, or if it is for another request
     * `on_plan`: called with the plan before anything is changed; an exception that it raises declines the plan
     """
     if expected is not None:
-        refuse_other_request(expected.request, wanted)
-    wanted = wanted.checked()
-    job = _QuorumJob(wanted, keeping_in(quarantine), expected, on_plan)
+        refuse_other_request(expected.request, request)
+        request = structs.replace(request, directory_id=expected.wanted.directory_id)  # the one that was shown
+    job = _QuorumJob(request.checked(), expected, on_plan)
     runs = carry_out(job)
     return QuorumResult(job.whole, tuple(runs), job.into)
 
 
-class _QuorumJob(Job[DirectoryChange, DirectoryRun]):
+class _QuorumJob(Job[QuorumRecovery, DirectoryChange, DirectoryRun]):
     """Recover a quorum, with one plan for all of its directories."""
 
     whole: QuorumPlan
@@ -130,24 +117,22 @@ class _QuorumJob(Job[DirectoryChange, DirectoryRun]):
     def __init__(
         self,
         wanted: QuorumRecovery,
-        keeping: Keeping,
         expected: QuorumPlan | None,
         on_plan: Callable[[QuorumPlan], None] | None,
     ) -> None:
         roots = dict.fromkeys(root_of_metadata(path)[0] for path in wanted.targets)
-        super().__init__(list(roots), keeping)
-        self._wanted = wanted
+        super().__init__(list(roots), keeping_in(wanted.quarantine), wanted)
         self._expected = expected
         self._on_plan = on_plan
 
     def prepare(self, opened: Mapping[str, Transaction]) -> None:
-        wanted = self._wanted
+        wanted = self.request
 
         def refuse_in_use(root: str) -> None:
             if root not in opened:
                 refuse_if_locked(root)
 
-        self.whole = make_plan(self.files, wanted, wanted.directory_id or _new_directory_id(), refuse_in_use)
+        self.whole = make_plan(self.files, wanted, refuse_in_use)
         changed = None if self._expected is None else self._expected.first_change(self.whole)
         if changed is not None:
             raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")
@@ -169,7 +154,7 @@ class _QuorumJob(Job[DirectoryChange, DirectoryRun]):
 
     def finish(self, results: list[DirectoryRun]) -> list[DirectoryRun]:
         results = [structs.replace(run, start=node_start([run.root], loads_others=False)) for run in results]
-        if self._wanted.way is QuorumWay.FROM_BROKER:
+        if self.request.way is QuorumWay.FROM_BROKER:
             self.into = _make_controller(self.whole)
         return results
 

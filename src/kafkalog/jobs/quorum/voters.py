@@ -73,10 +73,10 @@ def _member(
     return QuorumMember(node, directory_id, host, port)
 
 
-def new_member(node: int, directory_id: str, wanted: QuorumRecovery) -> QuorumMember:
+def new_member(node: int, wanted: QuorumRecovery) -> QuorumMember:
     """Return the controller that is made from a broker's copy."""
     host, port = wanted.endpoints[node]
-    return QuorumMember(node, directory_id, host, port)
+    return QuorumMember(node, wanted.directory_id, host, port)
 
 
 def listener_of(wanted: QuorumRecovery, known: Mapping[int, tuple[VoterEndpoint, ...]]) -> str:

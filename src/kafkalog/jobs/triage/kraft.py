@@ -205,7 +205,7 @@ def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list
     are of several clusters or the first image has no topics and no brokers, `UsageError` for a path without a metadata
     log, `StorageError` for I/O.
     """
-    quorums = read_quorum(paths)
+    quorums = read_quorum(*paths)
     if len(quorums) > 1:
         ids = ", ".join(str(each.cluster_id) for each in quorums)
         raise RecoveryRefused(f"the directories are of {len(quorums)} clusters ({ids}): give those of one")

@@ -8,6 +8,7 @@ from functools import partial
 
 from msgspec import Struct
 
+from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
@@ -85,7 +86,7 @@ def triage(
     select: Selection = ALL,
     config: Mapping[str, str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
-    jobs: int = 1,
+    jobs: Count = 1,
     on_progress: OnProgress | None = None,
 ) -> Triage:
     """Predict the elections after a whole cluster was stopped at one moment; change nothing.

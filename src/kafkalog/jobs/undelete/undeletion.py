@@ -60,7 +60,7 @@ def undelete(
     return carry_out(_UndeleteJob(roots, request.checked(), keeping_in(request.quarantine), agreed))
 
 
-class _UndeleteJob(Job[UndeletePlan, UndeleteResult]):
+class _UndeleteJob(Job[Undelete, UndeletePlan, UndeleteResult]):
     """Restore deleted data; a directory without any has no part in the job."""
 
     def __init__(

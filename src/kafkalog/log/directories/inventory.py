@@ -139,14 +139,26 @@ class Inventory(Struct, frozen=True, kw_only=True):
     def readable(
         self, replica: PathLike | None = None, select: Selection = ALL, wants: Wants = every
     ) -> tuple[Partition, ...]:
-        """Return the partitions that a consumer would read: each live topic-partition of the log directories once, then
-        the partition directories and segment files that were named themselves.
+        """Return the partitions that a consumer would read and that `select` and `wants` accept: each live
+        topic-partition of the log directories once, then the partition directories and segment files that were named
+        themselves. A segment file in no partition directory is returned if everything is selected.
 
         If several directories have one topic-partition, `replica` chooses among them: `"longest"`, or the path of one
         of them or of its log directory. Without a choice, or if it does not match exactly one, raises `ReplicaError` (a
         `UsageError`) with the paths. Raises `UsageError` for a path that does not exist, and `StorageError` if
-        `"longest"` cannot read a log. `select` and `wants` only limit the choice: partitions that they do not accept
-        are returned too, with all their directories.
+        `"longest"` cannot read a log.
+        """
+        return tuple(
+            found
+            for found in self.all_readable(replica, select, wants)
+            if select.takes(found.topic, found.partition) and (found.name is None or wants(found.name))
+        )
+
+    def all_readable(
+        self, replica: PathLike | None = None, select: Selection = ALL, wants: Wants = every
+    ) -> tuple[Partition, ...]:
+        """Return what `readable` does, and also the partitions that `select` and `wants` do not accept, with all their
+        directories. Raises as `readable` does.
         """
         several = self.duplicates()
         chosen = {

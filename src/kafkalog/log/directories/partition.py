@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from kafkalog.codec.common.arguments import checked
+from kafkalog.codec.common.arguments import Count, checked
 from kafkalog.codec.common.errors import FormatError, KafkaLogError, UsageError
 from kafkalog.codec.common.extras import needed
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason
@@ -225,7 +225,7 @@ class Partition:
         batch_bytes: int = 8 * MIB,
         on_damage: str = RAISE,
         findings: list[Finding] | None = None,
-        threads: int = 1,
+        threads: Count = 1,
         layout: str = "copy",
         decoding: ColumnDecoding | None = None,
     ) -> pyarrow.RecordBatchReader:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kafkalog import Recovery, RecoveryRefused, StorageError, recover, undo
+from kafkalog import Recovery, RecoveryRefused, StorageError, Undo, recover, undo
 from kafkalog.recovery.act import apply, runner
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.unfinished_business import standing
@@ -149,7 +149,7 @@ def take_back_all(root: Path, before: dict[str, tuple[int, int, str]], where: st
     """Undo whatever runs there are, compare with what was there before, and remove all of it."""
     while True:
         try:
-            undo(root, quarantine=kept)
+            undo(Undo(quarantine=kept), root)
         except RecoveryRefused as refused:
             assert refused.reason == "no_run", (where, refused)  # noqa: PT017
             break
