@@ -344,6 +344,11 @@ class RecordBatch:
         return self.header.size
 
     @property
+    def end(self) -> int:
+        """Position in the file after the batch, in bytes."""
+        return self.position + self.header.size
+
+    @property
     def first_offset(self) -> int:
         """First offset of the batch; see the property of its header."""
         return self.header.first_offset

@@ -34,15 +34,16 @@ def batches_of(partition: Partition, schema: StructType, findings: list[Finding]
     """
     reader = partition.batches(on_damage=SKIP)
     single: list[Row] = []
-    for found in reader.by_run():
+    for run in reader.by_run():
         file = reader.segment.path if reader.segment is not None else partition.path
-        if isinstance(found, RecordBatch):
-            single.append(named(partition, file, _row(found)))
-        if single and (not isinstance(found, RecordBatch) or len(single) == ROWS):
+        columns = run.columns()
+        if columns is None:
+            single.append(named(partition, file, _row(run.batch(0))))
+        if single and (columns is not None or len(single) == ROWS):
             yield from arrow_batches(iter(single), schema)
             single = []
-        if not isinstance(found, RecordBatch):
-            yield _columns(found, partition, file, schema)
+        if columns is not None:
+            yield _columns(columns, partition, file, schema)
     yield from arrow_batches(iter(single), schema)
     findings.extend(reader.findings)
 

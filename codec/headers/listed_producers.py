@@ -12,7 +12,7 @@ from kafkalog.codec.model import CONTROL_FLAG, ProducerEntry
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["ListedProducers", "behind_last_gap"]
+__all__ = ["ListedProducers"]
 
 
 class ListedProducers:
@@ -40,9 +40,3 @@ class ListedProducers:
         is_listed = self._listed.searchsorted(offsets) != self._listed.searchsorted(run.last_offsets, side="right")
         doubtful: list[int] = (is_doubtful | is_listed).nonzero()[0].tolist()
         return doubtful
-
-
-def behind_last_gap(run: BatchRun) -> int:
-    """Return the number of the last batch before which offsets are missing; 0 if none are missing within the run."""
-    gaps = (run["base_offset"][1:] != run.last_offsets[:-1] + 1).nonzero()[0]
-    return int(gaps[-1]) + 1 if len(gaps) else 0

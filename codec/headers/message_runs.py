@@ -8,7 +8,7 @@ import numpy as np
 
 from kafkalog.codec.common.limits import KIB
 from kafkalog.codec.model import LOG_OVERHEAD, LegacyHeader, RecordBatch
-from kafkalog.codec.native.functions import scan_messages
+from kafkalog.codec.native.functions import consecutive_messages, scan_messages
 from kafkalog.codec.native.tables import MessageColumn, check_table, empty_table, names
 from kafkalog.codec.rules.framing import SMALLEST_MESSAGE
 
@@ -29,6 +29,9 @@ class MessageRun:
     """Consecutive v0 and v1 entries whose size and checksum are right. `run["offset"]` is the column of that field;
     `run["position"]` is each entry's position in `window`.
     """
+
+    has_producers = False
+    """whether entries of this format can have a producer"""
 
     def __init__(self, table: Int64s, window: bytes | memoryview, window_start: int) -> None:
         check_table(MessageColumn, table)
@@ -60,6 +63,13 @@ class MessageRun:
     def end(self) -> int:
         """Position in the file after the last entry."""
         return int(self.window_start + self.table[MessageColumn.POSITION, -1] + self.sizes[-1])
+
+    def consecutive(self, next_offset: int, highest: int, end: int, lows: Int64s) -> int:
+        """Return the number of entries at the start of the run that follow each other from `next_offset` on and
+        need not be examined one by one. A repeated offset, one that ends above offset `highest`, or one
+        that begins at `end` or later stops the count. Writes the first wanted offset of each counted entry to `lows`.
+        """
+        return consecutive_messages(self.table, next_offset, highest, end, lows)
 
     def part(self, start: int, end: int) -> MessageRun:
         """Return the entries from number `start` to `end` (exclusive)."""

@@ -122,7 +122,7 @@ class ProducersOfRun:
 
     def __init__(self, run: HeaderRun) -> None:
         self._run = run
-        self._has_producers = run.has_producers(0, len(run))
+        self._has_producers = run.are_of_producers(0, len(run))
         self._slots: np.ndarray[Any, np.dtype[np.int64]] | None = None
         self._found = np.empty((0, 0), np.int64)
 

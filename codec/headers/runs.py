@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
+    CODEC_MASK,
     CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
     LOG_OVERHEAD,
+    NO_PRODUCER_ID,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
+    AnyHeader,
     BatchHeader,
+    Codec,
     RecordBatch,
 )
+from kafkalog.codec.native import functions
 from kafkalog.codec.native.cells import Cells
 from kafkalog.codec.native.tables import HeaderColumn, Table, check_table, names
+from kafkalog.codec.rules.batches import BatchVerdict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +40,13 @@ class BatchRun:
     """Consecutive v2 batches whose size and checksum are right. `run["base_offset"]` is the column of that field.
     Iteration yields single batches.
     """
+
+    has_producers = True
+    """whether batches of this format can have a producer"""
+    verdict = BatchVerdict.KEEP
+    findings: Sequence[Finding] = ()
+    expected: int | None = None
+    reached = 0
 
     def __init__(self, table: Table | Cells, window: bytes | memoryview, window_start: int) -> None:
         self._array: Table | None = None
@@ -137,10 +152,110 @@ class BatchRun:
         """Base offset of the first batch."""
         return self.value(HeaderColumn.BASE_OFFSET, 0)
 
+    def lowest_offset(self, limits: Limits = DEFAULT_LIMITS) -> int:
+        """Return the base offset of the first batch."""
+        return self.first_offset
+
+    @property
+    def final_offset(self) -> int:
+        """Last offset of the last batch."""
+        return self.last_offset(len(self) - 1)
+
     @property
     def next_offset(self) -> int:
         """Offset after the largest one of the run."""
         return int(self.last_offsets.max()) + 1
+
+    @property
+    def magic(self) -> int:
+        """Message format of the first batch."""
+        return self.value(HeaderColumn.MAGIC, 0)
+
+    @property
+    def largest_codec(self) -> int:
+        """Largest number of a codec in the run."""
+        return int((self["attributes"] & CODEC_MASK).max())
+
+    def columns(self) -> BatchRun:
+        """Return this run, whose fields are columns."""
+        return self
+
+    def codecs_and_times(self) -> tuple[Mapping[str, int], tuple[int, int] | None]:
+        """Return the number of batches by name of the codec, and the smallest and largest timestamp in ms; None if no
+        batch has one.
+        """
+        counts, times = functions.summarize_run(self.cells)
+        return {codec.label: counts[codec] for codec in Codec if counts[codec]}, times
+
+    def gaps(self, before: int | None) -> Iterator[tuple[int, int, int]]:
+        """Yield a tuple for each batch before which offsets are missing: last offset of the batch before it, first
+        offset, and position in the file. `before` is the last offset before the run, None if unknown. Offsets must
+        increase.
+        """
+        first = self.first_offset
+        if before is not None and first > before + 1:
+            yield before, first, self.position(0)
+        numbers = functions.gaps_of_run(self.cells)
+        if not numbers:
+            return
+        bases, deltas = self.row(HeaderColumn.BASE_OFFSET), self.row(HeaderColumn.LAST_OFFSET_DELTA)
+        positions = self.row(HeaderColumn.POSITION)
+        for number in numbers:
+            yield bases[number - 1] + deltas[number - 1], bases[number], self._window_start + positions[number]
+
+    def ranges(self, limits: Limits = DEFAULT_LIMITS) -> Iterator[tuple[int, int, bool]]:
+        """Yield first and last offset, and whether offsets are missing in between: once for the run if its offsets
+        increase, else for each batch.
+        """
+        first, last = self["base_offset"], self.last_offsets
+        steps = first[1:] - last[:-1]
+        if (steps < 1).any():
+            yield from ((*pair, False) for pair in zip(first.tolist(), last.tolist(), strict=True))
+        else:
+            yield int(first[0]), int(last[-1]), bool((steps > 1).any())
+
+    def data_records(self) -> int:
+        """Return the number of records by the headers, without those of control batches."""
+        return int(self["records_count"][self["attributes"] & CONTROL_FLAG == 0].sum())
+
+    def reaching(self, offset: int) -> BatchRun | None:
+        """Return the batches from the first that ends at `offset` or later on; None if none does. Offsets must
+        increase.
+        """
+        below = int((self.last_offsets < offset).sum())
+        return self.part(below, len(self)) if below < len(self) else None
+
+    def split_at_offset(self, offset: int) -> Iterator[BatchRun]:
+        """Yield the batches that begin below `offset`, and the others; a part without batches is left out."""
+        yield from self._split(int(self["base_offset"].searchsorted(offset)))
+
+    def split_after(self, position: int) -> Iterator[BatchRun]:
+        """Yield the batches at or before `position` in the file, and the others; a part without batches is left out."""
+        yield from self._split(int(self.positions.searchsorted(position, "right")))
+
+    def _split(self, number: int) -> Iterator[BatchRun]:
+        if number:
+            yield self.part(0, number)
+        if number < len(self):
+            yield self.part(number, len(self))
+
+    def holds(self, offset: int, limits: Limits = DEFAULT_LIMITS) -> bool:
+        """Whether `offset` is one of a batch's offsets. Offsets must increase."""
+        number = int(self["base_offset"].searchsorted(offset, "right")) - 1
+        return number >= 0 and offset <= self.last_offset(number)
+
+    def consecutive(self, next_offset: int, highest: int, end: int, lows: Int64s) -> int:
+        """Return the number of batches at the start of the run that follow each other from `next_offset` on and
+        need not be examined one by one. A repeated offset, a control batch, a batch that ends above offset `highest`,
+        or one that begins at `end` or later stops the count. Writes the first wanted offset of each counted batch to
+        `lows`.
+        """
+        return functions.consecutive_batches(self.table, next_offset, highest, end, CONTROL_FLAG, lows)
+
+    def behind_last_gap(self) -> int:
+        """Return the number of the last batch before which offsets are missing; 0 if none are missing in the run."""
+        gaps = (self["base_offset"][1:] != self.last_offsets[:-1] + 1).nonzero()[0]
+        return int(gaps[-1]) + 1 if len(gaps) else 0
 
     def of_transactions(self) -> Iterator[RecordBatch]:
         """Yield the batches of `transaction_numbers`."""
@@ -176,6 +291,21 @@ class BatchRun:
     def v2_header(self, number: int) -> BatchHeader:
         """Return the header of batch `number` in the form of a v2 header."""
         return BatchHeader(*self.column(number)[: HeaderColumn.POSITION])
+
+    def header(self, number: int) -> AnyHeader:
+        """Return the header of batch `number`."""
+        return self.v2_header(number)
+
+    @property
+    def has_markers(self) -> bool:
+        """Whether the run has a control batch with a producer id, which ends a transaction."""
+        control = self["attributes"] & CONTROL_FLAG != 0
+        return bool((control & (self["producer_id"] > NO_PRODUCER_ID)).any())
+
+    @property
+    def largest_epoch(self) -> int:
+        """Highest leader epoch; -1 if no batch has one."""
+        return int(self["partition_leader_epoch"].max())
 
     def batch(self, number: int) -> RecordBatch:
         """Return batch `number` as a `RecordBatch`, equal to the one that `Scanner` yields; its position is that in the

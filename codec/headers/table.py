@@ -17,7 +17,6 @@ from kafkalog.codec.common.source import BufferSource, ReadsInto, Source, reads_
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import (
     BATCH,
-    CONTROL_FLAG,
     LOG_OVERHEAD,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -107,17 +106,11 @@ class HeaderRun(BatchRun):
         highest_so_far: npt.NDArray[np.int64] = np.maximum.accumulate(offsets)
         return highest_so_far[:-1]
 
-    def has_producers(self, first: int, end: int) -> bool:
+    def are_of_producers(self, first: int, end: int) -> bool:
         """Whether an idempotent or transactional producer wrote one of the batches from number `first` to `end`
         (exclusive).
         """
         return bool((self["producer_id"][first:end] > NO_PRODUCER_ID).any())
-
-    @property
-    def has_markers(self) -> bool:
-        """Whether the run has a control batch with a producer id, which ends a transaction."""
-        control = self["attributes"] & CONTROL_FLAG != 0
-        return bool((control & (self["producer_id"] > NO_PRODUCER_ID)).any())
 
     def last_v2(self, first: int, end: int) -> int | None:
         """Return the number of the last v2 batch from number `first` to `end` (exclusive); None if there is none."""

@@ -27,13 +27,14 @@ from kafkalog.codec.model import (
     to_int64,
 )
 from kafkalog.codec.plain.decoding import PLAIN
-from kafkalog.codec.plain.legacy import read_legacy
+from kafkalog.codec.plain.legacy import first_offset, read_legacy
 from kafkalog.codec.rules.execution import Execution, RawRecord, RecordFault
 
 __all__ = [
     "DecodedBatch",
     "decode_batch",
     "decode_payload",
+    "first_offset_of",
     "iter_records",
     "open_payload",
     "record_finding",
@@ -52,6 +53,20 @@ class DecodedBatch(Struct, frozen=True):
 
     records: tuple[Record, ...]
     finding: Finding | None = None
+
+
+def first_offset_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> int:
+    """Return the first offset of a batch: the base offset of a v2 batch, which may be below its first record after
+    compaction. A compressed v0 or v1 entry is decompressed for it; if that fails, the entry's own offset is returned,
+    which is its last.
+    """
+    header = batch.header
+    if isinstance(header, BatchHeader):
+        return header.base_offset
+    try:
+        return first_offset(batch, limits, PLAIN)
+    except FormatError:
+        return header.last_offset
 
 
 def records_payload(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> bytes | memoryview:

@@ -21,8 +21,17 @@ from kafkalog.codec.model import (
 )
 
 __all__ = [
-    "LAST_LEGACY_CODEC", "MAGICS", "MAX_RELATIVE_OFFSET", "NO_OFFSET_LIMIT", "Continuity", "Verdict", "ends_reading",
-    "gap", "highest_offset", "is_displaced", "out_of_place",
+    "LAST_LEGACY_CODEC",
+    "MAGICS",
+    "MAX_RELATIVE_OFFSET",
+    "NO_OFFSET_LIMIT",
+    "BatchVerdict",
+    "Continuity",
+    "ends_reading",
+    "gap",
+    "highest_offset",
+    "is_displaced",
+    "out_of_place",
 ]  # fmt: skip
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -83,7 +92,7 @@ def _wrong_with(header: AnyHeader) -> list[tuple[FindingCode, str]]:
     return problems
 
 
-class Verdict(enum.Enum):
+class BatchVerdict(enum.Enum):
     """How readers treat a batch whose size and checksum are right."""
 
     KEEP = "keep"
@@ -147,7 +156,7 @@ class Continuity:
         """offset that should come next; None if any is accepted"""
         self.behind: int | None = None
         """base offset of the header after the next batch, if the scan already has it; otherwise None"""
-        self.verdict = Verdict.KEEP
+        self.verdict = BatchVerdict.KEEP
         """verdict about the last batch that was checked"""
 
     def goes_on(self) -> None:
@@ -166,27 +175,27 @@ class Continuity:
         """
         return self.expected is None or header.first_offset == self.expected
 
-    def judge(self, header: AnyHeader, following: int | None, second: int | None = None) -> Verdict:
+    def judge(self, header: AnyHeader, following: int | None, second: int | None = None) -> BatchVerdict:
         """Return how readers treat the next batch: STOP if no consumer reads past it, DISPLACED if its base offset is
         wrong, REPEATS if its offsets are all below the expected one, otherwise KEEP, also if any offset is accepted.
         `following` and `second` are the base offsets of the two headers after it, or None if unknown. Changes nothing.
         """
         last, expected = header.last_offset, self.expected
         if header.magic not in MAGICS or (self.base_offset is not None and ends_reading(header, self.base_offset)):
-            return Verdict.STOP
+            return BatchVerdict.STOP
         if expected is None:
-            return Verdict.KEEP
+            return BatchVerdict.KEEP
         taken = _offsets_taken(header)
         if taken is not None and header.first_offset != expected:
             if self.is_between(header, following):
-                return Verdict.DISPLACED
+                return BatchVerdict.DISPLACED
             has_room = self.may_hide(header, following) and following is not None and expected + taken <= following
             if has_room and second is not None and following is not None and following < second <= last:
-                return Verdict.DISPLACED
+                return BatchVerdict.DISPLACED
             reaches_over = self.next_segment is not None and last >= self.next_segment
             if reaches_over and header.first_offset > expected and taken > 0:
-                return Verdict.DISPLACED
-        return Verdict.REPEATS if last < expected else Verdict.KEEP
+                return BatchVerdict.DISPLACED
+        return BatchVerdict.REPEATS if last < expected else BatchVerdict.KEEP
 
     def is_between(self, header: AnyHeader, following: int | None) -> bool:
         """Whether a batch does not begin at the expected offset, but the next one begins right after where this one
@@ -206,12 +215,12 @@ class Continuity:
         first, last = header.first_offset, header.last_offset
         self.verdict = self.judge(header, following, second)
         findings = [Finding(code, Severity.ERROR, position, last, detail) for code, detail in _wrong_with(header)]
-        if self.verdict is Verdict.DISPLACED:
+        if self.verdict is BatchVerdict.DISPLACED:
             return [*findings, self._displaced(header, position, following)]
         for code, detail in self._against_others(header, first, last):
             severity = Severity.INFO if code in _INFORMATION else Severity.ERROR
             findings.append(Finding(code, severity, position, first, detail))
-        if self.verdict is Verdict.KEEP and self.may_hide(header, following):
+        if self.verdict is BatchVerdict.KEEP and self.may_hide(header, following):
             detail = f"offset {first} where {self.expected} should come, and {following} follows: no consumer gets what"
             detail += f" comes after it and lies below {first}; no checksum covers its base offset, which may be wrong"
             findings.append(Finding(FindingCode.OFFSET_DISPLACED, Severity.WARNING, position, first, detail))

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BatchHeader, RecordBatch
 from kafkalog.log.walk.batches import BatchReader
-from kafkalog.log.walk.missing import first_offset_of
 from kafkalog.log.walk.segment import index_of
 
 if TYPE_CHECKING:
-    from kafkalog.codec.headers.runs import BatchRun
     from kafkalog.log.directories.partition import Partition
 
 __all__ = ["Beginning", "untrue_beginnings"]
@@ -60,32 +58,16 @@ class _Walk:
     def over(self, partition: Partition) -> set[Beginning]:
         highest = max(beginning.there for beginning in self._by_offset)
         segments = partition.segments[index_of(partition.segments, self._said[0]) :]
-        for found in BatchReader(segments, limits=self._limits).by_run():
-            if isinstance(found, RecordBatch):
-                first = first_offset_of(found, self._limits)
-                self._covered(first, found.last_offset)
-                self._transactional(found)
-            else:
-                first = int(found["base_offset"][0])
-                self._run(found)
+        for run in BatchReader(segments, limits=self._limits).by_run():
+            first = run.lowest_offset(self._limits)
+            begin, end = bisect_left(self._said, first), bisect_right(self._said, run.final_offset)
+            listed = self._by_offset[begin:end]
+            self._untrue.update(beginning for beginning in listed if run.holds(beginning.said, self._limits))
+            for batch in run.of_transactions():
+                self._transactional(batch)
             if first > highest:
                 break
         return self._untrue
-
-    def _covered(self, first: int, last: int) -> None:
-        """Note that a batch has these offsets."""
-        begin, end = bisect_left(self._said, first), bisect_right(self._said, last)
-        self._untrue.update(self._by_offset[begin:end])
-
-    def _run(self, run: BatchRun) -> None:
-        first, last = run["base_offset"], run.last_offsets
-        begin, end = bisect_left(self._said, int(first[0])), bisect_right(self._said, int(last[-1]))
-        numbers = first.searchsorted(self._said[begin:end], "right") - 1
-        for beginning, number in zip(self._by_offset[begin:end], numbers.tolist(), strict=True):
-            if beginning.said <= last[number]:
-                self._untrue.add(beginning)
-        for batch in run.of_transactions():
-            self._transactional(batch)
 
     def _transactional(self, batch: RecordBatch) -> None:
         header = batch.header

@@ -6,12 +6,14 @@ here, in step with a walk over the batches (`OffsetIndex`, `TimeIndex`).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.source import Source, zeros_end
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.files.index_files import OFFSET_ENTRY, TIME_ENTRY, slots_by_piece
+from kafkalog.codec.headers.one_batch import AnyRun
 from kafkalog.codec.model import RecordBatch
 from kafkalog.recovery.checks.index_entries import Entries, Order
 
@@ -21,9 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["OffsetIndexCheck", "TimeIndexCheck"]
 
 
-class _EntryCheck:
+class _EntryCheck(ABC):
     """Check of one index, whose entries are read in order as the walk passes them; `index` stays open meanwhile.
-    `in_columns` must be True if `run` will be called, which needs numpy.
+    `in_columns` must be True if `run` will be called with columns, which need numpy.
     """
 
     def __init__(
@@ -66,6 +68,26 @@ class _EntryCheck:
     ) -> Finding:
         return Finding(code, severity, position, offset, detail, self.file)
 
+    def run(self, run: AnyRun, last_offset_before: int) -> None:
+        """Check and pass the entries that a run of batches with increasing offsets covers. `last_offset_before` is the
+        highest offset before the run. Columns need `in_columns`.
+        """
+        columns = run.columns()
+        if columns is None:
+            self._batch(run.batch(0), last_offset_before)
+        else:
+            from kafkalog.codec.headers.table import HeaderRun
+
+            self._columns(HeaderRun.of(columns), last_offset_before)
+
+    @abstractmethod
+    def _batch(self, batch: RecordBatch, last_offset_before: int) -> None:
+        """Check the entries that one batch covers."""
+
+    @abstractmethod
+    def _columns(self, run: HeaderRun, last_offset_before: int) -> None:
+        """Check the entries that a run covers, as `_batch` does for each batch."""
+
     def _end_of_entries(self, slot: int) -> None:
         """Add a finding about entry `slot` (its number), the first that does not increase. If only zero bytes follow,
         the file is preallocated, which is an INFO; otherwise the finding is the warning INDEX_NOT_INCREASING.
@@ -101,7 +123,7 @@ class OffsetIndexCheck(_EntryCheck):
     def __init__(self, file: str, base_offset: int, index: Source, *, in_columns: bool = False) -> None:
         super().__init__(file, base_offset, index, OFFSET_ENTRY, Order((-1, 0), may_repeat=False), in_columns)
 
-    def batch(self, batch: RecordBatch, last_offset_before: int) -> None:
+    def _batch(self, batch: RecordBatch, last_offset_before: int) -> None:
         """Check the entries with positions up to the start of `batch`, the next batch of the log, and pass them. A
         mismatch is an entry at whose position no batch starts, or whose offset does not exceed `last_offset_before`,
         the highest offset before the batch. Only the first mismatch of the index becomes a finding.
@@ -114,10 +136,10 @@ class OffsetIndexCheck(_EntryCheck):
                 self._wrong_key(entry.slot, key, entry.second, last_offset_before)
             self._entries.pass_one()
 
-    def run(self, run: HeaderRun, last_offset_before: int) -> None:
+    def _columns(self, run: HeaderRun, last_offset_before: int) -> None:
         """Check and pass the entries with positions up to the last batch of a run of batches with increasing offsets,
-        as `batch` does for each batch. `last_offset_before` is the highest offset before the run. At most one mismatch
-        of the run is counted; only the first of the index becomes a finding. Needs `in_columns`, and numpy.
+        as `_batch` does for each batch. `last_offset_before` is the highest offset before the run. At most one mismatch
+        of the run is counted; only the first of the index becomes a finding.
         """
         from kafkalog.codec.headers.index_agreement import first_wrong_position
 
@@ -168,7 +190,7 @@ class TimeIndexCheck(_EntryCheck):
         self._newest = order.before[0]
         """largest timestamp of a batch so far"""
 
-    def batch(self, batch: RecordBatch, last_offset_before: int) -> None:
+    def _batch(self, batch: RecordBatch, last_offset_before: int) -> None:
         """Check the first entry that covers `batch`, the next batch of the log: a later timestamp in the batch than in
         the entry is a mismatch. Only the first mismatch of the index becomes a finding. Entries with offsets up to
         `last_offset_before`, the highest offset before the batch, are passed; the checked entry is not. No entry is
@@ -182,8 +204,8 @@ class TimeIndexCheck(_EntryCheck):
         if batch.header.max_timestamp > entry.first:
             self._later(entry.slot, entry.first, self._base + entry.second, batch.last_offset)
 
-    def run(self, run: HeaderRun, last_offset_before: int) -> None:
-        """Check the entries up to the end of a run of batches with increasing offsets, as `batch` does for each batch.
+    def _columns(self, run: HeaderRun, last_offset_before: int) -> None:
+        """Check the entries up to the end of a run of batches with increasing offsets, as `_batch` does for each batch.
         `last_offset_before` is the highest offset before the run. At most one batch of the run that is later than its
         entry is counted; only the first of the index becomes a finding. Updates the latest timestamp of the log. Needs
         `in_columns`, and numpy.

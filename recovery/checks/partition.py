@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import bisect
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,16 @@ from kafkalog.codec.common.source import BufferSource, Source
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.index_files import ABORTED_TRANSACTION, each_slot, read_producer_snapshot
 from kafkalog.codec.headers.header_tables import HeaderTables
-from kafkalog.codec.model import CONTROL_FLAG, AbortedTransaction, BatchHeader, RecordBatch, TimestampType, to_int64
+from kafkalog.codec.headers.one_batch import AnyRun
+from kafkalog.codec.model import (
+    CONTROL_FLAG,
+    AbortedTransaction,
+    AnyHeader,
+    BatchHeader,
+    RecordBatch,
+    TimestampType,
+    to_int64,
+)
 from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -28,9 +37,9 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.native.thresholds import kernel_is_worth_it
 from kafkalog.codec.plain.insides import Insides, insides_of
-from kafkalog.codec.plain.records import decode_batch, stored_records
+from kafkalog.codec.plain.records import decode_batch, first_offset_of, stored_records
 from kafkalog.codec.plain.scanner import Scanner
-from kafkalog.codec.rules.batches import Verdict
+from kafkalog.codec.rules.batches import BatchVerdict
 from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, ListedSource, real, unreadable
@@ -41,7 +50,6 @@ from kafkalog.log.storage.producers.snapshots import snapshot_offsets, within_re
 from kafkalog.log.walk.behind_damage import tell_what_is_behind
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.ending import ends_below
-from kafkalog.log.walk.missing import first_offset_of
 from kafkalog.log.walk.segment import Segment, logs_of
 from kafkalog.recovery.checks.cleaned_beginnings import untrue_beginnings
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
@@ -226,18 +234,12 @@ class _PartitionVerifier:
             cursor = Cursor(source, segment.base_offset, next_base, limits=self.limits)
             runs = self._runs(segment, source)
             checks = list(self._index_checks(segment, indexes, in_columns=runs is not None))
-            position, self._repeats, self._placed = 0, Repeats(), None
+            scan = _Scan(runs or (), source, self.limits)
+            self._repeats, self._placed = Repeats(), None
             # closed before the file is, from which a thread may be reading
-            for part in indexes.enter_context(closing(_parts(runs or (), cursor))):
-                if isinstance(part, RecordBatch):
-                    last_offset = self._walked(part, segment.path, cursor, checks, last_offset)
-                    position = part.position + part.size
-                else:
-                    last_offset = self._walked_run(part, segment.path, checks, last_offset)
-                    position = part.end
-            scanner = Scanner(source, position=position, limits=self.limits)
-            for batch in scanner:
-                last_offset = self._walked(batch, segment.path, cursor, checks, last_offset)
+            for run in indexes.enter_context(closing(cursor.judged(scan, gaps=False))):
+                last_offset = self._walked(run, segment.path, cursor, checks, last_offset)
+            scanner = scan.end
             if scanner.stop is not StopReason.END:
                 self._missing.damaged()
             elif next_base is None and self._repeat is not None:
@@ -275,36 +277,58 @@ class _PartitionVerifier:
             report.end_behind_damage = damage.next_offset
 
     def _walked(
-        self, batch: RecordBatch, file: str, cursor: Cursor, checks: list[_IndexCheck], last_offset: int
+        self, run: AnyRun, file: str, cursor: Cursor, checks: list[_IndexCheck], last_offset: int
     ) -> int:
-        """Check the next batch of the segment `file`, and add counts and findings to the report. `cursor` judges its
-        offsets; `checks` are the open index checks. `last_offset` is the highest offset before the batch; return the
-        highest one including it. A batch with a displaced base offset does not raise it. Calls `on_read` with the size
-        of the batch in bytes.
+        """Check the next run of the segment `file`, and add its counts and findings to the report. `checks` are the
+        open index checks; `cursor` is the state after the run. `last_offset` is the highest offset before the run;
+        return the highest one including it, to which a batch with a displaced base offset adds nothing. Calls `on_read`
+        with the size of the run in bytes.
         """
-        self.report.batches += 1
+        report, columns, told = self.report, run.columns(), len(self.report.findings)
+        if columns is not None:
+            from kafkalog.codec.headers.table import HeaderRun
+
+            run = HeaderRun.of(columns)
+        report.batches += len(run)
         if self.on_read is not None:
-            self.on_read(batch.size)
-        self._missing.batches(first_offset_of(batch, self.limits), batch.last_offset)
-        self._times.note(batch.header.max_timestamp, batch.last_offset, file)
-        expected, verdict = cursor.next_offset, cursor.judge(batch)
-        is_displaced = verdict is Verdict.DISPLACED
-        if verdict is Verdict.REPEATS:
-            self._repeats.met(batch)
-        elif verdict is Verdict.KEEP and any(finding.code is FindingCode.OFFSET_DISPLACED for finding in cursor.found):
-            self._repeats.told(range(expected, batch.header.first_offset))
-        self.report.findings += [finding.in_file(file) for finding in cursor.found]
-        self._of_each(checks, lambda check: check.batch(batch, last_offset))
-        self._batch(batch, file)
-        if is_displaced:
+            self.on_read(run.size)
+        self._missing.run(run, self.limits)
+        self._times.run(run, file)
+        if run.verdict is BatchVerdict.REPEATS:
+            self._repeats.met(run.batch(0))
+        elif run.verdict is BatchVerdict.KEEP and any(
+            finding.code is FindingCode.OFFSET_DISPLACED for finding in run.findings
+        ):
+            self._repeats.told(range(run.reached, run.first_offset))
+        report.findings += [finding.in_file(file) for finding in run.findings]
+        self._of_each(checks, lambda check: check.run(run, last_offset))
+        self._count_deleted(run, file)
+        self._has_markers = self._has_markers or run.has_markers
+        self._largest_epoch = max(self._largest_epoch, run.largest_epoch)
+        for number in self._epochs.disagreeing(run):
+            self._epoch(run.header(number), run.position(number), file)
+        for check in self._snapshots.values():
+            check.run(run)
+        self._open.run(run)
+        if columns is None and self.deep:
+            self._records(run.batch(0), file)
+        elif columns is not None and self._records_of_runs is not None:
+            self._records_of(columns, self._records_of_runs, file)
+            report.findings[told:] = sorted(report.findings[told:], key=lambda finding: finding.position or 0)
+        if run.verdict is BatchVerdict.DISPLACED:
             self._repeat = None
             return max(last_offset, cursor.next_offset - 1)
-        self._repeat = batch if batch.last_offset < last_offset else None
-        return self._reached(batch.last_offset, last_offset)
+        self._repeat = run.batch(0) if run.final_offset < last_offset else None
+        self._placed = run.final_offset if self._placed is None else max(self._placed, run.final_offset)
+        return max(last_offset, run.final_offset)
 
-    def _reached(self, offset: int, last_offset: int) -> int:
-        self._placed = offset if self._placed is None else max(self._placed, offset)
-        return max(last_offset, offset)
+    def _count_deleted(self, run: AnyRun, file: str) -> None:
+        """Count the batches of the run that end below the log start offset."""
+        reaching = run.reaching(self.partition.log_start_offset)
+        deleted = len(run) - (0 if reaching is None else len(reaching))
+        if deleted:
+            self._deleted = self._deleted or (file, run.batch(0).last_offset)
+            self._deleted_batches += deleted
 
     def _runs(self, segment: Segment, source: Source) -> Iterable[BatchRun | RecordBatch] | None:
         """Return an iterator over the runs of consecutive batches in the segment; batches that are in no run come one
@@ -327,38 +351,6 @@ class _PartitionVerifier:
         self._records_of_runs = self._records_of_runs or RecordsOfRuns(self.limits)
         found = ahead(lambda: RunScanner(source, limits=self.limits), size_of=_held, room=_READ_AHEAD)
         return found if table is None else table.noting(found)
-
-    def _walked_run(self, found: BatchRun, file: str, checks: list[_IndexCheck], last_offset: int) -> int:
-        """Check a run of consecutive batches of the segment `file`, as `_walked` does for each batch, and add counts
-        and findings to the report. `last_offset` is the highest offset before the run; return the highest one including
-        it. Calls `on_read` with the size of the run in bytes.
-        """
-        from kafkalog.codec.headers.table import HeaderRun
-
-        run, told = HeaderRun.of(found), len(self.report.findings)
-        self._repeat = None
-        self.report.batches += len(run)
-        if self.on_read is not None:
-            self.on_read(run.end - int(run.positions[0]))
-        self._missing.run(run)
-        self._of_each(checks, lambda check: check.run(run, last_offset))
-        last_offsets = run.last_offsets
-        self._times.note_run(run["max_timestamp"], last_offsets, file)
-        deleted = int((last_offsets < self.partition.log_start_offset).sum())
-        if deleted:
-            self._deleted = self._deleted or (file, int(last_offsets[0]))
-            self._deleted_batches += deleted
-        self._has_markers = self._has_markers or run.has_markers
-        self._largest_epoch = max(self._largest_epoch, int(run["partition_leader_epoch"].max()))
-        self._open.run(run)
-        for check in self._snapshots.values():
-            check.run(run)
-        for number in self._epochs.disagreeing(run):
-            self._epoch(run.v2_header(number), int(run.positions[number]), file)
-        if self._records_of_runs is not None:
-            self._records_of(found, self._records_of_runs, file)
-            self.report.findings[told:] = sorted(self.report.findings[told:], key=lambda each: each.position or 0)
-        return self._reached(int(last_offsets[-1]), last_offset)
 
     def _of_each(self, checks: list[_IndexCheck], step: Callable[[_IndexCheck], None]) -> None:
         """Call `step` with every index check. A check whose index can no longer be read (`StorageError`) is removed
@@ -414,21 +406,6 @@ class _PartitionVerifier:
         self._found(FindingCode.INDEX_SIZE_INVALID, detail, path)
         return BufferSource(b"")
 
-    def _batch(self, batch: RecordBatch, file: str) -> None:
-        header = batch.header
-        if batch.last_offset < self.partition.log_start_offset:
-            self._deleted = self._deleted or (file, batch.last_offset)
-            self._deleted_batches += 1
-        if isinstance(header, BatchHeader):
-            self._largest_epoch = max(self._largest_epoch, header.partition_leader_epoch)
-            self._epoch(header, batch.position, file)
-            self._has_markers = self._has_markers or (header.is_control and header.has_producer_id)
-            for check in self._snapshots.values():
-                check.batch(header)
-        self._open.batch(header)
-        if self.deep:
-            self._records(batch, file)
-
     def _records_of(self, run: BatchRun, examined: RecordsOfRuns, file: str) -> None:
         """Check the records of a run in the segment `file`, and add their number and findings to the report. Records of
         control batches are not counted. Batches that `examined` finds doubtful, or that begin below the log start
@@ -465,12 +442,12 @@ class _PartitionVerifier:
                 code, offset = FindingCode.MAX_TIMESTAMP_MISMATCH, header.base_offset
                 self.report.findings.append(Finding(code, Severity.WARNING, batch.position, offset, detail, file))
 
-    def _epoch(self, header: BatchHeader, position: int, file: str) -> None:
-        expected = self._epochs.at(header.base_offset)
-        if expected is not None and header.partition_leader_epoch not in (expected, -1):
-            detail = f"leader epoch {header.partition_leader_epoch}, where leader-epoch-checkpoint says {expected}"
-            code = FindingCode.LEADER_EPOCH_MISMATCH
-            self.report.findings.append(Finding(code, Severity.WARNING, position, header.base_offset, detail, file))
+    def _epoch(self, header: AnyHeader, position: int, file: str) -> None:
+        first = header.first_offset
+        detail = f"leader epoch {header.partition_leader_epoch}, where leader-epoch-checkpoint says "
+        detail += f"{self._epochs.at(first)}"
+        code = FindingCode.LEADER_EPOCH_MISMATCH
+        self.report.findings.append(Finding(code, Severity.WARNING, position, first, detail, file))
 
     def _transaction_indexes(self) -> None:
         """Compare each segment's transaction index, which lists the aborted transactions whose end marker is in the
@@ -579,7 +556,21 @@ class _PartitionVerifier:
             self.report.findings.append(unreadable(error, path))
 
 
-def _parts(runs: Iterable[BatchRun | RecordBatch], cursor: Cursor) -> Generator[BatchRun | RecordBatch, None, None]:
-    """Yield runs of consecutive batches, and the single batches between them."""
-    for run in runs:
-        yield from cursor.parts(run, gaps=False)
+class _Scan:
+    """Iterator over runs, which end at damage or at the end of the segment, and then over the batches that are left.
+    Afterwards `end` is the scanner of those.
+    """
+
+    def __init__(self, runs: Iterable[BatchRun | RecordBatch], source: Source, limits: Limits) -> None:
+        self._runs = runs
+        self._source = source
+        self._limits = limits
+        self.end: Scanner
+
+    def __iter__(self) -> Iterator[BatchRun | RecordBatch]:
+        position = 0
+        for found in self._runs:
+            yield found
+            position = found.end
+        self.end = Scanner(self._source, position=position, limits=self._limits)
+        yield from self.end

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.time_units import unit_of
 from kafkalog.codec.common.wording import counted
+from kafkalog.codec.headers.one_batch import AnyRun
 
 __all__ = ["RecordTimes"]
 
@@ -20,21 +20,25 @@ class RecordTimes:
         self._batches: Counter[str] = Counter()
         self._first: dict[str, tuple[int, str]] = {}
 
-    def note(self, max_timestamp: int, last_offset: int, file: str) -> None:
-        """Count one batch if its largest timestamp looks like another unit than milliseconds (`unit_of`)."""
+    def _note(self, max_timestamp: int, last_offset: int, file: str) -> None:
         unit = unit_of(max_timestamp)
         if unit is not None:
             self._batches[unit] += 1
             self._first.setdefault(unit, (last_offset, file))
 
-    def note_run(self, max_timestamps: Any, last_offsets: Any, file: str) -> None:
-        """Count the batches of a run, given as arrays. The timestamps are examined one by one only if one of them may
-        not be in milliseconds.
+    def run(self, run: AnyRun, file: str) -> None:
+        """Count the batches of a run whose largest timestamp looks like another unit than milliseconds (`unit_of`). The
+        timestamps of columns are examined one by one only if one of them may not be in milliseconds.
         """
-        if not len(max_timestamps) or _are_usual(int(max_timestamps.min()), int(max_timestamps.max())):
+        columns = run.columns()
+        if columns is None:
+            self._note(run.header(0).max_timestamp, run.final_offset, file)
             return
-        for time, offset in zip(max_timestamps.tolist(), last_offsets.tolist(), strict=True):
-            self.note(time, offset, file)
+        times = columns["max_timestamp"]
+        if _are_usual(int(times.min()), int(times.max())):
+            return
+        for time, offset in zip(times.tolist(), columns.last_offsets.tolist(), strict=True):
+            self._note(time, offset, file)
 
     def findings(self) -> Iterator[Finding]:
         """Yield one TIMESTAMP_UNIT finding for each unit other than milliseconds, in the order in which the units

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafkalog.codec.files.text import LeaderEpoch
 
 if TYPE_CHECKING:
-    from kafkalog.codec.headers.runs import BatchRun
+    from kafkalog.codec.headers.one_batch import AnyRun
 
 __all__ = ["ListedEpochs"]
 
@@ -26,12 +26,19 @@ class ListedEpochs:
         found = bisect.bisect_right(self._starts, offset) - 1
         return None if found < 0 else self._entries[found].epoch
 
-    def disagreeing(self, run: BatchRun) -> Iterator[int]:
+    def disagreeing(self, run: AnyRun) -> Iterator[int]:
         """Yield the numbers of the batches in `run`, from 0 and in order, whose leader epoch is neither the one listed
         for their base offset nor unknown (-1). Batches below the first entry are skipped. Base offsets must increase
         within the run.
         """
-        offsets, epochs = run["base_offset"], run["partition_leader_epoch"]
+        columns = run.columns()
+        if columns is None:
+            header = run.header(0)
+            expected = self.at(header.first_offset)
+            if expected is not None and header.partition_leader_epoch not in (expected, -1):
+                yield 0
+            return
+        offsets, epochs = columns["base_offset"], columns["partition_leader_epoch"]
         first = max(bisect.bisect_right(self._starts, int(offsets[0])) - 1, 0)
         behind = bisect.bisect_right(self._starts, int(offsets[-1]))
         for number in range(first, behind):

@@ -13,7 +13,7 @@ from kafkalog.codec.common.source import BufferSource, Source
 from kafkalog.codec.model import BATCH, AnyHeader, BatchHeader, RecordBatch
 from kafkalog.codec.plain.insides import Insides, look_inside
 from kafkalog.codec.plain.scanner import Scanner
-from kafkalog.codec.rules.batches import Verdict, out_of_place
+from kafkalog.codec.rules.batches import BatchVerdict, out_of_place
 from kafkalog.codec.rules.framing import MAGIC_POSITION
 from kafkalog.log.storage.content import Literal, Part, join
 from kafkalog.log.storage.tree import Tree
@@ -158,7 +158,8 @@ class _Salvage:
         if problem is not None:
             return _Stop(position, *problem, is_tail=False)
         behind = self._cursor.behind(header, position + header.size)
-        if self._resume and (order.judge(header, *behind) is Verdict.DISPLACED or order.is_between(header, behind[0])):
+        is_displaced = order.judge(header, *behind) is BatchVerdict.DISPLACED
+        if self._resume and (is_displaced or order.is_between(header, behind[0])):
             detail = f"offset {first}, where the batches around it leave room for offset {self._cursor.next_offset}"
             return _Stop(position, FindingCode.OFFSET_DISPLACED, detail, is_tail=False, behind=position + header.size)
         if self._last is not None and first <= self._last:

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from kafkalog.codec.common.errors import FormatError, LimitExceeded
 from kafkalog.codec.files.index_files import read_producer_snapshot
-from kafkalog.codec.model import NO_END, AbortedTransaction, ProducerEntry, RecordBatch
+from kafkalog.codec.headers.one_batch import OneBatch
+from kafkalog.codec.model import NO_END, AbortedTransaction, ProducerEntry
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.storage.producers.evidence import Claim, Evidence, claims_of, ended_since, listed_aborted, opened_of
@@ -136,11 +137,11 @@ def _is_contradicted(original: Tree, rebuilt: Tree, directory: str, offset: int)
     return evidence.is_contradicted
 
 
-def _batches(tree: Tree, directory: str, end: int) -> Iterator[tuple[int, RecordBatch]]:
-    """Yield the batches of the segments that begin below `end`, each with the base offset of its segment."""
+def _batches(tree: Tree, directory: str, end: int) -> Iterator[tuple[int, OneBatch]]:
+    """Yield the batches of the segments that begin below `end` as runs, each with the base offset of its segment."""
     for base, path in tree.logs(directory):
         for batch in Scanner(tree.source(path), check_crc=False) if base < end else ():
-            yield base, batch
+            yield base, OneBatch(batch)
 
 
 def _first_gap(tree: Tree, directory: str) -> int | None:
@@ -148,10 +149,10 @@ def _first_gap(tree: Tree, directory: str) -> int | None:
     that gap; raises `StorageError` if that fails.
     """
     expected: int | None = None
-    for _base, batch in _batches(tree, directory, NO_END):
-        if expected is not None and batch.header.first_offset > expected:
+    for _base, run in _batches(tree, directory, NO_END):
+        if expected is not None and run.first_offset > expected:
             return expected
-        expected = batch.header.next_offset
+        expected = run.next_offset
     return None
 
 

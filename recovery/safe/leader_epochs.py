@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from kafkalog.codec.common.findings import StopReason
 from kafkalog.codec.files.text import LeaderEpoch
+from kafkalog.codec.headers.one_batch import OneBatch
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT
 from kafkalog.codec.plain.scanner import Scanner
@@ -66,10 +67,7 @@ def _contradict(tree: Tree, paths: list[str], listed: ListedEpochs) -> bool:
             count += sum(1 for _number in listed.disagreeing(run))
             position = run.end
         for batch in Scanner(tree.source(path), position=position):
-            header = batch.header
-            if isinstance(header, BatchHeader):
-                expected = listed.at(header.base_offset)
-                count += expected is not None and header.partition_leader_epoch not in (expected, _UNKNOWN)
+            count += sum(1 for _number in listed.disagreeing(OneBatch(batch)))
         if count >= _PROOF:
             return True
     return False

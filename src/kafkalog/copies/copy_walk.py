@@ -5,6 +5,7 @@ recorded.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,16 +14,17 @@ from msgspec.structs import replace
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.common.source import Source
+from kafkalog.codec.headers.one_batch import OneBatch
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.native.thresholds import headers_are_worth_it
 from kafkalog.codec.plain.scanner import Scanner
-from kafkalog.codec.rules.batches import Verdict, out_of_place
+from kafkalog.codec.rules.batches import BatchVerdict, out_of_place
 from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.copies.jumps import Displaced, Jumps
-from kafkalog.copies.stretches import OneBatch, Run, Stretch
+from kafkalog.copies.stretches import Stretch, stretch_of
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.walk.batches import SINGLY, LateRuns
-from kafkalog.log.walk.cursor import ENDING, Cursor
+from kafkalog.log.walk.cursor import ENDING, Cursor, judged
 from kafkalog.log.walk.segment import Segment
 
 if TYPE_CHECKING:
@@ -132,19 +134,14 @@ class CopyWalk:
         damage. Advances `cursor`, updates the walk's end offset and jumps, and calls `on_bytes`. Raises `StorageError`.
         """
         scanner = self._scanner(source, position)
-        parts = (part for found in scanner for piece in self._apart(found, segment.path)
-                 for part in cursor.parts(piece, gaps=True))  # fmt: skip
-        for part in parts:
-            if not isinstance(part, RecordBatch):
-                yield self._passed(Run(segment.path, part), segment.base_offset)
-                continue
-            wrong = self._wrong(part, cursor, segment)
-            if wrong is not None:
-                return _Stop(replace(wrong, severity=Severity.ERROR, file=segment.path), is_zero=False)
-            if cursor.continuity.verdict is Verdict.REPEATS:
-                self._tell(part.size)
+        scanned = (piece for found in scanner for piece in self._apart(found, segment.path))
+        for run in judged(scanned, cursor.continuity, partial(self._judged, cursor, segment), gaps=True):
+            for finding in run.findings:
+                return _Stop(replace(finding, severity=Severity.ERROR, file=segment.path), is_zero=False)
+            if run.verdict is BatchVerdict.REPEATS:
+                self._tell(run.size)
             else:
-                yield self._passed(OneBatch(segment.path, part), segment.base_offset)
+                yield self._passed(stretch_of(segment.path, run), segment.base_offset)
         if scanner.stop is StopReason.END:
             return None
         finding = replace(scanner.findings[-1], file=segment.path, position=scanner.valid_bytes)
@@ -167,6 +164,10 @@ class CopyWalk:
                 number = at + 1
         if number < len(found):
             yield found.part(number, len(found))
+
+    def _judged(self, cursor: Cursor, segment: Segment, batch: RecordBatch) -> OneBatch:
+        wrong = self._wrong(batch, cursor, segment)
+        return OneBatch(batch, cursor.continuity.verdict, () if wrong is None else (wrong,))
 
     def _wrong(self, batch: RecordBatch, cursor: Cursor, segment: Segment) -> Finding | None:
         """Return the finding because of which a batch with a valid checksum counts as damage; None if it is sound.
@@ -194,7 +195,7 @@ class CopyWalk:
         if any(finding.code is FindingCode.OFFSET_DISPLACED for finding in cursor.found):
             self._doubted_from = expected
         is_new = self._doubted_from is not None and first >= self._doubted_from
-        if first <= before and (verdict is Verdict.KEEP or is_new):
+        if first <= before and (verdict is BatchVerdict.KEEP or is_new):
             return found(FindingCode.OFFSET_NOT_INCREASING, after)
         return None
 
@@ -207,7 +208,7 @@ class CopyWalk:
 
         return RunScanner(source, position=position, check_crc=self._check_crc, limits=self._limits)
 
-    def _passed(self, stretch: OneBatch | Run, base: int) -> Stretch:
+    def _passed(self, stretch: Stretch, base: int) -> Stretch:
         self.jumps.note(stretch, max(self._highest + 1, base))
         stretch.behind_damage, self._behind_damage = self._behind_damage, False
         last = stretch.row(len(stretch) - 1)

@@ -19,9 +19,10 @@ from kafkalog.codec.plain.insides import Insides, look_inside
 from kafkalog.codec.plain.records import decode_batch
 
 if TYPE_CHECKING:
+    from kafkalog.codec.headers.one_batch import AnyRun
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["OneBatch", "Row", "Run", "Stretch"]
+__all__ = ["Row", "Stretch", "stretch_of"]
 
 _COLUMNS = ("base_offset", "last_offset_delta", "batch_length", "crc", "partition_leader_epoch", "magic")
 _FEW = 16
@@ -50,6 +51,9 @@ class Stretch(Protocol):
     behind_damage: bool
 
     def __len__(self) -> int: ...
+
+    def columns(self) -> BatchRun | None:
+        """Headers as columns; None if there are none."""
 
     def row(self, number: int) -> Row:
         """Key of batch `number`."""
@@ -97,7 +101,7 @@ class Stretch(Protocol):
         """Offset after the last batch that has fewer records than offsets, so was compacted; 0 if there is none."""
 
 
-class OneBatch(Struct):
+class _SingleStretch(Struct):
     """Stretch of one batch."""
 
     path: str
@@ -106,6 +110,9 @@ class OneBatch(Struct):
 
     def __len__(self) -> int:
         return 1
+
+    def columns(self) -> None:
+        """Headers as columns: None, there are none."""
 
     def row(self, number: int) -> Row:
         """Key of batch `number`."""
@@ -179,7 +186,7 @@ class OneBatch(Struct):
         return header.last_offset + 1 if cleaned else 0
 
 
-class Run:
+class _RunStretch:
     """Stretch of batches of magic 2 whose headers are held as columns."""
 
     def __init__(self, path: str, run: BatchRun, behind_damage: bool = False) -> None:
@@ -189,6 +196,10 @@ class Run:
 
     def __len__(self) -> int:
         return len(self.run)
+
+    def columns(self) -> BatchRun:
+        """Headers as columns."""
+        return self.run
 
     def row(self, number: int) -> Row:
         """Key of batch `number`."""
@@ -206,15 +217,16 @@ class Run:
 
     def same(self, start: int, other: Stretch, other_start: int) -> int:
         """Return the number of equal batches from number `start` on here and from `other_start` on in the other
-        stretch, up to the first difference or the end of either. At most 1 if `other` is not a `Run`; 0 if the first
+        stretch, up to the first difference or the end of either. At most 1 if `other` has no columns; 0 if the first
         two differ.
         """
-        if not isinstance(other, Run):
+        theirs = other.columns()
+        if theirs is None:
             return int(self.row(start) == other.row(other_start))
         count = min(len(self) - start, len(other) - other_start)
         alike = None
         for name in _COLUMNS:
-            column = self.run[name][start : start + count] == other.run[name][other_start : other_start + count]
+            column = self.run[name][start : start + count] == theirs[name][other_start : other_start + count]
             alike = column if alike is None else alike & column
         return count if alike is None or alike.all() else int(alike.argmin())
 
@@ -281,6 +293,12 @@ class Run:
         counts = self.run["records_count"]
         numbers = ((counts >= 0) & (counts <= self.run["last_offset_delta"])).nonzero()[0]
         return int(self.run.last_offsets[numbers[-1]]) + 1 if len(numbers) else 0
+
+
+def stretch_of(path: str, run: AnyRun) -> Stretch:
+    """Return a run of the file at `path` as a stretch."""
+    columns = run.columns()
+    return _SingleStretch(path, run.batch(0)) if columns is None else _RunStretch(path, columns)
 
 
 def _records_below(batch: RecordBatch, offset: int, limits: Limits) -> int:

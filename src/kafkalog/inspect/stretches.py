@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,14 +16,12 @@ from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, BatchHeader, RecordBatch
+from kafkalog.codec.headers.one_batch import AnyRun
+from kafkalog.codec.model import CODEC_MASK, BatchHeader
+from kafkalog.codec.plain.records import first_offset_of
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.cursor import ENDING_CODES
-from kafkalog.log.walk.missing import first_offset_of
 from kafkalog.log.walk.segment import Segment
-
-if TYPE_CHECKING:
-    from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["BatchFacts", "Kind", "Listener", "SegmentMap", "Stretch", "segment_maps"]
 
@@ -346,11 +344,11 @@ class _Walk:
     def __iter__(self) -> Iterator[SegmentMap]:
         unreadable: str | None = None
         try:
-            for batches in self._reader.by_run():
+            for run in self._reader.by_run():
                 yield from self._come_to(self._reader.segment)
                 self._note()
                 if self._drawing is not None:
-                    for facts in _facts(batches, self._limits):
+                    for facts in _facts(run, self._limits):
                         self._drawing.batch(facts)
                         self._listener.batch(facts)
         except StorageError as error:
@@ -391,29 +389,14 @@ class _Walk:
             yield segment_map
 
 
-def _facts(found: BatchRun | RecordBatch, limits: Limits) -> Iterator[BatchFacts]:
-    if isinstance(found, RecordBatch):
-        header = found.header
-        first = first_offset_of(found, limits)
+def _facts(run: AnyRun, limits: Limits) -> Iterator[BatchFacts]:
+    for batch in run:
+        header = batch.header
+        first = first_offset_of(batch, limits)
         if isinstance(header, BatchHeader):
             records = 0 if header.is_control else max(header.records_count, 0)
         else:
             records = max(header.last_offset - first + 1, 0)
         codec = header.attributes & CODEC_MASK
         last, times = header.last_offset, (header.first_timestamp, header.max_timestamp)
-        yield BatchFacts(found.position, found.size, first, last, records, times[1], codec, begins=times[0])
-        return
-    columns = (
-        found.positions,
-        found.sizes,
-        found["base_offset"],
-        found.last_offsets,
-        found["records_count"],
-        found["max_timestamp"],
-        found["attributes"],
-        found.first_timestamps,
-    )
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    for position, size, first, last, count, time, attributes, begins in rows:
-        records = 0 if attributes & CONTROL_FLAG else max(count, 0)
-        yield BatchFacts(position, size, first, last, records, time, attributes & CODEC_MASK, begins=begins)
+        yield BatchFacts(batch.position, batch.size, first, last, records, times[1], codec, begins=times[0])

@@ -68,6 +68,7 @@ from kafkalog.codec.files.text import CleanShutdown as CleanShutdown
 from kafkalog.codec.files.text import LeaderEpoch as LeaderEpoch
 from kafkalog.codec.files.text import MetaProperties as MetaProperties
 from kafkalog.codec.files.text import PartitionMetadata as PartitionMetadata
+from kafkalog.codec.headers.one_batch import OneBatch as OneBatch
 from kafkalog.codec.headers.runs import BatchRun as BatchRun
 from kafkalog.codec.model import AbortedTransaction as AbortedTransaction
 from kafkalog.codec.model import AnyHeader as AnyHeader
@@ -77,6 +78,7 @@ from kafkalog.codec.parsing.trace import FieldSpan as FieldSpan
 from kafkalog.codec.plain.insides import Insides as Insides
 from kafkalog.codec.plain.records import DecodedBatch as DecodedBatch
 from kafkalog.codec.plain.scanner import ScanResult as ScanResult
+from kafkalog.codec.rules.batches import BatchVerdict as BatchVerdict
 from kafkalog.codec.rules.execution import RawRecord as RawRecord
 from kafkalog.codec.rules.execution import RecordFault as RecordFault
 from kafkalog.copies.cluster_memory import ReplicaState as ReplicaState

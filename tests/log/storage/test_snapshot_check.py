@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from kafkalog import verify
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.files.index_files import decode_producer_snapshot, encode_producer_snapshot
+from kafkalog.codec.headers.one_batch import OneBatch
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import ProducerEntry, RecordBatch
@@ -127,8 +128,8 @@ def test_runs_are_compared_as_batches_are(change: Callable[[Path], None], root: 
     one, many = (SnapshotCheck(entries(snapshot(root, END)), END) for _ in range(2))
     open_one, open_many = OpenWithoutGap(), OpenWithoutGap()
     for batch in batches(root):
-        one.batch(batch.header)
-        open_one.batch(batch.header)
+        one.run(OneBatch(batch))
+        open_one.run(OneBatch(batch))
     for log in sorted((root / PARTITION).glob("*.log")):
         with FileSource(str(log)) as source:
             for run in RunScanner(source):

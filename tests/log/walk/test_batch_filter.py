@@ -88,11 +88,7 @@ def test_every_way_of_reading_leaves_out_the_same(case: BrokerCase) -> None:
                 if wanted(found.header, conditions) and conditions.get("control") in (None, found.header.is_control)
             ]
             assert list(partition.batches(**conditions)) == expected_batches
-            flat = [
-                each
-                for found in partition.batches(**conditions).by_run()
-                for each in (found if hasattr(found, "__iter__") else [found])
-            ]
+            flat = [batch for run in partition.batches(**conditions).by_run() for batch in run]
             assert flat == expected_batches
     assert left_out > 0
     assert kept > 0

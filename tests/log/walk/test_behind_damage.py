@@ -11,7 +11,6 @@ import pytest
 
 import kafkalog
 from kafkalog.codec.common.findings import FindingCode, Severity
-from kafkalog.codec.model import RecordBatch
 from kafkalog.log import Partition, open_all, open_partition
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.damage.census import census
@@ -140,11 +139,8 @@ def test_dump_all_shows_every_sound_record_behind_damage(
     assert command("dump", "--all", directory).out.count("| offset: ") == len(kept)
     batches = command("dump", "--all", "--batches", "--json", directory).objects
     assert len(batches) == 12 - len(places)
-    by_run = [
-        each.last_offset if isinstance(each, RecordBatch) else each.last_offset(len(each) - 1)
-        for each in open_partition(directory).batches(on_damage="skip").by_run()
-    ]
-    assert by_run[-1] == kept[-1]
+    *_, last = open_partition(directory).batches(on_damage="skip").by_run()
+    assert last.final_offset == kept[-1]
     stopped = command("dump", "--json", directory)
     seen = [line["offset"] for line in stopped.objects]
     assert seen == [offset for offset in kept if offset < places[0][0] * LAYOUTS[layout][1]]

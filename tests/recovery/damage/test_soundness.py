@@ -19,6 +19,7 @@ from kafkalog.codec.common.limits import KIB
 from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.headers import header_tables, table
 from kafkalog.codec.headers.header_tables import HeaderTables
+from kafkalog.codec.headers.one_batch import OneBatch
 from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 from kafkalog.codec.native import thresholds
 from kafkalog.codec.plain.scanner import Scanner
@@ -253,7 +254,7 @@ def agreement(check: OffsetIndexCheck | TimeIndexCheck, data: bytes, *, by_run: 
             before = int(run.last_offsets[-1])
     else:
         for each in Scanner(BufferSource(data)):
-            check.batch(each, before)
+            check.run(OneBatch(each), before)
             before = each.last_offset
     check.end(before)
     return check.findings

@@ -16,11 +16,12 @@ from kafkalog.cluster.records.coordinator_records import CoordinatorRecord, deco
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import Limits
+from kafkalog.codec.headers.one_batch import OneBatch
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, ControlType
 from kafkalog.codec.plain.control import end_transaction_marker
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition
-from kafkalog.log.walk.missing import MissingOffsets, first_offset_of
+from kafkalog.log.walk.missing import MissingOffsets
 from kafkalog.log.walk.on_damage import STOP
 
 __all__ = ["Entry", "Marker", "entries"]
@@ -62,7 +63,7 @@ def entries(partition: Partition, findings: list[Finding], limits: Limits) -> It
         if reader.segment is not None and reader.segment.base_offset != base:
             base = reader.segment.base_offset
             missing.segment(base, None)
-        missing.batches(first_offset_of(batch), header.last_offset)
+        missing.run(OneBatch(batch))
         epoch = header.partition_leader_epoch
         for record in records:
             if header.is_control:

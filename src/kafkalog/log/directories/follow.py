@@ -16,6 +16,7 @@ from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.common.findings import Finding, StopReason
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.common.source import BufferSource, Source
+from kafkalog.codec.headers.one_batch import OneBatch
 from kafkalog.codec.model import BATCH, AbortedTransaction, RecordBatch
 from kafkalog.codec.names import SWAP
 from kafkalog.codec.plain.scanner import Scanner
@@ -271,7 +272,7 @@ class Follower:
                 self._passed(segment, head, 0, cursor.why, expected)
             return
         if self._follows_transactions and batch.last_offset >= self._from:
-            self._tracker.take(batch, segment)
+            self._tracker.take(OneBatch(batch), segment)
         self._end = max(self._end, header.next_offset)
         end = batch.position + batch.size
         self._mark = _Mark(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,7 +25,6 @@ from kafkalog.codec.model import (
     BatchHeader,
     RecordBatch,
 )
-from kafkalog.codec.native.functions import consecutive_batches, consecutive_messages
 from kafkalog.log.reading.readable import (
     ISOLATION_LEVELS,
     READ_COMMITTED,
@@ -279,18 +278,16 @@ class BatchSelection:
     ) -> Iterator[tuple[AnyRun, npt.NDArray[np.int64]] | RecordBatch]:
         import numpy as np
 
-        from kafkalog.codec.headers.runs import BatchRun
-
         lows = np.empty(len(run), np.int64)
         first = True
         while len(run) and (first or not self.is_over):
             first = False
             highest = NO_END if cursor is None else cursor.highest
-            singly = self._aborted is not None and isinstance(run, BatchRun) and self._aborted.holds_back_of(run)
+            singly = self._aborted is not None and self._aborted.holds_back_of(run)
             if cursor is not None and not self.is_in_order(cursor):
                 singly = True
-            count = 0 if singly else self._consecutive(run, highest, lows)
-            if count == len(run) and cursor is not None and not isinstance(run, BatchRun):
+            count = 0 if singly else run.consecutive(self.next_offset, highest, self.end_offset, lows)
+            if count == len(run) and cursor is not None and not run.has_producers:
                 count -= _is_in_doubt(run.batch(count - 1), cursor)
             if count == 0:
                 yield run.batch(0)
@@ -301,7 +298,7 @@ class BatchSelection:
             if cursor is not None:
                 cursor.took(self.next_offset)
             low = lows[:count]
-            if self._aborted is not None and isinstance(part, BatchRun):
+            if self._aborted is not None and part.has_producers:
                 committed = ~self._aborted.rejected(part)
                 part, low = part.where(committed), low[committed]
             if self._filter is not None:
@@ -309,18 +306,6 @@ class BatchSelection:
                 part, low = part.where(chosen), low[chosen]
             if len(part):
                 yield part, low
-
-    def _consecutive(self, run: AnyRun, highest: int, lows: Any) -> int:
-        """Return the number of batches at the start of the run that follow each other in order and need not be examined
-        one by one. A repeated offset, a control batch, a batch that ends above offset `highest`, or one that begins at
-        the view's end or later stops the count. Writes the first wanted offset of each counted batch to the array
-        `lows`.
-        """
-        from kafkalog.codec.headers.runs import BatchRun
-
-        if isinstance(run, BatchRun):
-            return int(consecutive_batches(run.table, self.next_offset, highest, self.end_offset, CONTROL_FLAG, lows))
-        return int(consecutive_messages(run.table, self.next_offset, highest, self.end_offset, lows))
 
 
 def _is_in_doubt(entry: RecordBatch, cursor: Cursor) -> bool:

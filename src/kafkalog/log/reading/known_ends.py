@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import NO_END, AbortedTransaction, RecordBatch
+from kafkalog.codec.model import NO_END, AbortedTransaction
 from kafkalog.codec.names import FileKind
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.reading.opened_below import WithSnapshots, snapshot_of_start, start_of_state
@@ -24,7 +24,7 @@ from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.segment import Segment
 
 if TYPE_CHECKING:
-    from kafkalog.codec.headers.runs import BatchRun
+    from kafkalog.codec.headers.one_batch import AnyRun
 
 __all__ = ["known_transactions"]
 
@@ -60,9 +60,9 @@ def known_transactions(
     return KnownTransactions(snapshot.offset, tuple(listed), opened_of(snapshot.entries))
 
 
-def _with_bases(reader: BatchReader) -> Iterator[tuple[int, BatchRun | RecordBatch]]:
-    for found in reader.by_run():
-        yield 0 if reader.segment is None else reader.segment.base_offset, found
+def _with_bases(reader: BatchReader) -> Iterator[tuple[int, AnyRun]]:
+    for run in reader.by_run():
+        yield 0 if reader.segment is None else reader.segment.base_offset, run
 
 
 def _listed(segments: Sequence[Segment], end: int) -> list[AbortedTransaction] | None:

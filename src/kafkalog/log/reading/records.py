@@ -190,12 +190,13 @@ class RecordReader:
         self.findings.extend(self._view.findings)
         selection = BatchSelection(self._view, include_control=self._control)
         self._is_damaged = has_batches = False
-        for batch in self._batches if take is None else self._batches.by_run(after=after):
+        for run in self._batches.by_one() if take is None else self._batches.by_run(after=after):
             has_batches = True
-            if isinstance(batch, RecordBatch):
-                yield from self._judged(batch, selection)
-            elif take is not None:
-                yield from self._run(batch, selection, take)
+            columns = run.columns()
+            if columns is not None and take is not None:
+                yield from self._run(columns, selection, take)
+            else:
+                yield from self._judged(run.batch(0), selection)
             if selection.is_over or self._is_damaged:
                 break
         if not has_batches:

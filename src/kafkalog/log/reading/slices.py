@@ -17,7 +17,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopR
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_END, AbortedTransaction, RecordBatch
 from kafkalog.codec.plain.scanner import Scanner
-from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET, Verdict
+from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET, BatchVerdict
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.disk.held_files import HeldFiles
 from kafkalog.log.reading.consumer_view import REPORTED_AND_READ, BatchSelection, ConsumerView
@@ -285,7 +285,7 @@ class SliceReader:
     def _passed_by(self, batch: RecordBatch, expected: int) -> Iterator[pa.RecordBatch | Damage]:
         """Yield completed rows, then damage for a batch that no consumer can read past, although its checksum may be
         valid. If `expected`, the offset that should come here, is not below the end of the view, yield nothing and end
-        the reading. After a batch in the wrong place (`Verdict.DISPLACED`), reading continues at its end.
+        the reading. After a batch in the wrong place (`BatchVerdict.DISPLACED`), reading continues at its end.
         """
         selection = self._selection
         if expected >= selection.end_offset:
@@ -293,7 +293,7 @@ class SliceReader:
             return
         yield from self._faults(self._assembler.flush())
         yield self._damage(self._cursor.why, batch.position, batch.position + batch.size, expected)
-        if self._cursor.continuity.verdict is Verdict.DISPLACED:
+        if self._cursor.continuity.verdict is BatchVerdict.DISPLACED:
             selection.next_offset = max(selection.next_offset, self._cursor.next_offset)
 
     def _faults(self, pieces: Iterable[pa.RecordBatch | Fault]) -> Iterator[pa.RecordBatch | Damage]:

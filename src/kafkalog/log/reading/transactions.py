@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from kafkalog.codec.headers.message_runs import MessageRun
+    from kafkalog.codec.headers.one_batch import AnyRun
     from kafkalog.codec.headers.runs import BatchRun
     from kafkalog.log.walk.batches import BatchReader, Passed
 
@@ -195,44 +197,38 @@ class TransactionTracker:
         self.aborted = list(known.aborted)
         self._set_open(known.opened)
 
-    def follow(self, reader: BatchReader, *, end: int = NO_END) -> Iterator[BatchRun | RecordBatch]:
-        """Yield every run and batch of the reader, after updating the state from it: from batches that begin below
-        offset `end`, and from all damage that the reader skips. A damaged batch is yielded too, but counts only as
-        damage.
+    def follow(self, reader: BatchReader, *, end: int = NO_END) -> Iterator[AnyRun]:
+        """Yield every run of the reader, after updating the state from it: from batches that begin below offset `end`,
+        and from all damage that the reader skips. A damaged batch is yielded too, but counts only as damage.
         """
         passed = 0
-        for found in reader.by_run():
+        for run in reader.by_run():
             segment = reader.segment
             for damage in reader.passed[passed:]:
                 self.damaged(damage)
-            is_damage = len(reader.passed) > passed and found is not None and isinstance(found, RecordBatch) and (
+            is_damage = len(reader.passed) > passed and (
                 reader.passed[-1].position, reader.passed[-1].segment
-            ) == (found.position, segment)  # fmt: skip
+            ) == (run.position(0), segment)  # fmt: skip
             passed = len(reader.passed)
             if not is_damage:
-                self.take(found, segment, end=end)
-            yield found
+                self.take(run, segment, end=end)
+            yield run
         for damage in reader.passed[passed:]:
             self.damaged(damage)
 
-    def take(self, found: BatchRun | RecordBatch, segment: Segment | None = None, *, end: int = NO_END) -> None:
-        """Update the state from a batch or a run of batches; those that begin at `end` or later do not count. Batches
-        that end below an offset already reached are ignored: they repeat offsets. When the offset of the known state
-        (`begin`) is reached, that state replaces the one derived so far. `segment` is the file in findings about
-        unreadable markers.
+    def take(self, run: AnyRun, segment: Segment | None = None, *, end: int = NO_END) -> None:
+        """Update the state from a run of batches; those that begin at `end` or later do not count. Batches that end
+        below an offset already reached are ignored: they repeat offsets. When the offset of the known state (`begin`)
+        is reached, that state replaces the one derived so far. `segment` is the file in findings about unreadable
+        markers.
         """
-        known = self._known
-        if known is not None and not isinstance(found, RecordBatch):
-            split = int(found["base_offset"].searchsorted(known.offset))
-            if 0 < split < len(found):
-                self.take(found.part(0, split), segment, end=end)
-                found = found.part(split, len(found))
-        for batch in (found,) if isinstance(found, RecordBatch) else found.of_transactions():
-            if self._reached <= batch.last_offset and batch.header.first_offset < end:
-                self.feed(batch, segment)
-        self._reached = max(self._reached, min(found.next_offset, end))
-        if self._known is not None and self._reached >= self._known.offset:
-            self._load(self._known)
+        for part in (run,) if self._known is None else run.split_at_offset(self._known.offset):
+            for batch in part.of_transactions():
+                if self._reached <= batch.last_offset and batch.header.first_offset < end:
+                    self.feed(batch, segment)
+            self._reached = max(self._reached, min(part.next_offset, end))
+            if self._known is not None and self._reached >= self._known.offset:
+                self._load(self._known)
 
     def damaged(self, passed: Passed) -> None:
         """End every open transaction, because its marker may be in this damage. A transaction becomes undecided, with
@@ -347,7 +343,7 @@ class AbortedFilter:
     def _columns(self) -> _AbortedColumns:
         return _AbortedColumns(self._all)
 
-    def rejected(self, run: BatchRun) -> npt.NDArray[np.bool_]:
+    def rejected(self, run: BatchRun | MessageRun) -> npt.NDArray[np.bool_]:
         """Return a boolean mask, one element for each batch of the run: True if `rejects` would return True for it. The
         offsets of the run must increase and be above all earlier ones. Advances the filter to the end of the run.
         """
@@ -369,11 +365,11 @@ class AbortedFilter:
             (each for each in self._undecided if each.producer_id == header.producer_id and each.holds(header)), None
         )
 
-    def holds_back_of(self, run: BatchRun) -> bool:
+    def holds_back_of(self, run: BatchRun | MessageRun) -> bool:
         """Whether a batch of a run may belong to an undecided transaction, so that its batches must be examined one by
         one.
         """
-        if not self._undecided:
+        if not self._undecided or not run.has_producers:
             return False
         first, last = int(run["base_offset"][0]), int(run.last_offsets[-1])
         return any(undecided.first_offset <= last and undecided.last_offset >= first for undecided in self._undecided)
@@ -412,7 +408,7 @@ class _AbortedColumns:
         self._order = np.argsort(keys)
         self._keys = keys[self._order]
 
-    def rejected(self, run: BatchRun) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
+    def rejected(self, run: BatchRun | MessageRun) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
         """Return a boolean mask of the run's batches: True for transactional data batches of aborted transactions. Also
         return sorted pairs of a producer id and the last offset of its aborted transaction, for producers with a batch
         after that offset in the run: these transactions are over.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafkalog.codec.headers.message_runs import MessageRun
+    from kafkalog.codec.headers.one_batch import AnyRun
     from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["BatchFilter", "Codecs", "ProducerIds", "batch_filter"]
@@ -47,24 +48,30 @@ class BatchFilter(Struct, frozen=True, kw_only=True):
             and (self.control is None or header.is_control == self.control)
         )
 
+    def accepted(self, run: AnyRun) -> AnyRun | None:
+        """Return the batches of a run that fulfill all conditions; None if none does."""
+        columns = run.columns()
+        if columns is None:
+            return run if self.accepts(run.header(0)) else None
+        accepted = columns.where(self.chosen(columns))
+        return accepted if len(accepted) else None
+
     def chosen(self, run: BatchRun | MessageRun) -> npt.NDArray[np.bool_]:
         """Return a boolean array with an element for each batch of the run: whether it fulfills all conditions of the
         filter, as `accepts`.
         """
         import numpy as np
 
-        from kafkalog.codec.headers.runs import BatchRun
-
         attributes = run["attributes"]
         chosen = np.ones(len(run), np.bool_)
         if self.codecs is not None:
             chosen &= np.isin(attributes & CODEC_MASK, list(self.codecs))
-        flags = attributes if isinstance(run, BatchRun) else np.zeros_like(attributes)
+        flags = attributes if run.has_producers else np.zeros_like(attributes)
         for wanted, flag in ((self.transactional, TRANSACTIONAL_FLAG), (self.control, CONTROL_FLAG)):
             if wanted is not None:
                 chosen &= (flags & flag != 0) == wanted
         if self.producer_ids is not None:
-            chosen &= np.isin(run["producer_id"], list(self.producer_ids)) if isinstance(run, BatchRun) else False
+            chosen &= np.isin(run["producer_id"], list(self.producer_ids)) if run.has_producers else False
         return chosen
 
 

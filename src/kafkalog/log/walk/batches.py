@@ -6,7 +6,7 @@ is asked to continue after it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from msgspec.structs import replace
 
@@ -17,7 +17,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.codec.model import BATCH, RecordBatch
 from kafkalog.codec.native.thresholds import headers_are_worth_it, kernel_is_worth_it
 from kafkalog.codec.plain.scanner import Scanner
-from kafkalog.codec.rules.batches import Verdict
+from kafkalog.codec.rules.batches import BatchVerdict
 from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.disk.held_files import HeldFiles
@@ -29,6 +29,7 @@ from kafkalog.log.walk.segment import Segment, index_of
 from kafkalog.log.walk.time_lookup import older_batches
 
 if TYPE_CHECKING:
+    from kafkalog.codec.headers.one_batch import AnyRun, OneBatch
     from kafkalog.codec.headers.run_scanner import RunScanner
     from kafkalog.codec.headers.runs import BatchRun
 
@@ -102,14 +103,17 @@ class BatchReader:
         return any(finding.severity is Severity.ERROR for finding in self.findings)
 
     def __iter__(self) -> Iterator[RecordBatch]:
-        for batch in self._walk(runs=False):
-            if isinstance(batch, RecordBatch):
-                yield batch
+        for run in self.by_one():
+            yield run.batch(0)
 
-    def by_run(self, *, after: int = 0) -> Iterator[BatchRun | RecordBatch]:
-        """Return an iterator over the batches that yields consecutive v2 batches without findings as runs. If there are
-        few bytes, it yields only batches, see `codec.native.thresholds`. The first `after` bytes come batch by batch,
-        so that a caller that needs few records gets them soon.
+    def by_one(self) -> Iterator[OneBatch]:
+        """Return an iterator over the batches, each as a run of one."""
+        return cast("Iterator[OneBatch]", self._walk(runs=False))
+
+    def by_run(self, *, after: int = 0) -> Iterator[BatchRun | OneBatch]:
+        """Return an iterator over the batches that yields consecutive v2 batches without findings as one run, and every
+        other batch as a run of one. If there are few bytes, it yields only runs of one, see `codec.native.thresholds`.
+        The first `after` bytes come batch by batch, so that a caller that needs few records gets them soon.
         """
         self._runs_after = after
         return self._walk(runs=self.has_runs)
@@ -119,7 +123,7 @@ class BatchReader:
         """Whether there are enough bytes for runs."""
         return kernel_is_worth_it(sum(segment.size for segment in self._segments))
 
-    def _walk(self, *, runs: bool) -> Iterator[BatchRun | RecordBatch]:
+    def _walk(self, *, runs: bool) -> Iterator[AnyRun]:
         try:
             for number, segment in enumerate(self._segments):
                 self.segment = segment
@@ -133,7 +137,7 @@ class BatchReader:
         if self._raises and self.damaged_at is not None:
             raise raised(self.findings[-1])
 
-    def _one(self, segment: Segment, number: int, runs: bool) -> Iterator[BatchRun | RecordBatch]:
+    def _one(self, segment: Segment, number: int, runs: bool) -> Iterator[AnyRun]:
         start_offset = self._start_offset if number == 0 else None
         next_base = self._segments[number + 1].base_offset if number + 1 < len(self._segments) else None
         low = _LOWEST if start_offset is None else start_offset
@@ -150,17 +154,17 @@ class BatchReader:
             )
             while True:
                 scanner = self._scanner(source, cursor.position, runs)
-                for scanned in scanner:
-                    for part in cursor.parts(scanned, gaps=True):
-                        self.expected = cursor.expected
-                        if not isinstance(part, RecordBatch):
-                            yield from self._wanted(part, low)
-                        elif self._stops(part, cursor, segment, source):
-                            return
-                        elif part.last_offset >= low and (self._filter is None or self._filter.accepts(part.header)):
-                            yield part
-                        if self._on_bytes is not None:
-                            self._on_bytes(part.size)
+                for run in cursor.judged(scanner, gaps=True):
+                    self.expected = run.expected
+                    if self._stops(run, cursor, segment, source):
+                        return
+                    wanted: AnyRun | None = run.reaching(low)
+                    if wanted is not None and self._filter is not None:
+                        wanted = self._filter.accepted(wanted)
+                    if wanted is not None:
+                        yield wanted
+                    if self._on_bytes is not None:
+                        self._on_bytes(run.size)
                 ended = cursor.ended(scanner, through_damage=self._through_damage)
                 self.findings += [finding.in_file(segment.path) for finding in ended.findings]
                 if ended.stop is not StopReason.END and not ended.is_tail:
@@ -170,16 +174,6 @@ class BatchReader:
                 cursor.resume(ended.resumed)
                 self._runs_after = max(self._runs_after, SINGLY)
             self._stop(ended, segment)
-
-    def _wanted(self, run: BatchRun, low: int) -> Iterator[BatchRun]:
-        """Yield one run with those batches of `run` whose last offset is `low` or higher and that the filter accepts;
-        nothing if there are none. The batches of `run` must have increasing offsets.
-        """
-        wanted = run.part(int((run.last_offsets < low).sum()), len(run))
-        if self._filter is not None:
-            wanted = wanted.where(self._filter.chosen(wanted))
-        if len(wanted):
-            yield wanted
 
     def _scanner(self, source: FileSource, position: int, runs: bool) -> Scanner | RunScanner | LateRuns:
         if not runs:
@@ -193,25 +187,23 @@ class BatchReader:
         head = source.read(position, BATCH.size)
         self.passed.append(Passed(segment, position, expected, finding.in_file(segment.path), head))
 
-    def _stops(self, batch: RecordBatch, cursor: Cursor, segment: Segment, source: FileSource) -> bool:
-        """Judge the next batch, and append its findings to `findings`, except gaps in the offsets. A batch that a
-        consumer cannot pass is also added to `passed`. Return True if the scan ends at this batch, which sets `stop`
-        and `damaged_at` and puts the decisive finding last. Return False if a consumer can pass it, or if the scan
+    def _stops(self, run: AnyRun, cursor: Cursor, segment: Segment, source: FileSource) -> bool:
+        """Append the findings about the next run to `findings`, except gaps in the offsets. A batch that a consumer
+        cannot pass is also added to `passed`. Return True if the scan ends at this batch, which sets `stop` and
+        `damaged_at` and puts the decisive finding last. Return False if a consumer can pass it, or if the scan
         continues through damage.
         """
-        expected = cursor.next_offset
-        verdict = cursor.judge(batch)
-        self.is_displaced = verdict is Verdict.DISPLACED
-        if not cursor.found:
+        self.is_displaced = run.verdict is BatchVerdict.DISPLACED
+        if not run.findings:
             return False
-        findings = [finding for finding in cursor.found if finding.code is not FindingCode.OFFSET_GAP]
+        findings = [finding for finding in run.findings if finding.code is not FindingCode.OFFSET_GAP]
         self.findings.extend(finding.in_file(segment.path) for finding in findings)
-        if verdict in ENDING:
-            self._note(segment, batch.position, expected, cursor.why, source)
-        if self._through_damage or verdict not in ENDING:
+        if run.verdict in ENDING:
+            self._note(segment, run.position(0), run.reached, cursor.why, source)
+        if self._through_damage or run.verdict not in ENDING:
             return False
         self.findings.append(self.findings.pop(self.findings.index(cursor.why.in_file(segment.path))))
-        self._stop(_at_a_batch(batch), segment)
+        self._stop(_at_a_batch(run.batch(0)), segment)
         return True
 
     def stop_at(self, finding: Finding, batch: RecordBatch) -> None:

@@ -6,7 +6,6 @@ module counts them, in the same segment and in all later ones.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -15,15 +14,12 @@ from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import Finding, FindingCode, Unread
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.common.wording import counted
+from kafkalog.codec.headers.one_batch import AnyRun
 from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, LAST_CODEC, NO_TIMESTAMP, BatchHeader, RecordBatch
-from kafkalog.codec.plain.records import decode_batch
+from kafkalog.codec.plain.records import decode_batch, first_offset_of
 from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET, out_of_place
 from kafkalog.log.walk.batches import BatchReader
-from kafkalog.log.walk.missing import first_offset_of
 from kafkalog.log.walk.segment import Segment
-
-if TYPE_CHECKING:
-    from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["BehindDamage", "tell_what_is_behind"]
 
@@ -116,10 +112,21 @@ class _Count:
         self._around = around
         self.found = BehindDamage()
 
-    def take(self, batch: RecordBatch, segment: Segment, *, is_behind: bool) -> None:
-        """Process the next batch; if `is_behind` (it is after the first damage), count it and its data records with new
-        offsets. Batches whose offsets do not fit the segment are ignored, as no consumer reads them.
+    def take(self, run: AnyRun, segment: Segment, *, is_behind: bool) -> None:
+        """Process the next run; if `is_behind` (it is after the first damage), count its batches and its data records
+        with new offsets.
         """
+        if len(run) == 1 or run.first_offset < self._next_offset or run.largest_codec > LAST_CODEC:
+            for batch in run:
+                self._one(batch, segment, is_behind=is_behind)
+            return
+        self._around.met(segment, run.batch(0), run.batch(len(run) - 1))
+        self._next_offset = max(self._next_offset, run.next_offset)
+        if is_behind:
+            self._add(segment, len(run), run.data_records())
+
+    def _one(self, batch: RecordBatch, segment: Segment, *, is_behind: bool) -> None:
+        """Process one batch as `take`. A batch whose offsets do not fit the segment is ignored."""
         header = batch.header
         last = header.last_offset
         first = header.first_offset
@@ -145,20 +152,6 @@ class _Count:
         elif not codec:
             return 1
         return sum(record.offset >= self._next_offset for record in decode_batch(batch, limits=self._limits).records)
-
-    def take_run(self, run: BatchRun, segment: Segment, *, is_behind: bool) -> None:
-        """Process the next run of v2 batches, which must have no findings and increasing offsets. If `is_behind` (they
-        are after the first damage), count the batches and their data records.
-        """
-        if int(run["base_offset"][0]) < self._next_offset or int(run["attributes"].max()) & CODEC_MASK > LAST_CODEC:
-            for batch in run:
-                self.take(batch, segment, is_behind=is_behind)
-            return
-        self._around.met(segment, next(iter(run)), next(iter(run.part(len(run) - 1, len(run)))))
-        self._next_offset = max(self._next_offset, run.next_offset)
-        if is_behind:
-            data = run["attributes"] & CONTROL_FLAG == 0
-            self._add(segment, len(run), int(run["records_count"][data].sum()))
 
     def _add(self, segment: Segment, batches: int, records: int) -> None:
         behind = self.found
@@ -195,18 +188,14 @@ def tell_what_is_behind(
     around = _Around(damages, segments, limits)
     count = _Count(log_start, around, limits)
     reader = BatchReader(segments[first:], through_damage=True, limits=limits)
-    for scanned in reader.by_run():
+    for run in reader.by_run():
         segment = reader.segment
         if segment is None:
             continue
-        is_first = segment is segments[first]
-        if isinstance(scanned, RecordBatch):
-            count.take(scanned, segment, is_behind=not is_first or scanned.position > position)
-            continue
-        before = int((scanned.positions <= position).sum()) if is_first else 0
-        for part, is_behind in ((scanned.part(0, before), False), (scanned.part(before, len(scanned)), True)):
-            if len(part):
-                count.take_run(part, segment, is_behind=is_behind)
+        parts = run.split_after(position) if segment is segments[first] else (run,)
+        for part in parts:
+            is_behind = segment is not segments[first] or part.position(0) > position
+            count.take(part, segment, is_behind=is_behind)
     unread = around.unread()
     for place in damages.values():
         finding = findings[place]

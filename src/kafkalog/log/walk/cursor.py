@@ -1,6 +1,6 @@
 """State of a scan of a segment: position, expected offset, and how to treat the next batch. Every reader of a log has
-one. It calls `judge` for each batch, or `parts` for a run without findings; at bytes that are not a batch it calls
-`ended`, and then `resume`. The reader itself decodes batches, because decoding checks and decompresses in one pass. The
+one. It reads runs through `judged`, or calls `judge` for each batch; at bytes that are not a batch it calls `ended`,
+and then `resume`. The reader itself decodes batches, because decoding checks and decompresses in one pass. The
 rules about the expected offset are in `codec.rules.batches.Continuity`: it is one more than the highest offset so far,
 and at first the segment's base offset. A scan that begins elsewhere or continues after damage accepts the first batch
 there with any offset. A batch with an unexpected offset is judged by reading the header after it; without one, as for
@@ -9,25 +9,26 @@ the last batch of a log, the offset is accepted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.common.source import Source
+from kafkalog.codec.headers.one_batch import AnyRun, OneBatch
 from kafkalog.codec.model import AnyHeader, RecordBatch
 from kafkalog.codec.plain.scanner import offsets_behind
-from kafkalog.codec.rules.batches import Continuity, Verdict, highest_offset
+from kafkalog.codec.rules.batches import BatchVerdict, Continuity, highest_offset
 from kafkalog.log.walk.ending import EndOfWalk, FinishedWalk, end_of_walk
 from kafkalog.log.walk.resync import Expected, Resync
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["ENDING", "ENDING_CODES", "Cursor", "sound_parts"]
+__all__ = ["ENDING", "ENDING_CODES", "Cursor", "judged"]
 
-ENDING = frozenset({Verdict.STOP, Verdict.DISPLACED})
+ENDING = frozenset({BatchVerdict.STOP, BatchVerdict.DISPLACED})
 """Verdicts at which a reader stops, unless it continues after damage."""
 ENDING_CODES = codes_with(Trait.ENDS_READING)
 """Codes of findings about a batch with a valid checksum at which consumers stop reading."""
@@ -74,7 +75,7 @@ class Cursor:
         """Offset after the highest one so far, also before damage; the segment's base offset if there was none."""
         return self._reached if self.expected is None else max(self.expected, self._reached)
 
-    def judge(self, batch: RecordBatch) -> Verdict:
+    def judge(self, batch: RecordBatch) -> BatchVerdict:
         """Return the verdict about the next batch and advance; set `found` to its findings."""
         continuity = self.continuity
         self.found = continuity.check(batch, *self.behind(batch.header, batch.position + batch.size))
@@ -91,11 +92,17 @@ class Cursor:
         """Finding for which the last judged batch is not read. Raises StopIteration if there is none."""
         return next(finding for finding in self.found if finding.code in ENDING_CODES)
 
-    def parts(self, found: BatchRun | RecordBatch, *, gaps: bool) -> Iterable[BatchRun | RecordBatch]:
-        """Return the parts of a run without findings, and the batches between them, which must still be judged. A
-        single batch is returned as it is.
-        """
-        return (found,) if isinstance(found, RecordBatch) else sound_parts(found, self.continuity, gaps=gaps)
+    def one(self, batch: RecordBatch) -> OneBatch:
+        """Judge the next batch as `judge` does, and return it as a run with its findings."""
+        expected, reached = self.expected, self.next_offset
+        verdict = self.judge(batch)
+        return OneBatch(batch, verdict, self.found, expected, reached)
+
+    def judged(
+        self, scanned: Iterable[BatchRun | RecordBatch], *, gaps: bool
+    ) -> Generator[AnyRun, None, None]:
+        """Yield everything that a scanner finds, in order, after judging it: see `judged`."""
+        return judged(scanned, self.continuity, self.one, gaps=gaps)
 
     def took(self, next_offset: int) -> None:
         """Record that batches up to `next_offset` (exclusive) are certainly in order."""
@@ -124,12 +131,28 @@ class Cursor:
         self.continuity.goes_on()
 
 
-def sound_parts(run: BatchRun, continuity: Continuity, *, gaps: bool) -> Iterator[BatchRun | RecordBatch]:
-    """Yield the pieces of a run that have no findings, as runs, and between them the single batches that must still be
-    judged (`Cursor.judge`), all in order. Advances `continuity` over the pieces; the caller must advance it over the
-    single batches before the next step. With `gaps`, missing offsets inside a piece or before it are accepted. After a
-    batch that must be judged, more are likely, so up to 256 batches are then yielded one by one.
+def judged(
+    scanned: Iterable[BatchRun | RecordBatch],
+    continuity: Continuity,
+    judge: Callable[[RecordBatch], OneBatch],
+    *,
+    gaps: bool,
+) -> Generator[AnyRun, None, None]:
+    """Yield everything that a scanner finds, in order: the pieces of a run that have no findings as runs, and every
+    other batch as the run of one that `judge` returns for it. Advances `continuity` over the pieces; `judge` must
+    advance it over its batch. With `gaps`, missing offsets inside a piece or before it are accepted. After a batch that
+    must be judged, more are likely, so up to 256 batches are then judged one by one.
     """
+    for found in scanned:
+        if isinstance(found, RecordBatch):
+            yield judge(found)
+        else:
+            yield from _judged_run(found, continuity, judge, gaps=gaps)
+
+
+def _judged_run(
+    run: BatchRun, continuity: Continuity, judge: Callable[[RecordBatch], OneBatch], *, gaps: bool
+) -> Iterator[AnyRun]:
     from kafkalog.codec.headers.continuity import sound_prefix
     from kafkalog.codec.native.tables import HeaderColumn
 
@@ -148,5 +171,5 @@ def sound_parts(run: BatchRun, continuity: Continuity, *, gaps: bool) -> Iterato
             continuity.behind = (
                 run.value(HeaderColumn.BASE_OFFSET, number + 1) if number + 1 < len(run) else None
             )
-            yield run.batch(number)
+            yield judge(run.batch(number))
         number, size = number + 1, _FEW

@@ -4,16 +4,17 @@ verifies checksums. Batches with repeated offsets count as damage here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.source import Source
+from kafkalog.codec.headers.one_batch import OneBatch
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.codec.rules.batches import Continuity
 from kafkalog.log.walk.batches import large_log_scanner
-from kafkalog.log.walk.cursor import sound_parts
+from kafkalog.log.walk.cursor import judged
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
@@ -32,33 +33,36 @@ def first_damage(
     too; the scan reads and fills it.
     """
     continuity = Continuity(base_offset, next_segment=next_base)
+    scan = _Scan(source, headers)
+
+    def judge(batch: RecordBatch) -> OneBatch:
+        return OneBatch(batch, findings=continuity.check(batch))
+
     end = base_offset
-    for found in _walk(source, headers):
-        if isinstance(found, Finding):
-            return found, end
-        for part in _parts(found, continuity):
-            if not isinstance(part, RecordBatch):
-                end = part.next_offset
-                continue
-            for finding in continuity.check(part):
-                if finding.severity is Severity.ERROR or finding.code is FindingCode.OFFSET_NOT_INCREASING:
-                    return finding, end
-            end = part.header.next_offset
-    return None, end
+    for run in judged(scan, continuity, judge, gaps=True):
+        for finding in run.findings:
+            if finding.severity is Severity.ERROR or finding.code is FindingCode.OFFSET_NOT_INCREASING:
+                return finding, end
+        end = run.next_offset
+    return next(iter(scan.findings), None), end
 
 
-def _walk(source: Source, headers: HeaderTable | None) -> Iterator[BatchRun | RecordBatch | Finding]:
-    """Yield the valid batches of a log in order, as runs or one by one, and last the finding at which the scan stopped,
-    if any. With `headers`, runs come from and go into that cache.
+class _Scan:
+    """Iterator over the valid batches of a log in order, as runs or one by one. At the end, `findings` has the finding
+    at which it stopped, if any. With `headers`, runs come from and go into that cache.
     """
-    position = 0
-    for run in () if headers is None else headers.runs(source, source.size):
-        yield run
-        position = run.end
-    scanner = (large_log_scanner(source) if headers is None else None) or Scanner(source, position=position)
-    yield from scanner
-    yield from scanner.findings
 
+    def __init__(self, source: Source, headers: HeaderTable | None) -> None:
+        self._source = source
+        self._headers = headers
+        self.findings: Sequence[Finding] = ()
 
-def _parts(found: BatchRun | RecordBatch, continuity: Continuity) -> Iterable[BatchRun | RecordBatch]:
-    return [found] if isinstance(found, RecordBatch) else sound_parts(found, continuity, gaps=True)
+    def __iter__(self) -> Iterator[BatchRun | RecordBatch]:
+        position = 0
+        for run in () if self._headers is None else self._headers.runs(self._source, self._source.size):
+            yield run
+            position = run.end
+        in_runs = large_log_scanner(self._source) if self._headers is None else None
+        scanner = in_runs or Scanner(self._source, position=position)
+        yield from scanner
+        self.findings = scanner.findings

@@ -15,7 +15,7 @@ from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_END, AnyHeader, BatchHe
 from kafkalog.codec.native.thresholds import kernel_is_worth_it
 from kafkalog.codec.plain.decoding import PLAIN
 from kafkalog.codec.plain.scanner import Scanner, offsets_behind
-from kafkalog.codec.rules.batches import Continuity, Verdict
+from kafkalog.codec.rules.batches import BatchVerdict, Continuity
 from kafkalog.codec.rules.framing import MAGIC_POSITION, SMALLEST_MESSAGE
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.walk.segment import Segment
@@ -150,7 +150,7 @@ def walk_headers(
         continuity.behind = following = _offset_at(head, behind, source, next_base)
         _, second = offsets_behind(source, header, behind, continuity)
         first, next_offset, is_believed = offset, header.next_offset, True
-        if continuity.judge(header, following, second) is Verdict.DISPLACED:
+        if continuity.judge(header, following, second) is BatchVerdict.DISPLACED:
             next_offset = offset + (header.next_offset - header.first_offset)
         elif _is_doubtful(header, offset, following) and not _is_sound(source, position, behind):
             next_offset, is_believed = offset, False

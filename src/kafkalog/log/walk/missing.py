@@ -6,35 +6,12 @@ segments proves nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.files.index_files import TIME_ENTRY
-from kafkalog.codec.model import BatchHeader, RecordBatch
-from kafkalog.codec.plain.decoding import PLAIN
-from kafkalog.codec.plain.legacy import first_offset
+from kafkalog.codec.headers.one_batch import AnyRun
 
-if TYPE_CHECKING:
-    from kafkalog.codec.headers.runs import BatchRun
-    from kafkalog.codec.headers.table import HeaderRun
-
-__all__ = ["MissingOffsets", "first_offset_of", "was_emptied"]
-
-
-def first_offset_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> int:
-    """Return the first offset of a batch: the base offset of a v2 batch, which may be below its first record after
-    compaction. A compressed v0 or v1 entry is decompressed for it; if that fails, the entry's own offset is returned,
-    which is its last.
-    """
-    header = batch.header
-    if isinstance(header, BatchHeader):
-        return header.base_offset
-    try:
-        return first_offset(batch, limits, PLAIN)
-    except FormatError:
-        return header.last_offset
+__all__ = ["MissingOffsets", "was_emptied"]
 
 
 def was_emptied(log_size: int, time_index: Source | None) -> bool:
@@ -101,15 +78,10 @@ class MissingOffsets:
         if first < end:  # else an offset that was damaged: what follows is lower
             self._next_offset = max(self._next_offset, end)
 
-    def run(self, run: HeaderRun | BatchRun) -> None:
-        """Record all batches of a run of v2 batches, with the gaps between them."""
-        first, last = run["base_offset"], run.last_offsets
-        steps = first[1:] - last[:-1]
-        if (steps < 1).any():  # one of them has a wrong offset
-            for pair in zip(first.tolist(), last.tolist(), strict=True):
-                self.batches(*pair)
-        else:
-            self.batches(int(first[0]), int(last[-1]), has_gaps=bool((steps > 1).any()))
+    def run(self, run: AnyRun, limits: Limits = DEFAULT_LIMITS) -> None:
+        """Record all batches of a run, with the gaps between them."""
+        for first, last, has_gaps in run.ranges(limits):
+            self.batches(first, last, has_gaps=has_gaps)
 
     def damaged(self, last: int | None = None) -> None:
         """Record that bytes of the current segment cannot be read. `last` is the last offset in them, if it is certain;

@@ -10,25 +10,17 @@ from msgspec import Struct
 
 from kafkalog.codec.common.findings import Finding, Severity, StopReason
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import (
-    NO_TIMESTAMP,
-    Codec,
-    RecordBatch,
-    codec_label,
-)
-from kafkalog.codec.native import functions, library
-from kafkalog.codec.native.tables import HeaderColumn
+from kafkalog.codec.headers.one_batch import AnyRun
+from kafkalog.codec.native import library
 from kafkalog.codec.plain.scanner import Scanner
-from kafkalog.codec.rules.batches import Verdict, gap
+from kafkalog.codec.rules.batches import BatchVerdict, gap
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.ending import ends_below
-from kafkalog.log.walk.missing import first_offset_of
 from kafkalog.log.walk.segment import Segment
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.run_scanner import RunScanner
-    from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["SegmentSummary", "summarize"]
 
@@ -77,26 +69,14 @@ def summarize(
     `next_segment` is the base offset of the next segment; None for the last one. `on_bytes` is called with the size in
     bytes of each batch or run. Raises only `StorageError`.
     """
-    facts = _Facts(limits)
-    below: Finding | None = None
+    facts = _Facts(segment, limits)
     with segment.open() as source:
         cursor = Cursor(source, segment.base_offset, next_segment, limits=limits)
         scanner = _scanner(source, limits)
-        for scanned in scanner:
-            for part in cursor.parts(scanned, gaps=True):
-                if isinstance(part, RecordBatch):
-                    is_in_place = cursor.judge(part) is not Verdict.DISPLACED
-                    facts.findings.extend(finding.in_file(segment.path) for finding in cursor.found)
-                    highest = segment.base_offset - 1 if facts.last is None else facts.last
-                    below = ends_below(part, highest) if is_in_place and part.last_offset < highest else None
-                    facts.batch(part, is_in_place=is_in_place)
-                    size = part.size
-                else:
-                    below = None
-                    facts.run(part, segment.path)
-                    size = part.end - part.position(0)
-                if on_bytes is not None:
-                    on_bytes(size)
+        for run in cursor.judged(scanner, gaps=True):
+            facts.add(run)
+            if on_bytes is not None:
+                on_bytes(run.size)
         ended = cursor.ended(scanner, through_damage=False)
         facts.findings += [finding.in_file(segment.path) for finding in ended.findings]
     return SegmentSummary(
@@ -112,7 +92,7 @@ def summarize(
         stop=ended.stop,
         has_gaps=facts.has_gaps,
         findings=tuple(facts.findings),
-        ends_below=below.in_file(segment.path) if below is not None and scanner.stop is StopReason.END else None,
+        ends_below=facts.ends_below if scanner.stop is StopReason.END else None,
     )
 
 
@@ -125,9 +105,10 @@ def _scanner(source: FileSource, limits: Limits) -> Scanner | RunScanner:
 
 
 class _Facts:
-    """Facts about the batches of a segment, collected from single batches and runs."""
+    """Facts about the batches of a segment, collected from its runs."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, segment: Segment, limits: Limits) -> None:
+        self._segment = segment
         self._limits = limits
         self.findings: list[Finding] = []
         self.codecs: Counter[str] = Counter()
@@ -137,47 +118,29 @@ class _Facts:
         self.last: int | None = None
         self.first_time: int | None = None
         self.last_time: int | None = None
+        self.ends_below: Finding | None = None
 
-    def batch(self, batch: RecordBatch, *, is_in_place: bool) -> None:
-        """Add one batch to the counts, offsets and timestamps. Its offsets are ignored if `is_in_place` is False (a
-        displaced batch, whose header has wrong offsets).
+    def add(self, run: AnyRun) -> None:
+        """Add the next run to the counts, offsets and timestamps, and its findings; a gap in its offsets becomes one.
+        The offsets of a displaced batch, whose header has wrong ones, are ignored.
         """
-        header = batch.header
-        self.codecs[codec_label(header.codec)] += 1
-        self.magics[header.magic] += 1
-        if is_in_place:
-            self._seen(first_offset_of(batch, self._limits), header.last_offset)
-        if header.max_timestamp >= 0:
-            first = header.first_timestamp
-            self._times(header.max_timestamp if first == NO_TIMESTAMP else first, header.max_timestamp)
-
-    def run(self, run: BatchRun, path: str) -> None:
-        """Add a run of v2 batches, which must have increasing offsets and no faults, to the counts, offsets and
-        timestamps. Each gap in the offsets, before or in the run, becomes a finding with `path` as its file.
-        """
-        codecs, times = functions.summarize_run(run.cells)
-        for codec in Codec:
-            if codecs[codec]:
-                self.codecs[codec.label] += codecs[codec]
-        self.magics[run.value(HeaderColumn.MAGIC, 0)] += len(run)
-        first = run.value(HeaderColumn.BASE_OFFSET, 0)
-        if self.last is not None and first > self.last + 1:
-            self._gap(self.last, first, run.position(0), path)
-        self._seen(first, run.last_offset(len(run) - 1))
-        numbers = functions.gaps_of_run(run.cells)
-        if numbers:
+        path = self._segment.path
+        self.findings.extend(finding.in_file(path) for finding in run.findings)
+        codecs, times = run.codecs_and_times()
+        self.codecs.update(codecs)
+        self.magics[run.magic] += len(run)
+        for before, first, position in run.gaps(self.last):
             self.has_gaps = True
-            bases, deltas = run.row(HeaderColumn.BASE_OFFSET), run.row(HeaderColumn.LAST_OFFSET_DELTA)
-            positions, start = run.row(HeaderColumn.POSITION), run.window_start
-            for number in numbers:
-                before = bases[number - 1] + deltas[number - 1]
-                self._gap(before, bases[number], start + positions[number], path)
+            code, detail = gap(before, first)
+            self.findings.append(Finding(code, Severity.INFO, position, first, detail, path))
+        self.ends_below = None
+        if run.verdict is not BatchVerdict.DISPLACED:
+            highest = self._segment.base_offset - 1 if self.last is None else self.last
+            if run.final_offset < highest:
+                self.ends_below = ends_below(run.batch(0), highest).in_file(path)
+            self._seen(run.lowest_offset(self._limits), run.final_offset)
         if times is not None:
             self._times(*times)
-
-    def _gap(self, before: int, first: int, position: int, path: str) -> None:
-        code, detail = gap(before, first)
-        self.findings.append(Finding(code, Severity.INFO, position, first, detail, path))
 
     def _seen(self, first: int, last: int) -> None:
         if self.first is None:

@@ -6,15 +6,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.files.index_files import ABORTED_TRANSACTION, ABORTED_TRANSACTION_VERSION, each_slot
-from kafkalog.codec.model import AbortedTransaction, AnyHeader, ProducerEntry, RecordBatch
+from kafkalog.codec.headers.one_batch import AnyRun, OneBatch
+from kafkalog.codec.model import AbortedTransaction, AnyHeader, ProducerEntry
 from kafkalog.log.storage.producers.snapshot_check import OpenWithoutGap, SnapshotCheck
-
-if TYPE_CHECKING:
-    from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["Claim", "Evidence", "claims_of", "ended_since", "listed_aborted", "opened_of"]
 
@@ -92,29 +90,23 @@ class Evidence:
         """whether the last batches of a segment are missing: another segment, with an index of its own, may have
         followed it"""
 
-    def holds_in(self, batches: Iterable[tuple[int, BatchRun | RecordBatch]]) -> bool:
+    def holds_in(self, runs: Iterable[tuple[int, AnyRun]]) -> bool:
         """Whether the batches reach offset `end`, confirm the last batch of at least one producer in the snapshot, and
-        do not contradict the snapshot or the indexes. `batches` must come in the order of the log, each with the base
+        do not contradict the snapshot or the indexes. `runs` must come in the order of the log, each with the base
         offset of its segment; iteration stops at offset `end`. Call once. Sets `is_a_segment_short` if the batches of a
         segment end below the base offset of the next one.
         """
         before: int | None = None
         expected = 0
-        for base, found in batches:
-            first, behind = found.first_offset, found.next_offset
+        for base, run in runs:
+            first, behind = run.first_offset, run.next_offset
             if before not in (None, base) and expected < min(base, self._end):
                 self.is_a_segment_short = True
             if first >= self._end:
                 break
             before, expected = base, behind
-            if isinstance(found, RecordBatch):
-                self._batch(found)
-            elif behind <= self._end and self._claims is None:
-                self._check.run(found)
-                self._writing.run(found)
-            else:
-                for batch in found:
-                    self._batch(batch)
+            for part in (run,) if behind <= self._end and self._claims is None else map(OneBatch, run):
+                self._take(part)
         self._has_enough = expected >= self._end and self._writing.producers <= self._still_open
         return self._check.is_confirmed and not self.is_contradicted
 
@@ -124,14 +116,13 @@ class Evidence:
         is_untrue = self._claims is not None and self._claims.is_contradicted
         return is_untrue or self._check.problem is not None or not self._has_enough
 
-    def _batch(self, batch: RecordBatch) -> None:
-        header = batch.header
-        if header.first_offset >= self._end:
+    def _take(self, run: AnyRun) -> None:
+        if run.first_offset >= self._end:
             return
-        self._check.batch(header)
-        self._writing.batch(header)
+        self._check.run(run)
+        self._writing.run(run)
         if self._claims is not None:
-            self._claims.batch(header)
+            self._claims.batch(run.header(0))
 
 
 class _Claims:

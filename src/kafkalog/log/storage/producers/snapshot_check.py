@@ -17,7 +17,7 @@ from kafkalog.codec.rules.framing import BATCH_MAGIC
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.listed_producers import ListedProducers
-    from kafkalog.codec.headers.runs import BatchRun
+    from kafkalog.codec.headers.one_batch import AnyRun
 
 __all__ = ["OpenWithoutGap", "SnapshotCheck"]
 
@@ -103,12 +103,13 @@ class SnapshotCheck:
                 f"{entry.current_txn_first_offset} on, and offset {header.base_offset} ends it"
             )
 
-    def run(self, run: BatchRun) -> None:
+    def run(self, run: AnyRun) -> None:
         """Compare with a run of batches with increasing offsets. Only batches that may contradict are examined."""
         if self.problem is not None or not self._by_id:
             return
-        for number in self._listed.doubtful(run):
-            self.batch(run.v2_header(number))
+        columns = run.columns()
+        for number in range(len(run)) if columns is None else self._listed.doubtful(columns):
+            self.batch(run.header(number))
 
     @cached_property
     def _listed(self) -> ListedProducers:
@@ -126,26 +127,17 @@ class OpenWithoutGap:
         self.producers: set[int] = set()
         self._next_offset: int | None = None
 
-    def run(self, run: BatchRun) -> None:
+    def run(self, run: AnyRun) -> None:
         """Process the next run of batches, which must have increasing offsets. Adds to `producers` those with a
         transactional batch, and removes those with a marker after it. If offsets are missing before or within the run,
         the producers seen before the last gap are removed.
         """
-        from kafkalog.codec.headers.listed_producers import behind_last_gap
-
-        first = behind_last_gap(run)
-        if first or int(run["base_offset"][0]) != self._next_offset:
+        first = run.behind_last_gap()
+        if first or run.first_offset != self._next_offset:
             self.producers.clear()
         self._next_offset = run.next_offset
         for number in run.transaction_numbers(first):
-            self._add(run.v2_header(number))
-
-    def batch(self, header: AnyHeader) -> None:
-        """Add the next batch."""
-        if header.first_offset != self._next_offset:
-            self.producers.clear()
-        self._next_offset = header.next_offset
-        self._add(header)
+            self._add(run.header(number))
 
     def _add(self, header: AnyHeader) -> None:
         if header.is_control and header.has_producer_id:
