@@ -329,9 +329,9 @@ def test_cut_short_anywhere_it_is_read_without_an_exception(tmp_path: Path) -> N
 def _older(tmp_path: Path, offset: int) -> Path:
     """A recorded node of its own, whose metadata log is that of an earlier moment; it went to 149, in epoch 2."""
     directory = copy_tree(brokers("4.1.1/txn")[0], tmp_path / "older")
-    assert "all metadata that was committed is in the log" in read_quorum([directory])[0].loss()
+    assert "all metadata that was committed is in the log" in read_quorum(directory)[0].loss()
     log = last_log(directory)
-    first = next(batch for batch in open_segment(log).batches() if batch.header.base_offset >= offset)
+    first = next(batch for batch in open_segment(log).batches() if batch.first_offset >= offset)
     with log.open("r+b") as file:
         file.truncate(first.position)
     return directory
@@ -359,7 +359,7 @@ def test_a_single_voter_with_an_older_log_is_not_said_to_have_everything(
 ) -> None:
     directory = _older(tmp_path, offset)
     _without(directory, *gone)
-    (found,) = read_quorum([directory])
+    (found,) = read_quorum(directory)
     assert found.has_majority
     assert sign in found.loss()
     assert "whether more was committed is not in these files" in found.loss()
@@ -369,6 +369,6 @@ def test_a_single_voter_with_an_older_log_is_not_said_to_have_everything(
 def test_leader_epochs_of_partitions_and_a_high_watermark_show_that_the_metadata_is_older(tmp_path: Path) -> None:
     directory = copy_tree(brokers("4.1.1/txn")[0], tmp_path / "whole")
     (directory / "sensors-22-0" / "leader-epoch-checkpoint").write_text("0\n1\n9 0\n")
-    assert "sensors-22-0 has leader epoch 9" in read_quorum([directory])[0].loss()
+    assert "sensors-22-0 has leader epoch 9" in read_quorum(directory)[0].loss()
     (directory / "replication-offset-checkpoint").write_text(f"0\n1\n{METADATA[:-2]} 0 150\n")
-    assert "150 as the high watermark of the metadata" in read_quorum([directory])[0].loss()
+    assert "150 as the high watermark of the metadata" in read_quorum(directory)[0].loss()
