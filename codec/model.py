@@ -23,7 +23,7 @@ from kafkalog.codec.common.sentinels import (
     NO_SEQUENCE,
     NO_TIMESTAMP,
 )
-from kafkalog.codec.compression.specs import LAST_CODECS, Codec
+from kafkalog.codec.compression.specs import Codec
 from kafkalog.codec.layout import legacy_message, record_batch
 from kafkalog.codec.layout.attributes import ATTRIBUTES_V1, ATTRIBUTES_V2
 
@@ -66,10 +66,6 @@ if ATTRIBUTES_V1.known != CODEC_MASK | TIMESTAMP_TYPE_FLAG:
 MAX_SEQUENCE = 2**31 - 1
 
 Bytes = bytes | memoryview
-
-
-LAST_CODEC = LAST_CODECS[2]
-"""Highest compression id of a v2 batch that a consumer can decompress."""
 
 
 class TimestampType(enum.IntEnum):

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from kafkalog.codec.common.limits import Limits
 
-__all__ = ["LAST_CODECS", "SPECS", "Codec", "CodecSpec", "StreamFormat", "codec_spec"]
+__all__ = ["KNOWN_CODECS", "SPECS", "Codec", "CodecSpec", "StreamFormat", "codec_spec", "is_known_codec"]
 
 Bytes = bytes | memoryview
 
@@ -109,10 +109,15 @@ SPECS: Mapping[Codec, CodecSpec] = {
     )
 }
 """All compressions. Levels are those of `GzipCompression`, `Lz4Compression` and `ZstdCompression`."""
-LAST_CODECS: Mapping[int, Codec] = {
-    magic: max(codec for codec, spec in SPECS.items() if spec.is_defined(magic)) for magic in (0, 1, 2)
+KNOWN_CODECS: Mapping[int, int] = {
+    magic: sum(1 << codec for codec, spec in SPECS.items() if spec.is_defined(magic)) for magic in (0, 1, 2)
 }
-"""Highest number of a compression by magic; consumers reject batches with a higher one."""
+"""By magic a number with the bit of each compression that batches may have; consumers reject batches with another."""
+
+
+def is_known_codec(codec: int, magic: int) -> bool:
+    """Whether batches of this magic may have this compression; for an unknown magic, those of magic 2."""
+    return bool(KNOWN_CODECS.get(magic, KNOWN_CODECS[2]) >> codec & 1)
 
 
 def codec_spec(codec: int) -> CodecSpec | None:

@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import CODEC_MASK, NO_TIMESTAMP, AnyHeader, BatchHeader, RecordBatch, codec_label
+from kafkalog.codec.compression.specs import is_known_codec
+from kafkalog.codec.model import NO_TIMESTAMP, AnyHeader, BatchHeader, RecordBatch, codec_label
 from kafkalog.codec.plain.records import first_offset_of
 from kafkalog.codec.rules.batches import BatchVerdict
 
@@ -74,9 +75,9 @@ class OneBatch(Struct, frozen=True):
         return self.single.position + self.single.size
 
     @property
-    def largest_codec(self) -> int:
-        """Number of the codec."""
-        return self.single.header.attributes & CODEC_MASK
+    def are_codecs_known(self) -> bool:
+        """Whether consumers know the compression of the batch."""
+        return is_known_codec(self.single.header.codec, self.single.magic)
 
     @property
     def has_markers(self) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.compression.specs import KNOWN_CODECS
 from kafkalog.codec.model import (
     CODEC_MASK,
     CONTROL_FLAG,
@@ -172,9 +173,9 @@ class BatchRun:
         return self.value(HeaderColumn.MAGIC, 0)
 
     @property
-    def largest_codec(self) -> int:
-        """Largest number of a codec in the run."""
-        return int((self["attributes"] & CODEC_MASK).max())
+    def are_codecs_known(self) -> bool:
+        """Whether consumers know the compression of each batch."""
+        return bool((KNOWN_CODECS[2] >> (self["attributes"] & CODEC_MASK) & 1).all())
 
     def columns(self) -> BatchRun:
         """Return this run, whose fields are columns."""

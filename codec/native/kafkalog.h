@@ -27,6 +27,9 @@ typedef uint8_t byte;
 INLINE int64_t least(int64_t first, int64_t second) { return first < second ? first : second; }
 INLINE int64_t most(int64_t first, int64_t second) { return first > second ? first : second; }
 
+/* Whether batches of magic 2 may have this compression; `codec` is below 8. */
+INLINE bool is_known_codec(int64_t codec) { return KNOWN_CODECS >> codec & 1; }
+
 /* --- loads and stores at any address ---------------------------------------------------------------------------- */
 
 INLINE uint16_t load16(const byte *at) { uint16_t value; memcpy(&value, at, 2); return value; }

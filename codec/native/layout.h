@@ -39,7 +39,7 @@
 #define CODEC_LZ4 INT64_C(3)
 #define CODEC_ZSTD INT64_C(4)
 #define CODEC_MASK INT64_C(7)
-#define LAST_CODEC INT64_C(4)
+#define KNOWN_CODECS INT64_C(31)
 #define TIMESTAMP_TYPE_FLAG INT64_C(8)
 #define CONTROL_FLAG INT64_C(32)
 #define DELETE_HORIZON_FLAG INT64_C(64)
@@ -130,7 +130,7 @@
     each(CODEC_LZ4) \
     each(CODEC_ZSTD) \
     each(CODEC_MASK) \
-    each(LAST_CODEC) \
+    each(KNOWN_CODECS) \
     each(TIMESTAMP_TYPE_FLAG) \
     each(CONTROL_FLAG) \
     each(DELETE_HORIZON_FLAG) \

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Iterator
 from zlib import crc32
 
+from kafkalog.codec.compression.specs import KNOWN_CODECS
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.model import (
     BATCH,
     CODEC_MASK,
     CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
-    LAST_CODEC,
     LOG_OVERHEAD,
     MAX_SEQUENCE,
     MESSAGE_V0,
@@ -73,7 +73,7 @@ def constants() -> dict[str, int]:
             named[f"{name}_{field.name.upper()}_AT"] = field.position
     named |= {f"CODEC_{codec.name}": int(codec) for codec in Codec}
     named |= {
-        "CODEC_MASK": int(CODEC_MASK), "LAST_CODEC": int(LAST_CODEC), "TIMESTAMP_TYPE_FLAG": int(TIMESTAMP_TYPE_FLAG),
+        "CODEC_MASK": int(CODEC_MASK), "KNOWN_CODECS": KNOWN_CODECS[2], "TIMESTAMP_TYPE_FLAG": int(TIMESTAMP_TYPE_FLAG),
         "CONTROL_FLAG": int(CONTROL_FLAG), "DELETE_HORIZON_FLAG": int(DELETE_HORIZON_FLAG),
         "TRANSACTIONAL_FLAG": int(TRANSACTIONAL_FLAG),
         "BATCH_MAGIC": BATCH_MAGIC, "MAGIC_AT": MAGIC_POSITION, "SMALLEST_MESSAGE": SMALLEST_MESSAGE,

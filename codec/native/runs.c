@@ -18,7 +18,7 @@ EXPORTED int64_t sound_prefix(int64_t *cells, int64_t stride, int64_t columns, s
     for (; number < columns; number++) {
         const int64_t first = batches.base_offset[number], delta = batches.last_offset_delta[number], last = first + delta;
         const int64_t records = batches.records_count[number];
-        if (batches.magic[number] != BATCH_MAGIC || (batches.attributes[number] & CODEC_MASK) > LAST_CODEC)
+        if (batches.magic[number] != BATCH_MAGIC || !is_known_codec(batches.attributes[number] & CODEC_MASK))
             break;
         if (first < 0 || delta < 0 || last < first || records < 0 || records > delta + 1)
             break;

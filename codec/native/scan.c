@@ -107,7 +107,7 @@ EXPORTED int64_t same_codec(int64_t *cells, int64_t stride, int64_t columns, int
     for (; number < columns; number++) {
         const int64_t count = batches.records_count[number], size = batches.batch_length[number] + LOG_OVERHEAD_SIZE;
         int64_t here = batches.attributes[number] & CODEC_MASK;
-        if (count < 0 || count > most_records || here > LAST_CODEC || size > most_bytes)
+        if (count < 0 || count > most_records || !is_known_codec(here) || size > most_bytes)
             here = UNDECODED;
         else if (count == 0)
             here = EMPTY;

@@ -6,14 +6,13 @@ these rules; no violation ends a scan. `headers.continuity` applies them to many
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from typing import Any
 
-from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.wording import NEWER
-from kafkalog.codec.compression.specs import LAST_CODECS
+from kafkalog.codec.compression.specs import is_known_codec
 from kafkalog.codec.model import (
-    LAST_CODEC,
     NO_PARTITION_LEADER_EPOCH,
     AnyHeader,
     BatchHeader,
@@ -21,7 +20,6 @@ from kafkalog.codec.model import (
 )
 
 __all__ = [
-    "LAST_LEGACY_CODEC",
     "MAGICS",
     "MAX_RELATIVE_OFFSET",
     "NO_OFFSET_LIMIT",
@@ -39,10 +37,6 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 NO_OFFSET_LIMIT = 2**63 - 1
 """Offset that no record can have: the bound if there is no later segment."""
 MAGICS = frozenset({0, 1, 2})
-LAST_LEGACY_CODEC = LAST_CODECS[1]
-"""Highest compression id of magic 0 and 1 that a consumer can decompress."""
-_INFORMATION = codes_with(Trait.NORMAL)
-"""Codes of findings that also appear in a log without a fault."""
 
 
 def unknown_magic(magic: int) -> str:
@@ -73,23 +67,21 @@ def out_of_place(magic: int, first: int, last: int, base_offset: int) -> tuple[F
     return None
 
 
-def _wrong_with(header: AnyHeader) -> list[tuple[FindingCode, str]]:
-    """Return finding code and detail of everything that is wrong in one header by itself: unknown magic or compression,
-    and impossible offset delta or record count. Empty if nothing is.
+def _wrong_with(header: AnyHeader, position: int) -> Iterator[Finding]:
+    """Yield a finding about everything that is wrong in one header by itself, at byte `position`: unknown magic or
+    compression, and impossible offset delta or record count.
     """
-    problems = []
-    magic, codec = header.magic, header.codec
+    magic, codec, last = header.magic, header.codec, header.last_offset
     if magic not in MAGICS:
-        problems.append((FindingCode.MAGIC_UNKNOWN, unknown_magic(magic)))
-    if codec > (LAST_CODEC if magic >= 2 else LAST_LEGACY_CODEC):
-        problems.append((FindingCode.CODEC_UNKNOWN, f"compression id {codec} in magic {magic}"))
+        yield Finding.of(FindingCode.MAGIC_UNKNOWN, position, last, unknown_magic(magic))
+    if not is_known_codec(codec, magic):
+        yield Finding.of(FindingCode.CODEC_UNKNOWN, position, last, f"compression id {codec} in magic {magic}")
     if isinstance(header, BatchHeader):
         delta, count = header.last_offset_delta, header.records_count
         if delta < 0:
-            problems.append((FindingCode.LAST_OFFSET_DELTA_INVALID, f"last offset delta {delta}"))
+            yield Finding.of(FindingCode.LAST_OFFSET_DELTA_INVALID, position, last, f"last offset delta {delta}")
         if count < 0 or count > delta + 1 >= 1:
-            problems.append((FindingCode.RECORDS_COUNT_INVALID, f"{count} records"))
-    return problems
+            yield Finding.of(FindingCode.RECORDS_COUNT_INVALID, position, last, f"{count} records")
 
 
 class BatchVerdict(enum.Enum):
@@ -214,12 +206,12 @@ class Continuity:
         header, position = batch.header, batch.position
         first, last = header.first_offset, header.last_offset
         self.verdict = self.judge(header, following, second)
-        findings = [Finding(code, Severity.ERROR, position, last, detail) for code, detail in _wrong_with(header)]
+        findings = [*_wrong_with(header, position)]
         if self.verdict is BatchVerdict.DISPLACED:
             return [*findings, self._displaced(header, position, following)]
-        for code, detail in self._against_others(header, first, last):
-            severity = Severity.INFO if code in _INFORMATION else Severity.ERROR
-            findings.append(Finding(code, severity, position, first, detail))
+        findings += [
+            Finding.of(code, position, first, detail) for code, detail in self._against_others(header, first, last)
+        ]
         if self.verdict is BatchVerdict.KEEP and self.may_hide(header, following):
             detail = f"offset {first} where {self.expected} should come, and {following} follows: no consumer gets what"
             detail += f" comes after it and lies below {first}; no checksum covers its base offset, which may be wrong"

@@ -22,9 +22,9 @@ from msgspec.structs import replace
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.common.source import Source
-from kafkalog.codec.compression.specs import LAST_CODECS
+from kafkalog.codec.compression.specs import is_known_codec
 from kafkalog.codec.files.index_files import OFFSET_ENTRY
-from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, LAST_CODEC, NO_END, BatchHeader, RecordBatch
+from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, NO_END, BatchHeader, RecordBatch
 from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
 from kafkalog.codec.plain.records import decode_batch
 from kafkalog.codec.plain.scanner import Scanner
@@ -303,7 +303,7 @@ def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
     header = batch.header
     if header.attributes & CONTROL_FLAG and isinstance(header, BatchHeader):
         return 0
-    if header.attributes & CODEC_MASK > LAST_CODECS[header.magic]:
+    if not is_known_codec(header.codec, header.magic):
         return 0  # no consumer opens it
     partly = first < log_start
     if not partly and isinstance(header, BatchHeader):
@@ -393,7 +393,7 @@ class _Walk:
             and int(first[0]) >= base
             and bool((last >= first).all())
             and bool((first[1:] > last[:-1]).all())
-            and bool((run["attributes"] & CODEC_MASK <= LAST_CODEC).all())
+            and run.are_codecs_known
             and int(last[-1]) < min(NO_OFFSET_LIMIT if next_base is None else next_base, self._log_end)
         )
         if not ordinary:

@@ -13,23 +13,23 @@ from construct import Container
 
 from kafkalog.codec.common.finding_codes import SPECS
 from kafkalog.codec.common.findings import Finding
+from kafkalog.codec.compression.specs import is_known_codec
 from kafkalog.codec.layout.attributes import ATTRIBUTES_V0, ATTRIBUTES_V1, ATTRIBUTES_V2
 from kafkalog.codec.layout.bits import UNNAMED
 from kafkalog.codec.model import (
     BATCH,
-    LAST_CODEC,
     MESSAGE_V0,
     MESSAGE_V1,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     AnyHeader,
+    Codec,
     codec_label,
 )
 from kafkalog.codec.parsing.trace import UNREAD, FieldSpan, read_spans
 from kafkalog.codec.parsing.whole import ENTRY
 from kafkalog.codec.plain.crc32c import crc32c
-from kafkalog.codec.rules.batches import LAST_LEGACY_CODEC
 from kafkalog.codec.rules.framing import BATCH_CRC_START, BATCH_MAGIC
 
 __all__ = ["blame_suspects"]
@@ -39,9 +39,9 @@ Suspect = tuple[str, str]
 Values = dict[str, Any]
 _FEW = 10_000
 _LAYOUTS = {
-    0: (MESSAGE_V0, ATTRIBUTES_V0, LAST_LEGACY_CODEC),
-    1: (MESSAGE_V1, ATTRIBUTES_V1, LAST_LEGACY_CODEC),
-    BATCH_MAGIC: (BATCH, ATTRIBUTES_V2, LAST_CODEC),
+    0: (MESSAGE_V0, ATTRIBUTES_V0),
+    1: (MESSAGE_V1, ATTRIBUTES_V1),
+    BATCH_MAGIC: (BATCH, ATTRIBUTES_V2),
 }
 _FIELDS = {code: spec.header_field for code, spec in SPECS.items() if spec.header_field is not None}
 """Finding -> header field that it is about; for messages, `offset` instead of `base_offset`."""
@@ -97,12 +97,12 @@ def _codec(entry: FieldSpan, values: Values, data: bytes | memoryview) -> Iterat
     attributes, magic = values.get("attributes"), values.get("magic")
     if not isinstance(attributes, Container) or magic not in _LAYOUTS or _is_wrong(entry, "crc"):
         return
-    layout, bits, newest = _LAYOUTS[magic]
-    if attributes.codec > newest:
+    layout, bits = _LAYOUTS[magic]
+    if not is_known_codec(attributes.codec, magic):
         yield "attributes", f"compression {attributes.codec} does not exist in magic {magic}"
     if next(entry.problems(), None) is None:
         return
-    for codec in range(newest + 1):
+    for codec in (codec for codec in Codec if is_known_codec(codec, magic)):
         changed = bytearray(data)
         layout.writer("attributes")(changed, 0, bits.number({**attributes, "codec": codec}))
         span = read_spans(ENTRY, bytes(changed), most=_FEW)

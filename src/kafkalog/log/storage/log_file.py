@@ -14,9 +14,9 @@ from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB
 from kafkalog.codec.common.source import Source, Window
 from kafkalog.codec.compression import decompress
+from kafkalog.codec.compression.specs import codec_spec
 from kafkalog.codec.model import (
     BATCH,
-    LAST_CODEC,
     LOG_OVERHEAD,
     MESSAGE_V0,
     MESSAGE_V1,
@@ -191,7 +191,7 @@ class LogBatch:
 
 
 def _decompressed(header: BatchHeader, payload: bytes | memoryview) -> bytes | memoryview:
-    if header.codec > LAST_CODEC:
+    if codec_spec(header.codec) is None:
         raise IllegalArgumentError(f"Unknown compression type id: {header.codec}")
     try:
         return decompress(header.codec, payload)
@@ -200,7 +200,7 @@ def _decompressed(header: BatchHeader, payload: bytes | memoryview) -> bytes | m
 
 
 def _legacy_failure(error: FormatError, codec: int) -> JavaError:
-    if codec > LAST_CODEC:
+    if codec_spec(codec) is None:
         return IllegalArgumentError(error.message)
     if error.code == FindingCode.DECOMPRESSION_FAILED:
         return KafkaError(error.message)

@@ -14,8 +14,9 @@ from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import Finding, FindingCode, Unread
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.common.wording import counted
+from kafkalog.codec.compression.specs import is_known_codec
 from kafkalog.codec.headers.one_batch import AnyRun
-from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, LAST_CODEC, NO_TIMESTAMP, BatchHeader, RecordBatch
+from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, NO_TIMESTAMP, BatchHeader, RecordBatch
 from kafkalog.codec.plain.records import decode_batch, first_offset_of
 from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET, out_of_place
 from kafkalog.log.walk.batches import BatchReader
@@ -116,7 +117,7 @@ class _Count:
         """Process the next run; if `is_behind` (it is after the first damage), count its batches and its data records
         with new offsets.
         """
-        if len(run) == 1 or run.first_offset < self._next_offset or run.largest_codec > LAST_CODEC:
+        if len(run) == 1 or run.first_offset < self._next_offset or not run.are_codecs_known:
             for batch in run:
                 self._one(batch, segment, is_behind=is_behind)
             return
@@ -142,7 +143,7 @@ class _Count:
     def _records(self, batch: RecordBatch, first: int) -> int:
         header = batch.header
         codec = header.attributes & CODEC_MASK
-        if header.last_offset < self._next_offset or codec > LAST_CODEC:
+        if header.last_offset < self._next_offset or not is_known_codec(codec, header.magic):
             return 0
         if isinstance(header, BatchHeader):
             if header.attributes & CONTROL_FLAG:
