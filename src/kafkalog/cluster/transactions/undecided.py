@@ -26,16 +26,18 @@ __all__ = ["DecidedPartition", "OpenProducer", "Waiting"]
 
 
 class OpenProducer(Struct, frozen=True, kw_only=True):
-    """A producer with an undecided transaction."""
+    """Open transaction."""
 
     producer_id: int
+    """producer id of the transaction"""
     transactional_id: str | None
-    """None if no coordinator's log here has it"""
+    """transactional id of the producer; null if it is not in any readable `__transaction_state` log"""
     state: str | None
-    """Kafka's name of the coordinator's last state; None if unknown"""
+    """last state of the transaction in `__transaction_state`, for example `Ongoing`; null if unknown"""
     first_offset: int
+    """source offset of the transaction's first record in this partition"""
     records: int
-    """number of records in its transaction, which are lost if it is aborted"""
+    """number of the transaction's records in this partition; they are never replayed if it is aborted"""
 
 
 class Waiting(Struct, frozen=True):

@@ -25,14 +25,17 @@ _SMALLEST, _LARGEST = 0, 1
 """levels of kraft.version that every release with dynamic voters supports"""
 
 
-class QuorumMember(Struct, frozen=True):
-    """A controller of the new quorum."""
+class QuorumMember(Struct, frozen=True, kw_only=True):
+    """Controller of the new quorum."""
 
     node: int
+    """node id of the controller"""
     directory_id: str | None
+    """directory id of the controller's metadata log directory; null if it has none"""
     host: str | None
-    """None if unknown, which is possible with static voters"""
+    """host on which the controller listens; null if unknown, which is possible with static voters"""
     port: int | None
+    """port on which the controller listens; null if unknown"""
 
     @property
     def place(self) -> str:
@@ -70,13 +73,13 @@ def _member(
     if host is None:
         first = next(iter(known.get(node, ())), None)
         host, port = (None, None) if first is None else (first.host, first.port)
-    return QuorumMember(node, directory_id, host, port)
+    return QuorumMember(node=node, directory_id=directory_id, host=host, port=port)
 
 
 def new_member(node: int, directory_id: str, wanted: QuorumRecovery) -> QuorumMember:
     """Return the controller that is made from a broker's copy."""
     host, port = wanted.endpoints[node]
-    return QuorumMember(node, directory_id, host, port)
+    return QuorumMember(node=node, directory_id=directory_id, host=host, port=port)
 
 
 def listener_of(wanted: QuorumRecovery, known: Mapping[int, tuple[VoterEndpoint, ...]]) -> str:
@@ -141,4 +144,6 @@ def bootstrap_line(voters: Sequence[VoterNode]) -> str:
 def _places(voters: Sequence[VoterNode]) -> Iterator[str]:
     for voter in voters:
         first = voter.endpoints[0]
-        yield QuorumMember(voter.voter_id, encode_uuid(voter.directory_id), first.host, first.port).place
+        yield QuorumMember(
+            node=voter.voter_id, directory_id=encode_uuid(voter.directory_id), host=first.host, port=first.port
+        ).place
