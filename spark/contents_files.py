@@ -175,7 +175,11 @@ def finding_places(inventory: Inventory) -> list[Place]:
         lost = lost_starts(log_dirs)
         for log_dir in log_dirs:
             directories.append(Place(path=log_dir.path, broker=tuple(broker), controllers=controllers))
-            beside = Beside(log_dir.log_start_offsets, log_dir.high_watermarks, log_dir.closed_at)
+            beside = Beside(
+                log_starts=log_dir.log_start_offsets,
+                high_watermarks=log_dir.high_watermarks,
+                closed_at=log_dir.closed_at,
+            )
             partitions += [
                 Place(path=each.path, partition=each, told=beside.told_of(each, lost.get(each.path)))
                 for each in log_dir.partitions

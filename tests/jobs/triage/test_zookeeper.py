@@ -153,7 +153,7 @@ def test_who_is_left_is_no_ground_for_an_advice(known: bool, cluster: Path) -> N
     states: Known = {("t", 0): ((1, 2, 3), PartitionState(leader=2, leader_epoch=5, isr=(3, 2), controller_epoch=9))}
     memory = ZooKeeperMemory("source", states, {"t": False}, frozenset(), known)
     disk = open_log_dir(cluster / "broker-3")
-    memory.begin({node: BrokerDisks(node, [disk], online=[disk]) for node in (1, 2, 3)})
+    memory.begin({node: BrokerDisks(node=node, directories=[disk], online=[disk]) for node in (1, 2, 3)})
 
     def leaders_of(*order: int, cautious: bool = False) -> list[int]:
         return sorted(memory.leaders(("t", 0), order, cautious=cautious) or ())

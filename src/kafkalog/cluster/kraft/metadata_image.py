@@ -59,7 +59,7 @@ class TopicImage(Struct):
     partitions: dict[int, PartitionImage] = field(default_factory=dict)
 
 
-class BrokerImage(Struct, frozen=True):
+class BrokerImage(Struct, frozen=True, kw_only=True):
     """A broker's registration (`BrokerRegistration`)."""
 
     id: int

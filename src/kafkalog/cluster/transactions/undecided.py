@@ -40,7 +40,7 @@ class OpenProducer(Struct, frozen=True, kw_only=True):
     """number of the transaction's records in this partition; they are never replayed if it is aborted"""
 
 
-class Waiting(Struct, frozen=True):
+class Waiting(Struct, frozen=True, kw_only=True):
     """Records that a consumer of committed data does not get because of open transactions."""
 
     topic: str
@@ -184,7 +184,13 @@ class DecidedPartition:
             self._open_producer(number, first, own[number])
             for number, first in sorted(transactions.open_first_offsets.items(), key=lambda pair: pair[1])
         )
-        return Waiting(self.topic or "", self.partition or 0, begin, records, producers)
+        return Waiting(
+            topic=self.topic or "",
+            partition=self.partition or 0,
+            first_offset=begin,
+            records=records,
+            producers=producers,
+        )
 
     def _open_producer(self, producer_id: int, first: int, records: int) -> OpenProducer:
         known = self._known.get(producer_id)

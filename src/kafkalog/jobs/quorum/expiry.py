@@ -68,7 +68,7 @@ _SOURCES = {
 }
 
 
-class Expiry(Struct, frozen=True):
+class Expiry(Struct, frozen=True, kw_only=True):
     """Something that brokers delete at their first start, because it has become too old or too much."""
 
     kind: str

@@ -52,7 +52,7 @@ def endpoints_known(log: QuorumLog, image: MetadataImage) -> dict[int, tuple[Vot
     endpoints: dict[int, tuple[VoterEndpoint, ...]] = {}
     for node, fields in image.controllers.items():
         endpoints[node] = tuple(
-            VoterEndpoint(field["name"], field["host"], field["port"]) for field in fields["end_points"]
+            VoterEndpoint(name=field["name"], host=field["host"], port=field["port"]) for field in fields["end_points"]
         )
     for voter_node in (*log.known.values(), *log.voters):
         endpoints[voter_node.voter_id] = voter_node.endpoints
@@ -118,11 +118,19 @@ def node_of(
                 ),
                 reason="endpoint",
             )
-        endpoints: tuple[VoterEndpoint, ...] = (VoterEndpoint(listener_of(wanted, known), member.host, member.port),)
+        endpoints: tuple[VoterEndpoint, ...] = (
+            VoterEndpoint(name=listener_of(wanted, known), host=member.host, port=member.port),
+        )
     else:
         endpoints = known[member.node]
     lowest, highest = (_SMALLEST, _LARGEST) if old is None else (old.min_supported_version, old.max_supported_version)
-    return VoterNode(member.node, decode_uuid(member.directory_id), endpoints, lowest, highest)
+    return VoterNode(
+        voter_id=member.node,
+        directory_id=decode_uuid(member.directory_id),
+        endpoints=endpoints,
+        min_supported_version=lowest,
+        max_supported_version=highest,
+    )
 
 
 def new_records(voters: Sequence[VoterNode], *, becomes_dynamic: bool) -> tuple[KRaftRecord, ...]:
