@@ -172,7 +172,7 @@ class DirectoryJson(Struct, frozen=True, kw_only=True):
     """the partitions, in order"""
 
 
-class VerifyReport(Struct):
+class VerifyReport(Struct, frozen=True):
     """Results for all directories that were checked."""
 
     paths: Sequence[str]

@@ -24,7 +24,7 @@ from kafkalog.recovery.damage.soundness import Cut, SoundLog, walk_segments
 __all__ = ["salvage"]
 
 
-class _Stop(Struct, kw_only=True):
+class _Stop(Struct, frozen=True, kw_only=True):
     """Place at which a sequence of sound batches ends, and why."""
 
     position: int

@@ -117,7 +117,7 @@ _NONE = -1
 """Value before the first offset: every offset of a sound batch is higher."""
 
 
-class _Front(Struct, kw_only=True):
+class _Front(Struct, frozen=True, kw_only=True):
     """The latest batch that reaches the highest offset so far."""
 
     path: str
@@ -128,7 +128,7 @@ class _Front(Struct, kw_only=True):
     """whether the indexes of its segment cannot hold its offset"""
 
 
-class _Rest(Struct):
+class _Rest(Struct, frozen=True):
     """Place at which the batches after the front begin, all of which end below it."""
 
     path: str

@@ -31,7 +31,7 @@ _COUNTED_BYTES = 1 << 30
 """Most bytes of untouched logs whose records are counted."""
 
 
-class CountedPartition(Struct, kw_only=True):
+class CountedPartition(Struct, frozen=True, kw_only=True):
     """Counts for one topic-partition: what can be read, and what this recovery and a broker's start keep and lose."""
 
     facts: PartitionFacts

@@ -196,7 +196,7 @@ class Measured(Struct, kw_only=True):
         return self.markers_lost + self.markers_damaged
 
 
-class RecoveryWay(Struct, kw_only=True):
+class RecoveryWay(Struct, frozen=True, kw_only=True):
     """One way, for one partition or for a whole log directory."""
 
     way: str

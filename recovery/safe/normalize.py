@@ -121,7 +121,7 @@ def _checkpoint(path: str, reason: str) -> Change:
     return Change(path=path, reason=reason, code=FindingCode.CHECKPOINT_INVALID, severity=Severity.ERROR)
 
 
-class Checkpoints(Struct):
+class Checkpoints(Struct, frozen=True):
     """Recovery points and log start offsets of a log directory by topic and partition, from its two checkpoints."""
 
     recovery_points: dict[tuple[str, int], int]

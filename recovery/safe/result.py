@@ -16,7 +16,7 @@ from kafkalog.recovery.safe.normalize import Change
 __all__ = ["RecoveredPartition", "SafeResult"]
 
 
-class RecoveredPartition(Struct, kw_only=True):
+class RecoveredPartition(Struct, frozen=True, kw_only=True):
     """Result of a recovery for one partition directory; nothing is changed if there is a `refusal`."""
 
     directory: str

@@ -63,7 +63,7 @@ _IO = "java.io.IOException"
 """exception that a node prints when its last directory fails, before it ends itself"""
 
 
-class Explained(Struct):
+class Explained(Struct, frozen=True):
     """Partitions that the metadata itself shows as no longer this broker's. `removed` has ids of deleted topics,
     `moved` (topic id, partition) reassigned to other brokers.
     """

@@ -36,7 +36,7 @@ __all__ = ["RemoteView", "inspect_remote"]
 Key = tuple[str, str, int]
 
 
-class RemoteView(Struct, kw_only=True):
+class RemoteView(Struct, frozen=True, kw_only=True):
     """All tiered logs, with findings."""
 
     partitions: list[RemotePartition]

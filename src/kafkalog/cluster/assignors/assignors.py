@@ -89,7 +89,7 @@ def _round_robin(counts: Mapping[str, int], members: Sequence[GroupMember]) -> d
     return given
 
 
-class _Claims(Struct):
+class _Claims(Struct, frozen=True):
     """Previous owners of partitions, contradicting claims resolved."""
 
     owned: dict[str, list[TopicPartition]] = field(default_factory=dict)

@@ -51,7 +51,7 @@ class PartitionImage(Struct, frozen=True):
         return self.leader_recovery_state != 0
 
 
-class TopicImage(Struct):
+class TopicImage(Struct, frozen=True):
     """A topic with its partitions by number."""
 
     name: str

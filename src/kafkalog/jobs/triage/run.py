@@ -34,7 +34,7 @@ _MOST_ORDERS = 64
 """most orders of starts that are compared"""
 
 
-class Triage(Struct, kw_only=True):
+class Triage(Struct, frozen=True, kw_only=True):
     """Prediction of a cluster's next start."""
 
     cluster_id: str | None
