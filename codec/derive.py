@@ -41,7 +41,7 @@ class DerivationError(TypeError):
     """A declaration has something that the derived form cannot express exactly."""
 
 
-class Field(msgspec.Struct, frozen=True):
+class Field(msgspec.Struct, frozen=True, kw_only=True):
     """One field of a fixed layout. `position` is in bytes from the start of the structure, `size` in bytes, and
     `format` is a `struct` code without byte order.
     """
@@ -162,7 +162,11 @@ def fixed(tree: Construct, names: Sequence[str], order: str = ">") -> FixedLayou
         leaf = _below(named)
         if type(leaf) is not FormatField or (leaf.length > 1 and leaf.fmtstr[0] != order):
             raise DerivationError(f"field {name} is not a fixed-size number of byte order {order}: {leaf!r}")
-        fields.append(Field(name, leaf.fmtstr[1:].translate(_FOUR_BYTES), position, leaf.length, doc))
+        fields.append(
+            Field(
+                name=name, format=leaf.fmtstr[1:].translate(_FOUR_BYTES), position=position, size=leaf.length, doc=doc
+            )
+        )
         position += leaf.length
     declared = tuple(field.name for field in fields)
     if declared != tuple(names):
@@ -189,7 +193,7 @@ class OpKind(enum.IntEnum):
     """int32 length, bytes; negative is null"""
 
 
-class Opcode(msgspec.Struct, frozen=True):
+class Opcode(msgspec.Struct, frozen=True, kw_only=True):
     """One step of a variable layout. `children` are the steps of an array's element, and `smallest` is that element's
     least size in bytes.
     """
@@ -218,17 +222,17 @@ def opcodes(tree: Construct) -> tuple[Opcode, ...]:
     for name, _doc, named in _named(tree):
         leaf = _below(named)
         if type(leaf) is FormatField and leaf.fmtstr == ">b":
-            steps.append(Opcode(OpKind.INT8, name))
+            steps.append(Opcode(kind=OpKind.INT8, name=name))
         elif id(leaf) in _LEAVES:
-            steps.append(Opcode(_LEAVES[id(leaf)], name))
+            steps.append(Opcode(kind=_LEAVES[id(leaf)], name=name))
         elif type(leaf) is primitives.VarintArray:
-            steps.append(Opcode(OpKind.ARRAY, name, opcodes(leaf.element), leaf.smallest))
+            steps.append(Opcode(kind=OpKind.ARRAY, name=name, children=opcodes(leaf.element), smallest=leaf.smallest))
         else:
             raise DerivationError(f"field {name} has no opcode: {leaf!r}")
     return tuple(steps)
 
 
-class DocRow(msgspec.Struct, frozen=True):
+class DocRow(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a format page. `position` is in bytes from the start; None after a field of variable size."""
 
     position: int | None
@@ -287,7 +291,10 @@ def _size(leaf: Construct) -> int | None:
 
 
 def _bit_rows(bits: Bits, path: str, position: int | None) -> list[DocRow]:
-    return [DocRow(position, f"{path}.{bit.name}", bit_range(bit.lowest, bit.width), bit.doc) for bit in bits.bits]
+    return [
+        DocRow(position=position, name=f"{path}.{bit.name}", type=bit_range(bit.lowest, bit.width), doc=bit.doc)
+        for bit in bits.bits
+    ]
 
 
 def bit_range(lowest: int, width: int) -> str:
@@ -309,7 +316,7 @@ def documentation(tree: Construct, prefix: str = "", position: int | None = 0) -
             rows += documentation(leaf, path + ".", position)
             position = None
             continue
-        rows.append(DocRow(position, path, type_name(leaf), doc))
+        rows.append(DocRow(position=position, name=path, type=type_name(leaf), doc=doc))
         rows += _bit_rows(leaf, path, position) if isinstance(leaf, Bits) else []
         size = _size(leaf)
         position = None if position is None or size is None else position + size

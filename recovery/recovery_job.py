@@ -93,7 +93,7 @@ def _plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool
     return whole if with_beginnings is None else with_beginnings(whole)
 
 
-class _Planned(Struct):
+class _Planned(Struct, kw_only=True):
     """One log directory: its plan, or interrupted executions that are completed instead."""
 
     root: str
@@ -132,7 +132,7 @@ class _RecoveryJob(Job[Recovery, _Planned, RecoveryResult]):
         self._rules = rules_for_each(self.request, self.roots)
 
     def plan(self, opened: Transaction) -> _Planned:
-        planned = _Planned(opened.root, self._only[opened.root], self._rules[opened.root])
+        planned = _Planned(root=opened.root, only=self._only[opened.root], rules=self._rules[opened.root])
         if opened.earlier.fitting:
             refuse_completing(opened.earlier, planned.rules)
         else:
@@ -186,7 +186,7 @@ class _RecoveryJob(Job[Recovery, _Planned, RecoveryResult]):
         if plan is None:
             completed = opened.complete(lambda: self._why_not_clean(planned, None))
             (now,) = with_nodes([self._plan_of(planned)], {planned.root: planned.rules})
-            return RecoveryResult(now, None, None, completed, notes=notes)
+            return RecoveryResult(plan=now, run_id=None, quarantine=None, earlier=completed, notes=notes)
         done = execute(
             opened,
             plan,
@@ -197,7 +197,15 @@ class _RecoveryJob(Job[Recovery, _Planned, RecoveryResult]):
             lost=losses_of(plan.choice),
         )
         node = plan.broker.node if done.run_id is None else start_now(opened.root, planned.rules)
-        return RecoveryResult(plan, done.run_id, done.quarantine, done.earlier, done.marker_withheld, notes, node)
+        return RecoveryResult(
+            plan=plan,
+            run_id=done.run_id,
+            quarantine=done.quarantine,
+            earlier=done.earlier,
+            marker_withheld=done.marker_withheld,
+            notes=notes,
+            node=node,
+        )
 
     def finish(self, results: list[RecoveryResult]) -> list[RecoveryResult]:
         """Return the results with predictions of the node's start after all of its directories were changed."""

@@ -21,7 +21,7 @@ from kafkalog.recovery.decide.plan_json import ResultJson
 __all__ = ["RecoveryResult", "losses_of", "nothing_done", "refuse_any_declined", "refuse_declined", "result_json"]
 
 
-class RecoveryResult(Struct, frozen=True):
+class RecoveryResult(Struct, frozen=True, kw_only=True):
     """Result of a recovery; `run_id` is None if there was nothing to do."""
 
     plan: Plan
@@ -119,7 +119,7 @@ def refuse_any_declined(plans: Sequence[Plan], *, accept_loss: bool) -> None:
 
 def nothing_done(plan: Plan, earlier: CompletedRuns | None = None) -> RecoveryResult:
     """Return the result of a plan that is not carried out."""
-    return RecoveryResult(plan, None, None, earlier or CompletedRuns())
+    return RecoveryResult(plan=plan, run_id=None, quarantine=None, earlier=earlier or CompletedRuns())
 
 
 def losses_of(choice: RecoveryChoice) -> list[LossOfRun]:
@@ -128,7 +128,12 @@ def losses_of(choice: RecoveryChoice) -> list[LossOfRun]:
     Partitions that surely lose nothing are omitted.
     """
     return [
-        LossOfRun(name, measured.records_lost, measured.is_exact, [(lost.first, lost.last) for lost in measured.lost])
+        LossOfRun(
+            partition=name,
+            records=measured.records_lost,
+            is_exact=measured.is_exact,
+            ranges=[(lost.first, lost.last) for lost in measured.lost],
+        )
         for name, measured in choice.own_by_partition.items()
         if measured.records_lost != 0 or measured.lost or not measured.is_exact
     ]

@@ -22,7 +22,7 @@ from kafkalog.recovery.facts.run_requests import Undo
 __all__ = ["UndoResult", "refuse_without_run", "runs_to_undo", "undo"]
 
 
-class UndoResult(Struct, frozen=True):
+class UndoResult(Struct, frozen=True, kw_only=True):
     """Result of an undo."""
 
     root: str
@@ -149,7 +149,7 @@ class _UndoJob(Job[Undo, "_TakenBack", UndoResult]):
 
     def act(self, opened: Transaction, planned: _TakenBack) -> UndoResult:
         run = opened.take_back(planned.run_id, planned.partition)
-        result = UndoResult(opened.root, run.run_id, len(run.journal.steps), opened.note)
+        result = UndoResult(root=opened.root, run_id=run.run_id, files=len(run.journal.steps), note=opened.note)
         if self._on_undone is not None:
             self._on_undone(result)
         return result

@@ -16,8 +16,9 @@ from kafkalog.log import Partition
 from kafkalog.log.reading.batch_words import batch_words
 from kafkalog.log.walk.on_damage import SKIP
 from kafkalog.spark.contents_files import named
-from kafkalog.spark.contents_rows import LARGEST_MS, MICROSECONDS, ROWS, Row, arrow_batches
+from kafkalog.spark.contents_rows import LARGEST_MS, MICROSECONDS, ROWS, arrow_batches
 from kafkalog.spark.schema import arrow_schema
+from kafkalog.spark.struct_columns import Row
 
 if TYPE_CHECKING:
     import numpy as np

@@ -74,7 +74,9 @@ def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool
         _take_back_unfinished(options, work)
         if query is not None and batch is not None and batch <= committed_batch(work, query):
             return
-        journal = Journal(job, query, batch, tuple(_planned(options, staged, job, overwrite=overwrite)))
+        journal = Journal(
+            job=job, query=query, batch=batch, partitions=tuple(_planned(options, staged, job, overwrite=overwrite))
+        )
         save_journal(work, journal)
         try:
             _write(options, journal)
@@ -136,7 +138,14 @@ def _planned(options: WriteOptions, staged: Sequence[Staged], job: str, *, overw
             partition = PartitionName(*owner)
             replaced = name_aside(partition, job, DirectoryState.STRAY) if owner in there else None
             inode = _inode_of(os.path.join(options.path, str(partition)))
-            yield Planned(str(partition), None, 0, replaced, tuple(by_owner.get(owner, ())), inode)
+            yield Planned(
+                name=str(partition),
+                start=None,
+                leader_epoch=0,
+                replaced=replaced,
+                staged=tuple(by_owner.get(owner, ())),
+                inode=inode,
+            )
         return
     for owner in sorted(by_owner):
         name = str(PartitionName(*owner))
@@ -144,7 +153,7 @@ def _planned(options: WriteOptions, staged: Sequence[Staged], job: str, *, overw
         if owner in there:
             with Log.open(os.path.join(options.path, name), options.config) as log:
                 start, epoch = log.end_offset, log.leader_epoch
-        yield Planned(name, start, epoch, None, tuple(by_owner[owner]))
+        yield Planned(name=name, start=start, leader_epoch=epoch, replaced=None, staged=tuple(by_owner[owner]))
 
 
 def _inode_of(path: str) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator, Sequence
 
@@ -24,14 +23,14 @@ from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.node_lines import znode_line
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.findings import Finding
-from kafkalog.codec.common.shapes import plain
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import Partition, open_all
 from kafkalog.log.directories.selection import Selection
+from kafkalog.spark.contents_lines import MetadataLine
+from kafkalog.spark.struct_columns import Row, as_columns
 
 __all__ = ["OF_A_CLUSTER", "cluster_rows"]
 
-Row = dict[str, object]
 OF_A_CLUSTER = ("offsets", "groups", "transactions", "metadata", "znodes")
 
 
@@ -61,9 +60,9 @@ def _offsets(partitions: Sequence[Partition], findings: list[Finding]) -> Iterat
     committed_offsets = read_offsets(partitions)
     findings.extend(committed_offsets.findings)
     for commit in committed_offsets.committed:
-        yield plain(offset_line(commit)) | {"pending": False}
+        yield as_columns(offset_line(commit)) | {"pending": False}
     for commit in committed_offsets.pending:
-        yield plain(offset_line(commit, pending=True))
+        yield as_columns(offset_line(commit, pending=True))
 
 
 def _groups(partitions: Sequence[Partition], findings: list[Finding]) -> Iterator[Row]:
@@ -71,7 +70,7 @@ def _groups(partitions: Sequence[Partition], findings: list[Finding]) -> Iterato
     findings.extend(groups.findings)
     counts = partition_counts(partitions)
     for group in groups.groups:
-        yield plain(group_line(group, counts))
+        yield as_columns(group_line(group, counts))
 
 
 def _transactions(partitions: Sequence[Partition], findings: list[Finding]) -> Iterator[Row]:
@@ -79,9 +78,10 @@ def _transactions(partitions: Sequence[Partition], findings: list[Finding]) -> I
     coordinator = read_transactions(partitions)
     opened, hanging = open_transactions(places, coordinator)
     findings.extend([*coordinator.findings, *(finding for place in places for finding in place.findings), *hanging])
-    yield from map(plain, producer_lines(places, opened))
+    yield from map(as_columns, producer_lines(places, opened))
     for transactional_id in coordinator.ids:
-        yield plain(transactional_id_line(transactional_id)) | {"partitions": transaction_partitions(transactional_id)}
+        names = transaction_partitions(transactional_id)
+        yield as_columns(transactional_id_line(transactional_id)) | {"partitions": names}
 
 
 def _metadata(partitions: Sequence[Partition], findings: list[Finding]) -> Iterator[Row]:
@@ -101,22 +101,21 @@ def _event(event: MetadataEvent, path: str) -> Row:
     else:
         found = framed_json(event.record)
         name, version, data = str(found["type"]), found["version"], found.get("data", {"raw": found.get("raw")})
-    return {
-        "file": path,
-        "offset": event.offset,
-        "epoch": event.epoch,
-        "timestamp": event.timestamp,
-        "isControl": event.is_control,
-        "type": name,
-        "version": version,
-        "data": json.dumps(data),
-    }
+    line = MetadataLine(
+        file=path,
+        offset=event.offset,
+        epoch=event.epoch,
+        timestamp=event.timestamp,
+        is_control=event.is_control,
+        type=name,
+        version=version,
+        data=json.dumps(data),
+    )
+    return as_columns(line)
 
 
 def _znodes(paths: Sequence[str], findings: list[Finding]) -> Iterator[Row]:
     replay = tree_at(open_zookeeper(*paths))
     findings.extend(replay.findings)
     for path, node in sorted(replay.tree.nodes.items()):
-        line = plain(znode_line(path, node))
-        data = line["data"]
-        yield line | {"data": base64.b64decode(str(data)) if data is not None else None}
+        yield as_columns(znode_line(path, node)) | {"data": node.data}

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.common.findings import Finding, FindingJson, Severity
-from kafkalog.codec.common.shapes import plain, shaped
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.names import (
     CLEANER_OFFSET_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
@@ -25,14 +25,15 @@ from kafkalog.log.directories.partition import read_partition
 from kafkalog.log.directories.side_files import read_side_file
 from kafkalog.log.disk.files import is_directory, is_file, listed_once, real
 from kafkalog.log.disk.remote_file import is_uri
-from kafkalog.log.walk.summary import SegmentSummary, summarize
+from kafkalog.log.walk.summary import SegmentSummary, segment_line, summarize
 from kafkalog.recovery.checks.checkpoint_checks import Beside, Told
 from kafkalog.recovery.checks.log_directory import AsListed, in_no_log_directory, lost_starts
 from kafkalog.recovery.checks.partition import verify_partition
 from kafkalog.recovery.checks.report import PartitionReport
 from kafkalog.recovery.facts.brokers import controllers_beside, of_one_broker
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
-from kafkalog.spark.contents_rows import Row
+from kafkalog.spark.contents_lines import UNREAD_NAMES, StateLine
+from kafkalog.spark.struct_columns import Row, as_columns
 
 __all__ = [
     "CHECKPOINTS",
@@ -91,27 +92,9 @@ def named(partition: Partition, file: str, row: Row) -> Row:
 
 
 def _segment(partition: Partition, summary: SegmentSummary) -> Row:
-    segment = summary.segment
-    return named(
-        partition,
-        segment.path,
-        {
-            "state": partition.state.value or "live",
-            "baseOffset": segment.base_offset,
-            "bytes": segment.size,
-            "validBytes": summary.valid_bytes,
-            "stop": str(summary.stop),
-            "batches": summary.batches,
-            "firstOffset": summary.first_offset,
-            "lastOffset": summary.last_offset,
-            "firstTimestamp": summary.first_timestamp,
-            "lastTimestamp": summary.last_timestamp,
-            "codecs": summary.codecs,
-            "magics": {str(magic): count for magic, count in summary.magics.items()},
-            "files": {kind.value: size for kind, size in segment.sizes.items()},
-            "findings": [str(finding.code) for finding in summary.findings if finding.severity is not Severity.INFO],
-        },
-    )
+    codes = [str(finding.code) for finding in summary.findings if finding.severity is not Severity.INFO]
+    state = StateLine(state=partition.state.value or "live", findings=codes)
+    return named(partition, summary.segment.path, as_columns(state) | as_columns(segment_line(summary)))
 
 
 def _segments(place: Place, _findings: list[Finding]) -> Iterator[Row]:
@@ -131,7 +114,7 @@ def _beside(files_of: Callable[[Partition], Sequence[str]]) -> Callable[[Place, 
         for path in files_of(partition):
             content = read_side_file(path)
             for entry in content.entries:
-                yield named(partition, path, entry)
+                yield named(partition, path, as_columns(entry))
             findings.extend(content.findings)
 
     return rows
@@ -165,7 +148,7 @@ def checkpoint_rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
         path = os.path.join(place.path, name)
         if is_file(path):
             content = read_side_file(path)
-            yield from ({"file": path} | entry for entry in content.entries)
+            yield from ({"file": path} | as_columns(entry) for entry in content.entries)
             findings.extend(content.findings)
 
 
@@ -192,7 +175,11 @@ def finding_places(inventory: Inventory) -> list[Place]:
         lost = lost_starts(log_dirs)
         for log_dir in log_dirs:
             directories.append(Place(path=log_dir.path, broker=tuple(broker), controllers=controllers))
-            beside = Beside(log_dir.log_start_offsets, log_dir.high_watermarks, log_dir.closed_at)
+            beside = Beside(
+                log_starts=log_dir.log_start_offsets,
+                high_watermarks=log_dir.high_watermarks,
+                closed_at=log_dir.closed_at,
+            )
             partitions += [
                 Place(path=each.path, partition=each, told=beside.told_of(each, lost.get(each.path)))
                 for each in log_dir.partitions
@@ -256,12 +243,5 @@ def _report_of(partition: Partition) -> PartitionReport | None:
 
 
 def _finding_row(finding: Finding) -> Row:
-    unread = finding.unread
-    bounds = {} if unread is None else {
-        "firstUnread": unread.first_offset,
-        "lastUnread": unread.last_offset,
-        "newestBefore": unread.newest_before,
-        "oldestAfter": unread.oldest_after,
-    }  # fmt: skip
-    row: Row = plain(shaped(finding, FindingJson))
-    return row | bounds | {"lastOffset": finding.last_offset}
+    unread = {} if finding.unread is None else as_columns(finding.unread, names=UNREAD_NAMES)
+    return as_columns(shaped(finding, FindingJson)) | unread

@@ -17,10 +17,11 @@ from kafkalog.spark import contents_files
 from kafkalog.spark.batch_contents import batches_of
 from kafkalog.spark.contents_cluster import OF_A_CLUSTER, cluster_rows
 from kafkalog.spark.contents_files import PER_PARTITION, Place, reopened
-from kafkalog.spark.contents_rows import Row, arrow_batches
+from kafkalog.spark.contents_rows import arrow_batches
 from kafkalog.spark.discovery import expand_paths, partitions_to_read, selected
 from kafkalog.spark.options import Mode, ReadOptions
 from kafkalog.spark.query_warnings import tell
+from kafkalog.spark.struct_columns import Row
 
 __all__ = ["ContentsReader"]
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from itertools import islice
 
 import pyarrow as pa
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, MapType, StructType, TimestampType
 
 from kafkalog.codec.names import without_surrogates
 from kafkalog.spark.schema import arrow_schema
+from kafkalog.spark.struct_columns import Row
 
-__all__ = ["LARGEST_MS", "MICROSECONDS", "ROWS", "Row", "arrow_batches"]
+__all__ = ["LARGEST_MS", "MICROSECONDS", "ROWS", "arrow_batches"]
 
 ROWS = 1024
 """Number of rows per Arrow batch."""
@@ -20,7 +21,7 @@ MICROSECONDS = 1000
 LARGEST_MS = (2**63 - 1) // MICROSECONDS
 """Largest time in ms that fits into Spark's microseconds."""
 
-Row = dict[str, object]
+_LARGEST: dict[type[DataType], int] = {LongType: 2**63 - 1, IntegerType: 2**31 - 1}
 
 
 def _microseconds(value: object) -> int | None:
@@ -28,35 +29,52 @@ def _microseconds(value: object) -> int | None:
     return value * MICROSECONDS if isinstance(value, int) and -LARGEST_MS <= value <= LARGEST_MS else None
 
 
-def _clean(value: object) -> object:
-    """Return the value with surrogates (Python's form of bytes that are not UTF-8) escaped in all strings, also
-    inside dicts and lists, since Arrow does not accept them. Tuples become lists.
+def _as_column(value: object, kind: DataType) -> object:
+    """Convert a value of a JSON line for a column: times to microseconds, also inside lists and structs."""
+    if isinstance(kind, TimestampType):
+        return _microseconds(value)
+    if isinstance(value, list | tuple) and isinstance(kind, ArrayType):
+        return [_as_column(each, kind.elementType) for each in value]
+    if isinstance(value, dict) and isinstance(kind, StructType):
+        return {field.name: _as_column(value.get(field.name), field.dataType) for field in kind.fields}
+    return value
+
+
+def _clean(value: object, kind: DataType) -> object:
+    """Return the value as Arrow accepts it: surrogates (Python's form of bytes that are not UTF-8) escaped, and
+    integers that are too large None, also inside dicts and lists. Tuples become lists.
     """
     if isinstance(value, str):
         return without_surrogates(value)
-    if isinstance(value, dict):
-        return {_clean(name): _clean(each) for name, each in value.items()}
-    return [_clean(each) for each in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple) and isinstance(kind, ArrayType):
+        return [_clean(each, kind.elementType) for each in value]
+    if isinstance(value, dict) and isinstance(kind, MapType):
+        return {_clean(name, kind.keyType): _clean(each, kind.valueType) for name, each in value.items()}
+    if isinstance(value, dict) and isinstance(kind, StructType):
+        return {field.name: _clean(value.get(field.name), field.dataType) for field in kind.fields}
+    largest = _LARGEST.get(type(kind))
+    is_too_large = largest is not None and isinstance(value, int) and not -largest - 1 <= value <= largest
+    return None if is_too_large else value
 
 
-def _array(values: list[object], kind: pa.DataType) -> pa.Array:
+def _array(values: list[object], kind: pa.DataType, spark_kind: DataType) -> pa.Array:
     try:
         return pa.array(values, kind)
-    except UnicodeEncodeError:
-        return pa.array([_clean(value) for value in values], kind)
+    except (UnicodeEncodeError, OverflowError, pa.ArrowInvalid):
+        return pa.array([_clean(value, spark_kind) for value in values], kind)
 
 
 def arrow_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
     """Yield Arrow batches of up to `ROWS` rows with exactly the columns of `schema`. Missing columns are null,
-    others are dropped; times are converted from ms to microseconds.
+    others are dropped; times are converted from ms to microseconds, and what does not fit is null.
     """
     target = arrow_schema(schema)
-    times = {field.name for field in schema.fields if isinstance(field.dataType, TimestampType)}
+    converted = {field.name for field in schema.fields if "timestamp" in field.dataType.simpleString()}
     while piece := list(islice(rows, ROWS)):
         arrays = []
-        for field in target:
+        for field, arrow_field in zip(schema.fields, target, strict=True):
             values = [row.get(field.name) for row in piece]
-            if field.name in times:
-                values = [_microseconds(value) for value in values]
-            arrays.append(_array(values, field.type))
+            if field.name in converted:
+                values = [_as_column(value, field.dataType) for value in values]
+            arrays.append(_array(values, arrow_field.type, field.dataType))
         yield pa.RecordBatch.from_arrays(arrays, schema=target)

@@ -6,6 +6,9 @@ does not have are null.
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec import Struct
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -13,103 +16,79 @@ from pyspark.sql.types import (
     DataType,
     IntegerType,
     LongType,
-    MapType,
     StringType,
     StructField,
     StructType,
     TimestampType,
 )
 
+from kafkalog.cluster.groups.group_lines import GroupLine, OffsetFields
+from kafkalog.cluster.transactions.transaction_lines import ProducerLine, TransactionalIdLine
+from kafkalog.cluster.zookeeper.node_lines import ZkLine
 from kafkalog.codec.common.errors import UsageError
+from kafkalog.codec.common.findings import FindingJson, Unread
 from kafkalog.codec.rules.batch_fields import BATCH_FIELDS, POSITION, Kind
+from kafkalog.log.directories import side_file_lines as side
+from kafkalog.log.walk.summary import SegmentLine
+from kafkalog.spark.contents_lines import UNREAD_NAMES, FileLine, MetadataLine, PlaceLine, StateLine
+from kafkalog.spark.struct_columns import struct_of
 
-__all__ = ["SCHEMAS", "chosen"]
+__all__ = ["SCHEMAS", "SHAPES", "chosen"]
 
-_BY_WORD: dict[str, DataType] = {
-    "binary": BinaryType(),
-    "boolean": BooleanType(),
-    "int": IntegerType(),
-    "bigint": LongType(),
-    "string": StringType(),
-    "timestamp": TimestampType(),
-    "names": ArrayType(StringType()),
-    "counts": MapType(StringType(), LongType()),
+SHAPES: dict[str, tuple[type[Struct], ...]] = {
+    "segments": (PlaceLine, StateLine, SegmentLine),
+    "findings": (PlaceLine, FindingJson, Unread),
+    "offset_index": (PlaceLine, side.OffsetIndexLine),
+    "time_index": (PlaceLine, side.TimeIndexLine),
+    "aborted_transactions": (PlaceLine, side.TransactionIndexLine),
+    "producer_state": (PlaceLine, side.ProducerLine),
+    "leader_epochs": (PlaceLine, side.LeaderEpochLine),
+    "checkpoints": (FileLine, side.CheckpointLine),
+    "offsets": (OffsetFields,),
+    "groups": (GroupLine,),
+    "transactions": (TransactionalIdLine, ProducerLine),
+    "metadata": (MetadataLine,),
+    "znodes": (ZkLine,),
 }
+"""Lines whose fields are the columns of each kind of contents; those of `batches` are `BATCH_FIELDS`."""
 
+_OTHER_COLUMNS: dict[str, dict[str, Any]] = {
+    # the path is `file`; what is behind damage needs the whole log
+    "segments": {
+        "without": ("path", "sound_batches_behind_damage", "sound_records_behind_damage"),
+        "last": ("findings",),
+    },
+    "findings": {"without": ("unread",), "names": UNREAD_NAMES, "last": ("detail", "batch")},
+    "producer_state": {"without": ("timestamp",)},  # the same as `lastTimestamp`
+    # fields of the history, and of offsets in ZooKeeper
+    "offsets": {"without": ("timestamp", "previous", "source", "zxid", "chroot")},
+    # answers to questions that only the command takes
+    "groups": {
+        "without": ("assignmentWithout", "assignmentWith", "assignmentGrown"),
+        "last": ("coordinator", "shareState"),
+    },
+    "transactions": {
+        "types": {"partitions": ArrayType(StringType())},
+        "last": ("decided", "decidedBy", "abortCommand", "abortCommandBefore_3_0"),
+    },
+    "znodes": {"without": ("kafka",), "types": {"data": BinaryType()}},  # what the data says
+}
+"""Where columns differ from the fields of the lines, as `struct_of` takes it."""
 
-def _struct(text: str, **nested: DataType) -> StructType:
-    """Parse `name type, …`. Spark's own parser needs a session."""
-    fields = [part.split() for part in text.split(",")]
-    return StructType([StructField(name, nested[name] if name in nested else _BY_WORD[word]) for name, word in fields])
-
-
-_ASSIGNMENTS = MapType(StringType(), ArrayType(StringType()))
-_MEMBER = _struct(
-    "memberId string, instance string, clientId string, host string, assignment names, subscription names, "
-    "rack string, memberEpoch int, targetAssignment names, unresolvedTopicIds names"
-)
-_GROUP_OFFSET = _struct("tp string, offset bigint, metadata string, leaderEpoch int")
-_ACL = _struct("perms int, scheme string, id string")
-_WHERE = "topic string, partition int, file string"
-
-_OF_KIND = {
-    Kind.INT8: "int", Kind.INT16: "int", Kind.INT32: "int", Kind.INT64: "bigint", Kind.BOOLEAN: "boolean",
-    Kind.TEXT: "string", Kind.TIME: "timestamp",
+_OF_KIND: dict[Kind, DataType] = {
+    Kind.INT8: IntegerType(), Kind.INT16: IntegerType(), Kind.INT32: IntegerType(), Kind.INT64: LongType(),
+    Kind.BOOLEAN: BooleanType(), Kind.TEXT: StringType(), Kind.TIME: TimestampType(),
 }  # fmt: skip
 _FIRST = (POSITION, "size", "magic")
-_HEADER = ", ".join(f"{name} {_OF_KIND[BATCH_FIELDS[name].kind]}" for name in dict.fromkeys((*_FIRST, *BATCH_FIELDS)))
+_BATCHES = [
+    *struct_of(PlaceLine).fields,
+    *(StructField(name, _OF_KIND[BATCH_FIELDS[name].kind]) for name in dict.fromkeys((*_FIRST, *BATCH_FIELDS))),
+    StructField("isvalid", BooleanType()),
+]
 
 SCHEMAS: dict[str, StructType] = {
-    "batches": _struct(f"{_WHERE}, {_HEADER}, isvalid boolean"),
-    "segments": _struct(
-        f"{_WHERE}, state string, baseOffset bigint, bytes bigint, validBytes bigint, stop string, batches bigint, "
-        "firstOffset bigint, lastOffset bigint, firstTimestamp timestamp, lastTimestamp timestamp, codecs counts, "
-        "magics counts, files counts, findings names"
-    ),
-    "findings": _struct(
-        f"{_WHERE}, code string, severity string, position bigint, offset bigint, lastOffset bigint, "
-        "firstUnread bigint, lastUnread bigint, newestBefore timestamp, oldestAfter timestamp, detail string"
-    ),
-    "offset_index": _struct(f"{_WHERE}, offset bigint, position bigint"),
-    "time_index": _struct(f"{_WHERE}, timestamp timestamp, offset bigint"),
-    "aborted_transactions": _struct(
-        f"{_WHERE}, version int, producerId bigint, firstOffset bigint, lastOffset bigint, lastStableOffset bigint"
-    ),
-    "producer_state": _struct(
-        f"{_WHERE}, producerId bigint, producerEpoch int, coordinatorEpoch int, currentTxnFirstOffset bigint, "
-        "lastTimestamp timestamp, firstSequence int, lastSequence int, lastOffset bigint, offsetDelta int"
-    ),
-    "leader_epochs": _struct(f"{_WHERE}, epoch int, startOffset bigint"),
-    "checkpoints": _struct("file string, topic string, partition int, offset bigint"),
-    "offsets": _struct(
-        "group string, topic string, partition int, offset bigint, metadata string, leaderEpoch int, "
-        "commitTimestamp timestamp, expireTimestamp timestamp, topicId string, logPartition int, logOffset bigint, "
-        "producerId bigint, pending boolean"
-    ),
-    "groups": _struct(
-        "group string, state string, type string, groupEpoch int, assignor string, members -, offsets -, "
-        "protocolType string, generation int, leader string, assignmentEpoch int, stateTimestamp timestamp, "
-        "logPartition int, expectedPartition int, pendingOffsets int, assignmentAsDerived boolean, "
-        "derivedAssignment -, assignmentProblems names",
-        members=ArrayType(_MEMBER),
-        offsets=ArrayType(_GROUP_OFFSET),
-        derivedAssignment=_ASSIGNMENTS,
-    ),
-    "transactions": _struct(
-        "transactionalId string, state string, producerId bigint, producerEpoch int, partitions names, "
-        "timeoutMs int, lastUpdateTimestamp timestamp, startTimestamp timestamp, logPartition int, logOffset bigint, "
-        "topic string, partition int, lastSequence int, lastTimestamp timestamp, coordinatorEpoch int, "
-        "currentTxnStart bigint, hanging boolean, ageMs bigint, lastStableOffset bigint, logEndOffset bigint"
-    ),
-    "metadata": _struct(
-        "file string, offset bigint, epoch int, timestamp timestamp, isControl boolean, type string, version int, "
-        "data string"
-    ),
-    "znodes": _struct(
-        "path string, data binary, czxid bigint, mzxid bigint, pzxid bigint, ctime timestamp, mtime timestamp, "
-        "version int, cversion int, aversion int, ephemeralOwner bigint, dataLength int, numChildren int, acl -",
-        acl=ArrayType(_ACL),
-    ),
+    "batches": StructType(_BATCHES),
+    **{contents: struct_of(*shapes, **_OTHER_COLUMNS.get(contents, {})) for contents, shapes in SHAPES.items()},
 }
 
 

@@ -281,7 +281,15 @@ def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts
     low, high = view.start_offset, view.end_offset
     # as `Partition.to_arrow`, which fails at damage from the position on that the index names for the start
     fails = options.mode is Mode.FAILFAST
-    return PartitionFacts(partition.topic, partition.partition, segments, low, high, view.aborted, checks_below=fails)
+    return PartitionFacts(
+        topic=partition.topic,
+        partition=partition.partition,
+        segments=segments,
+        start_offset=low,
+        end_offset=high,
+        aborted=view.aborted,
+        checks_below=fails,
+    )
 
 
 def segments_between(
@@ -306,7 +314,15 @@ def segments_between(
         if next_base is not None:
             found = [span if span.next_offset <= next_base else _believed(segment, span, next_base) for span in found]
         if found:
-            segments.append(SegmentFacts(segment.path, segment.base_offset, tuple(found), following is None, next_base))
+            segments.append(
+                SegmentFacts(
+                    path=segment.path,
+                    base_offset=segment.base_offset,
+                    spans=tuple(found),
+                    is_last=following is None,
+                    next_base=next_base,
+                )
+            )
     return tuple(segments)
 
 

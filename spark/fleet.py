@@ -7,82 +7,94 @@ storage, or for a cluster on a single machine.
 
 from __future__ import annotations
 
+import enum
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import astuple
 
 from kafkalog.codec.common.errors import KafkaLogError, RecoveryRefused, UsageError
-from kafkalog.codec.common.findings import BatchOutline, Severity, Unread
+from kafkalog.codec.common.findings import FindingJson, Severity
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.log.disk.files import PathLike, refuse_no_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafkalog.codec.common.findings import Finding
-
 __all__ = ["recover_many", "verify_many"]
 
 
 
-def _numbers(part: type[Unread | BatchOutline]) -> str:
-    """Spark type of a part of a finding whose fields are all offsets, counts or times."""
-    return f"struct<{','.join(f'{name}:bigint' for name in part.__struct_fields__)}>"
+class VerifiedLine(Struct, frozen=True, kw_only=True):
+    """Row of one directory that was checked."""
+
+    path: str
+    outcome: str
+    errors: int | None = None
+    warnings: int | None = None
+    findings: list[FindingJson] | None = None
+    message: str | None = None
+    report: str | None = None
 
 
-_FINDINGS = (
-    "array<struct<code:string,severity:string,file:string,position:bigint,offset:bigint,last_offset:bigint,"
-    f"unread:{_numbers(Unread)},batch:{_numbers(BatchOutline)},detail:string>>"
-)
-_VERIFIED = (
-    f"path string, outcome string, errors int, warnings int, findings {_FINDINGS}, message string, report string"
-)
-_RECOVERED = "path string, outcome string, run_id string, quarantine string, message string, report string"
+class RecoveredLine(Struct, frozen=True, kw_only=True):
+    """Row of one directory that was recovered."""
 
-Row = tuple[Any, ...]
+    path: str
+    outcome: str
+    run_id: str | None = None
+    quarantine: str | None = None
+    message: str | None = None
+    report: str | None = None
+
+
+Line = VerifiedLine | RecoveredLine
 Group = tuple[str, ...]
 
 
-def _largest(value: int | None) -> int | None:
-    """Return a position or offset for a 64-bit column; None if it is larger, as in damaged headers."""
-    return value if value is None or -(2**63) <= value < 2**63 else None
+def _cells(value: object) -> object:
+    """Convert a Struct to the tuple of its fields, also inside; positions and offsets beyond 64 bits, as in damaged
+    headers, become None.
+    """
+    match value:
+        case Struct():
+            return tuple(map(_cells, astuple(value)))
+        case list():
+            return list(map(_cells, value))
+        case enum.Enum():
+            return value.value
+        case int() if not -(2**63) <= value < 2**63:
+            return None
+    return value
 
 
-def _finding(found: Finding) -> Row:
-    unread, batch = (each and tuple(map(_largest, astuple(each))) for each in (found.unread, found.batch))
-    return (
-        str(found.code), str(found.severity), found.file, _largest(found.position), _largest(found.offset),
-        _largest(found.last_offset), unread, batch, found.detail,
-    )  # fmt: skip
-
-
-def _verify(path: str, *, deep: bool) -> list[Row]:
+def _verify(path: str, *, deep: bool) -> list[Line]:
     from kafkalog.recovery.checks.verify import verify
 
     try:
         report = verify(path, deep=deep)
     except (KafkaLogError, OSError) as error:
-        return [(path, "failed", None, None, None, str(error), None)]
+        return [VerifiedLine(path=path, outcome="failed", message=str(error))]
     by_severity = [finding.severity for finding in report.findings]
     return [
-        (
-            path,
-            "clean" if report.is_clean else "findings",
-            by_severity.count(Severity.ERROR),
-            by_severity.count(Severity.WARNING),
-            [_finding(finding) for finding in report.findings],
-            None,
-            "\n".join(json.dumps(line) for line in report.as_dicts()),
+        VerifiedLine(
+            path=path,
+            outcome="clean" if report.is_clean else "findings",
+            errors=by_severity.count(Severity.ERROR),
+            warnings=by_severity.count(Severity.WARNING),
+            findings=shaped(list(report.findings), list[FindingJson]),
+            report="\n".join(json.dumps(line) for line in report.as_dicts()),
         )
     ]
 
 
 def _recover(
     group: Group, *, mode: str, config: Mapping[str, str], full: bool, quarantine: str | None, accept_loss: bool
-) -> list[Row]:
+) -> list[Line]:
     from kafkalog.recovery.facts.recovery_request import Recovery, mode_named
     from kafkalog.recovery.run import recover
 
@@ -92,17 +104,22 @@ def _recover(
     try:
         results = recover(request, *group)
     except RecoveryRefused as refused:
-        return [(path, "refused", None, None, str(refused), None) for path in group]
+        return [RecoveredLine(path=path, outcome="refused", message=str(refused)) for path in group]
     except (KafkaLogError, OSError) as error:
-        return [(path, "failed", None, None, str(error), None) for path in group]
-    rows: list[Row] = []
+        return [RecoveredLine(path=path, outcome="failed", message=str(error)) for path in group]
+    rows: list[Line] = []
     for path, result in zip(group, results, strict=True):
         # a task that was run again finds nothing to do, and says which run had to be completed
         runs = [*result.completed, *([result.run_id] if result.run_id is not None else [])]
-        outcome = "recovered" if result.changed else "unchanged"
-        run_id = runs[-1] if runs else None
-        message = "; ".join(result.declined.values()) or None
-        rows.append((path, outcome, run_id, result.quarantine, message, json.dumps(result.as_dict())))
+        line = RecoveredLine(
+            path=path,
+            outcome="recovered" if result.changed else "unchanged",
+            run_id=runs[-1] if runs else None,
+            quarantine=result.quarantine,
+            message="; ".join(result.declined.values()) or None,
+            report=json.dumps(result.as_dict()),
+        )
+        rows.append(line)
     return rows
 
 
@@ -117,9 +134,13 @@ def _distinct(paths: Iterable[PathLike]) -> list[str]:
     return found
 
 
-def _run(spark: SparkSession, work: Any, items: Sequence[Any], schema: str) -> DataFrame:
-    rows = spark.sparkContext.parallelize(items, len(items)).flatMap(work).collect()
-    return spark.createDataFrame(rows, schema)
+def _run(
+    spark: SparkSession, work: Callable[[Any], list[Line]], items: Sequence[Any], line: type[Line]
+) -> DataFrame:
+    from kafkalog.spark.struct_columns import struct_of
+
+    lines = spark.sparkContext.parallelize(items, len(items)).flatMap(work).collect()
+    return spark.createDataFrame(list(map(_cells, lines)), struct_of(line, as_json=True))
 
 
 def verify_many(spark: SparkSession, paths: Iterable[PathLike], *, deep: bool = True) -> DataFrame:
@@ -129,7 +150,7 @@ def verify_many(spark: SparkSession, paths: Iterable[PathLike], *, deep: bool = 
     fields of their JSON (times in ms); report, the JSON of `kafkalog verify --json`. Changes nothing. Raises
     `UsageError` for repeated paths.
     """
-    return _run(spark, partial(_verify, deep=deep), _distinct(paths), _VERIFIED)
+    return _run(spark, partial(_verify, deep=deep), _distinct(paths), VerifiedLine)
 
 
 def recover_many(
@@ -161,4 +182,4 @@ def recover_many(
     work = partial(
         _recover, mode=mode, config=dict(config or {}), full=full, quarantine=quarantine, accept_loss=accept_loss
     )
-    return _run(spark, work, items, _RECOVERED)
+    return _run(spark, work, items, RecoveredLine)

@@ -50,7 +50,7 @@ _TRIES = 5
 """Number of attempts if files disappear between listing and reading."""
 
 
-class View(Struct, frozen=True):
+class View(Struct, frozen=True, kw_only=True):
     """A partition at one moment."""
 
     partition: Partition
@@ -121,7 +121,13 @@ class FollowedLogs:
             end = followed.last_stable_offset if self._committed else followed.end_offset
             aborted = followed.aborted if self._committed else None
             first = partition.log_start_offset
-            views[key] = View(partition, first, max(end, first), max(followed.end_offset, first), aborted)
+            views[key] = View(
+                partition=partition,
+                first=first,
+                end=max(end, first),
+                log_end=max(followed.end_offset, first),
+                aborted=aborted,
+            )
         for key in self._followers.keys() - views.keys():
             del self._followers[key]
         return views
@@ -239,7 +245,14 @@ class FollowedLogs:
             self.lost(
                 f"{view.partition.name} is to be read up to offset {high} and ends at {reached} now: it was truncated"
             )
-        return PartitionFacts(view.partition.topic, view.partition.partition, segments, low, high, view.aborted)
+        return PartitionFacts(
+            topic=view.partition.topic,
+            partition=view.partition.partition,
+            segments=segments,
+            start_offset=low,
+            end_offset=high,
+            aborted=view.aborted,
+        )
 
 
 def bytes_between(view: View, low: int, high: int) -> int:

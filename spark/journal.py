@@ -45,7 +45,7 @@ _LONGEST_NAME = 255
 _LARGEST = 1024 * MIB
 
 
-class Planned(Struct, frozen=True):
+class Planned(Struct, frozen=True, kw_only=True):
     """Planned change of a partition."""
 
     name: str
@@ -60,7 +60,7 @@ class Planned(Struct, frozen=True):
     """inode of the replaced directory, to tell whether it is in its place"""
 
 
-class Journal(Struct, frozen=True):
+class Journal(Struct, frozen=True, kw_only=True):
     """A commit."""
 
     job: str
@@ -175,7 +175,14 @@ def _planned(value: dict[str, object], job: str) -> Planned:
     epoch = value["leader_epoch"]
     if type(epoch) is not int:
         raise TypeError(value)
-    return Planned(str(name), start, epoch, None if replaced is None else str(replaced), staged, inode)
+    return Planned(
+        name=str(name),
+        start=start,
+        leader_epoch=epoch,
+        replaced=None if replaced is None else str(replaced),
+        staged=staged,
+        inode=inode,
+    )
 
 
 def load_journal(work: str) -> Journal | None:
@@ -193,7 +200,7 @@ def load_journal(work: str) -> Journal | None:
         if not isinstance(query, str | None) or not isinstance(batch, int | None):
             raise TypeError(found)
         partitions = tuple(_planned(each, job) for each in found["partitions"])  # type: ignore[attr-defined]
-        return Journal(job, query, batch, partitions, bool(found["done"]))
+        return Journal(job=job, query=query, batch=batch, partitions=partitions, done=bool(found["done"]))
     except (KeyError, TypeError, ValueError):
         raise FormatError(
             "not the journal of a commit of this version of kafkalog", source=os.path.join(work, COMMIT_JOURNAL)

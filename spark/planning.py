@@ -31,7 +31,7 @@ _FULL = 1.25
 """A task may exceed its target by this factor, to avoid another task for a small rest."""
 
 
-class SegmentFacts(Struct, frozen=True):
+class SegmentFacts(Struct, frozen=True, kw_only=True):
     """A log file and its spans in order."""
 
     path: str
@@ -42,7 +42,7 @@ class SegmentFacts(Struct, frozen=True):
     """base offset of the next segment, if there is one"""
 
 
-class PartitionFacts(Struct, frozen=True):
+class PartitionFacts(Struct, frozen=True, kw_only=True):
     """A partition, its segments in order, and the requested offsets."""
 
     topic: str | None

@@ -91,7 +91,11 @@ def _template(path: Path, segments: int) -> int:
                 log.roll()
             for batch in range(_BATCHES):
                 values = [b"%0100d" % (batch * _RECORDS + record) for record in range(_RECORDS)]
-                log.append(values, producer=ProducerState(producer, 0, sequence), leader_epoch=0)
+                log.append(
+                    values,
+                    producer=ProducerState(producer_id=producer, producer_epoch=0, base_sequence=sequence),
+                    leader_epoch=0,
+                )
                 sequence += _RECORDS
         return log.end_offset
 

@@ -18,7 +18,7 @@ class Ask(enum.StrEnum):
     """What a caller can request. The value is the Python notation for it."""
 
     WAY = "{way}"
-    """recovery by one of the ways; `how` and `needs_consent` are those of `Way.as_dict`"""
+    """recovery by one of the ways; `how` and `needs_consent` are those of `RecoveryWay`"""
     COMPLETE = "recover(Recovery(complete='{run}'))"
     UNDO = "undo(Undo(run_ids=['{run}']))"
     UNDO_OF = "undo(Undo(run_ids=['{run}']), {root!r})"

@@ -27,7 +27,10 @@ def plain(line: object, words: Callable[[Advice], str] = in_python) -> Any:
     """Return a line as dicts, lists, strings and numbers, with the fields in their declared order. Advice in sentences
     is rendered by `words`, by default for Python callers. Raises `NotImplementedError` for a value of another type.
     """
+    return msgspec.to_builtins(line, enc_hook=_in_python if words is in_python else _encoder(words))
 
+
+def _encoder(words: Callable[[Advice], str]) -> Callable[[object], object]:
     def encode(value: object) -> object:
         if isinstance(value, Sentence):
             return value.worded(words)
@@ -35,4 +38,8 @@ def plain(line: object, words: Callable[[Advice], str] = in_python) -> Any:
             return dict(value)
         raise NotImplementedError(type(value))
 
-    return msgspec.to_builtins(line, enc_hook=encode)
+    return encode
+
+
+_in_python = _encoder(in_python)
+"""Made once: `dump` prints millions of lines without advice."""

@@ -60,7 +60,7 @@ _fields_of = attrgetter(*BATCH.names)
 _LENGTH = BATCH.names.index("batch_length")
 
 
-class ProducerState(Struct, frozen=True):
+class ProducerState(Struct, frozen=True, kw_only=True):
     """Producer fields of a batch: id and epoch, the sequence number of its first record, and whether it is in a
     transaction.
     """
@@ -291,6 +291,8 @@ def build_end_transaction_marker(
         base_offset=base_offset,
         timestamp=timestamp,
         partition_leader_epoch=partition_leader_epoch,
-        producer=ProducerState(producer_id, producer_epoch, NO_SEQUENCE, True),
+        producer=ProducerState(
+            producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=NO_SEQUENCE, is_transactional=True
+        ),
         delete_horizon_ms=delete_horizon_ms,
     )

@@ -137,7 +137,12 @@ def build_batches(
         return
     sequence = producer.base_sequence
     for batch in _split(columns, offsets, times, batch_bytes):
-        state = ProducerState(producer.producer_id, producer.producer_epoch, sequence, producer.is_transactional)
+        state = ProducerState(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=sequence,
+            is_transactional=producer.is_transactional,
+        )
         yield build_batch(
             batch, codec=codec, level=level, producer=state, partition_leader_epoch=partition_leader_epoch
         )

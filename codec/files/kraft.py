@@ -43,7 +43,7 @@ class Voter(Struct, frozen=True):
     tagged_fields: Tags = ()
 
 
-class LeaderChange(Struct, frozen=True):
+class LeaderChange(Struct, frozen=True, kw_only=True):
     """Value of LEADER_CHANGE: a node became leader."""
 
     version: int
@@ -78,7 +78,7 @@ class KRaftVersion(Struct, frozen=True):
     tagged_fields: Tags = ()
 
 
-class VoterEndpoint(Struct, frozen=True):
+class VoterEndpoint(Struct, frozen=True, kw_only=True):
     """Address at which a voter listens."""
 
     name: str
@@ -87,7 +87,7 @@ class VoterEndpoint(Struct, frozen=True):
     tagged_fields: Tags = ()
 
 
-class VoterNode(Struct, frozen=True):
+class VoterNode(Struct, frozen=True, kw_only=True):
     """A voter in a KRAFT_VOTERS record: identity, endpoints, and lowest and highest `kraft.version` that it
     supports.
     """
@@ -131,19 +131,26 @@ def _voter(fields: Fields) -> Voter:
 def _voter_node(fields: Fields) -> VoterNode:
     feature = fields["k_raft_version_feature"]
     return VoterNode(
-        fields["voter_id"],
-        decode_uuid(fields["voter_directory_id"]),
-        tuple(VoterEndpoint(each["name"], each["host"], each["port"], _tags(each)) for each in fields["endpoints"]),
-        feature["min_supported_version"],
-        feature["max_supported_version"],
-        _tags(fields),
-        _tags(feature),
+        voter_id=fields["voter_id"],
+        directory_id=decode_uuid(fields["voter_directory_id"]),
+        endpoints=tuple(
+            VoterEndpoint(name=each["name"], host=each["host"], port=each["port"], tagged_fields=_tags(each))
+            for each in fields["endpoints"]
+        ),
+        min_supported_version=feature["min_supported_version"],
+        max_supported_version=feature["max_supported_version"],
+        tagged_fields=_tags(fields),
+        version_tagged_fields=_tags(feature),
     )
 
 
 _READERS: dict[ControlType, Callable[[Fields, int, Tags], KRaftRecord]] = {
     ControlType.LEADER_CHANGE: lambda fields, version, tags: LeaderChange(
-        version, fields["leader_id"], _voters(fields["voters"]), _voters(fields["granting_voters"]), tags
+        version=version,
+        leader_id=fields["leader_id"],
+        voters=_voters(fields["voters"]),
+        granting_voters=_voters(fields["granting_voters"]),
+        tagged_fields=tags,
     ),
     ControlType.SNAPSHOT_HEADER: lambda fields, version, tags: SnapshotHeader(
         version, fields["last_contained_log_timestamp"], tags

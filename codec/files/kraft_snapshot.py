@@ -32,7 +32,7 @@ __all__ = ["KRaftSnapshot", "build_kraft_snapshot", "read_kraft_snapshot"]
 Part = TypeVar("Part")
 
 
-class KRaftSnapshot(Struct, frozen=True):
+class KRaftSnapshot(Struct, frozen=True, kw_only=True):
     """Content of a snapshot. Without a footer it is incomplete, and a node would not use it."""
 
     header: SnapshotHeader | None
@@ -80,12 +80,12 @@ def read_kraft_snapshot(buffer: bytes | memoryview, *, limits: Limits = DEFAULT_
             code = FindingCode.CONTROL_RECORD_INVALID
             findings.append(Finding(code, Severity.ERROR, result.valid_bytes, None, detail))
     return KRaftSnapshot(
-        header,
-        _part(control, KRaftVersion),
-        _part(control, KRaftVoters),
-        tuple(records),
-        footer,
-        tuple(findings),
+        header=header,
+        kraft_version=_part(control, KRaftVersion),
+        voters=_part(control, KRaftVoters),
+        records=tuple(records),
+        footer=footer,
+        findings=tuple(findings),
     )
 
 

@@ -23,7 +23,7 @@ _LAYOUTS = {0: QUORUM_STATE_V0, 1: QUORUM_STATE_V1}
 _VOTER = "voterId"
 
 
-class QuorumState(Struct, frozen=True):
+class QuorumState(Struct, frozen=True, kw_only=True):
     """Election state. `current_voters`, `cluster_id` and `applied_offset` are in version 0 only, the directory in
     version 1 only.
     """

@@ -135,9 +135,7 @@ def _words(line: str) -> list[str]:
     return words
 
 
-def _decode_lines(
-    data: bytes, layout: Struct, source: str | None, limits: Limits
-) -> list[tuple[str | int, ...]]:
+def _decode_lines(data: bytes, layout: Struct, source: str | None, limits: Limits) -> list[tuple[str | int, ...]]:
     lines = _lines(_text(data, source, limits))
     if not lines:
         return []
@@ -259,7 +257,7 @@ def encode_partition_metadata(metadata: PartitionMetadata) -> bytes:
     return "\n".join(f"{name}: {value}" for name, value in named).encode()
 
 
-class MetaProperties(msgspec.Struct, frozen=True):
+class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
     """Content of `meta.properties`: the cluster, node and directory to which a log directory belongs. `version` is 0
     with ZooKeeper and 1 with KRaft.
     """
@@ -302,7 +300,12 @@ def decode_meta_properties(
         raise FormatError(f"{_CLUSTER_ID} or {_NODE_ID} is missing", source=source, code="meta_properties_invalid")
     comments = tuple(line[1:] for line in _lines(text) if line.startswith("#"))
     return MetaProperties(
-        version, properties.get(_CLUSTER_ID), node, properties.get(_DIRECTORY_ID), properties, comments
+        version=version,
+        cluster_id=properties.get(_CLUSTER_ID),
+        node_id=node,
+        directory_id=properties.get(_DIRECTORY_ID),
+        properties=properties,
+        comments=comments,
     )
 
 

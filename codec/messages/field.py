@@ -15,7 +15,7 @@ NO_DEFAULT = object()
 _ZERO: dict[str, object] = {"bool": False, "float64": 0.0, "string": "", "bytes": b"", "records": b"", "uuid": "A" * 22}
 
 
-class Field(Struct, frozen=True):
+class Field(Struct, frozen=True, kw_only=True):
     """One field. `type` is a scalar's name, `string`, `bytes`, `records` or `struct`; with `array` it is the type of an
     element.
     """

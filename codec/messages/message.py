@@ -40,7 +40,7 @@ UNKNOWN_TAGS = "_unknown_tags"
 """Key in a decoded struct for its undeclared tags: pairs of tag and bytes, in their order."""
 
 
-class Message(msgspec.Struct, frozen=True, eq=False):
+class Message(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A declared message. `written_by` distinguishes layouts with the same version number."""
 
     name: str
@@ -70,7 +70,7 @@ def jute(name: str, fields: Mapping[str, Any]) -> Message:
     """Declare a record of ZooKeeper's `zookeeper.jute` from its fields' names and types. An array is a list with the
     type of its element.
     """
-    return Message(name, _jute_fields(fields), range(1), is_jute=True)
+    return Message(name=name, fields=_jute_fields(fields), versions=range(1), is_jute=True)
 
 
 def _jute_fields(fields: Mapping[str, Any]) -> tuple[Field, ...]:
@@ -81,8 +81,8 @@ def _jute_field(name: str, kind: Any) -> Field:
     array = isinstance(kind, list)
     (element,) = kind if array else (kind,)
     if isinstance(element, str):
-        return Field(name, element, array)
-    return Field(name, "struct", array, fields=_jute_fields(element))
+        return Field(name=name, type=element, array=array)
+    return Field(name=name, type="struct", array=array, fields=_jute_fields(element))
 
 
 class MessageStruct(Construct):  # type: ignore[misc]

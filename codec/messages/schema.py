@@ -57,11 +57,11 @@ def message_of(schema: Json, *, written_by: str = "") -> Message:
     """
     common = {each["name"]: each["fields"] for each in schema.get("commonStructs", ())}
     return Message(
-        schema["name"],
-        _fields(schema.get("fields", ()), common),
-        versions_of(schema["validVersions"]),
-        versions_of(schema.get("flexibleVersions")),
-        written_by,
+        name=schema["name"],
+        fields=_fields(schema.get("fields", ()), common),
+        versions=versions_of(schema["validVersions"]),
+        flexible=versions_of(schema.get("flexibleVersions")),
+        written_by=written_by,
         latest_is_unstable=bool(schema.get("latestVersionUnstable", False)),
     )
 

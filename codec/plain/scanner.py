@@ -36,7 +36,7 @@ _GLANCE = 64
 """Number of bytes read first to see whether a tail is zeros: enough in most cases."""
 
 
-class ScanResult(Struct, frozen=True):
+class ScanResult(Struct, frozen=True, kw_only=True):
     """Result of a complete scan."""
 
     batches: tuple[RecordBatch, ...]
@@ -251,4 +251,6 @@ def scan(
         behind = offsets_behind(source, batch.header, batch.position + batch.size, continuity)
         findings.extend(continuity.check(batch, *behind))
     stop = scanner.stop or StopReason.END
-    return ScanResult(tuple(batches), scanner.valid_bytes, stop, (*findings, *scanner.findings))
+    return ScanResult(
+        batches=tuple(batches), valid_bytes=scanner.valid_bytes, stop=stop, findings=(*findings, *scanner.findings)
+    )

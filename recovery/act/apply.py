@@ -40,7 +40,7 @@ __all__ = ["Located", "locate", "refuse_newcomers", "roll_back", "roll_forward"]
 _SECTOR = 512
 
 
-class Located(Struct, frozen=True):
+class Located(Struct, frozen=True, kw_only=True):
     """An execution that fits the present files: its operations, and which of them are done.
 
     Operations are numbered from 0. Those before `position` are done. `further` maps a partition directory to a higher
@@ -198,7 +198,7 @@ def locate(disks: Disks, journal: Journal, name: str, *, to_undo: bool = False) 
         reached = here[-1][1] if to_undo else here[0][0]
         if reached > first:
             further[group] = reached
-    located = Located(journal, script, first, further)
+    located = Located(journal=journal, script=script, position=first, further=further)
     refuse_newcomers(disks, located)
     return located
 
@@ -314,8 +314,13 @@ def _having_done(journal: Journal, script: Script, done: set[int]) -> Located:
     for first, end in script.stretches:
         here = [number for number in range(first, end) if number in done]
         if len(here) < end - first:
-            return Located(journal, script, first, {script.partitions[number] or "": number + 1 for number in here})
-    return Located(journal, script, len(script.operations))
+            return Located(
+                journal=journal,
+                script=script,
+                position=first,
+                further={script.partitions[number] or "": number + 1 for number in here},
+            )
+    return Located(journal=journal, script=script, position=len(script.operations))
 
 
 @contextmanager

@@ -42,7 +42,7 @@ _FIRST_THAT_REPORTS = 5, 8
 _BYTES_OF_STATFS = 256
 
 
-class Attributes(Struct, frozen=True):
+class Attributes(Struct, frozen=True, kw_only=True):
     """Attributes of a file or directory; extended attributes are in base64."""
 
     mtime_ns: int
@@ -282,7 +282,13 @@ def attributes_of(descriptor: int, status: os.stat_result) -> Attributes:
     mode = stat.S_IMODE(status.st_mode)
     if stat.S_ISREG(status.st_mode):
         mode &= 0o777  # a journal that could say more would be a way to make programs that run as root
-    return Attributes(status.st_mtime_ns, mode, status.st_uid, status.st_gid, extended_attributes(descriptor))
+    return Attributes(
+        mtime_ns=status.st_mtime_ns,
+        mode=mode,
+        uid=status.st_uid,
+        gid=status.st_gid,
+        extended=extended_attributes(descriptor),
+    )
 
 
 class Flushing(ABC):

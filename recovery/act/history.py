@@ -83,7 +83,7 @@ class RunOriginal(Struct, frozen=True):
     """byte at which the removed tail began; null for a whole file or directory"""
 
 
-class RunInfo(Struct, frozen=True):
+class RunInfo(Struct, frozen=True, kw_only=True):
     """One execution in a quarantine."""
 
     run_id: str
@@ -213,16 +213,29 @@ def _read(kept: Runs, place: str, run_id: str) -> KeptRun | RunInfo:
             files, allocated = _held(place, run_id)
             if not files:
                 state = RunState.NOT_BEGUN
-                return RunInfo(run_id, directory, state, _began(run_id), allocated_bytes=allocated,
-                               why_not="nothing of it is left")  # fmt: skip
+                return RunInfo(
+                    run_id=run_id,
+                    directory=directory,
+                    state=state,
+                    began=_began(run_id),
+                    allocated_bytes=allocated,
+                    why_not="nothing of it is left",
+                )
             why = "it has no journal"
     except (FormatError, LimitExceeded, StorageError, RecoveryRefused, OSError) as error:
         why = str(error)
         files, allocated = _held(place, run_id)
     if place != kept.beside:
         why += "; it is unknown which log directory it belongs to"
-    return RunInfo(run_id, directory, RunState.UNREADABLE, _began(run_id), files=files, allocated_bytes=allocated,
-                   why_not=why)  # fmt: skip
+    return RunInfo(
+        run_id=run_id,
+        directory=directory,
+        state=RunState.UNREADABLE,
+        began=_began(run_id),
+        files=files,
+        allocated_bytes=allocated,
+        why_not=why,
+    )
 
 
 def _info(kept: Runs, run: KeptRun) -> RunInfo:

@@ -160,7 +160,7 @@ class Job(ABC, Generic[Request_co, Planned, Result]):
         return results
 
 
-class Executed(Struct, frozen=True):
+class Executed(Struct, frozen=True, kw_only=True):
     """Result for one directory."""
 
     earlier: CompletedRuns
@@ -203,9 +203,14 @@ def execute(
     """
     earlier = opened.settle()
     if not changes.actions:
-        return Executed(earlier)
+        return Executed(earlier=earlier)
     done = opened.act(changes, still, withhold_marker=withhold_marker, workers=workers, drops=drops, lost=lost)
-    return Executed(earlier, done.run_id, os.path.join(done.place, done.run_id), done.marker_withheld)
+    return Executed(
+        earlier=earlier,
+        run_id=done.run_id,
+        quarantine=os.path.join(done.place, done.run_id),
+        marker_withheld=done.marker_withheld,
+    )
 
 
 def keeping_in(quarantine: PathLike | None, *, moved: bool = False) -> Keeping:

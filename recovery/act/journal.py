@@ -92,7 +92,7 @@ class Bystander(Struct, frozen=True):
     mtime_ns: int = 0
 
 
-class Step(Struct, frozen=True):
+class Step(Struct, frozen=True, kw_only=True):
     """One action with the state before and after it.
 
     For a truncation, `before.size` is the size of the whole file, `before.digest` the digest of the removed tail, and
@@ -110,7 +110,7 @@ class Step(Struct, frozen=True):
     entries: Mapping[str, tuple[str, FileState | None]] | None = None
 
 
-class LossOfRun(Struct, frozen=True):
+class LossOfRun(Struct, frozen=True, kw_only=True):
     """Loss of one partition as the plan counted it. The last offset of a range is None if no end is known."""
 
     partition: str
@@ -122,7 +122,7 @@ class LossOfRun(Struct, frozen=True):
     """first and last offsets"""
 
 
-class Journal(Struct, frozen=True):
+class Journal(Struct, frozen=True, kw_only=True):
     """All steps of an execution (one journaled, undoable change of a log directory) in order, and everything that
     completing or undoing it relies on.
     """
@@ -240,11 +240,11 @@ class _Reader:
         names = ("mtime_ns", "mode", "uid", "gid", "extended")
         mtime, mode, uid, gid, extended = self.fields(value, "attributes", names)
         return Attributes(
-            self.number(mtime, "a time", -_INT64),
-            self.number(mode, "a file's mode", 0, bits),
-            self.number(uid, "an owner", 0, 1 << 32),
-            self.number(gid, "a group", 0, 1 << 32),
-            {
+            mtime_ns=self.number(mtime, "a time", -_INT64),
+            mode=self.number(mode, "a file's mode", 0, bits),
+            uid=self.number(uid, "an owner", 0, 1 << 32),
+            gid=self.number(gid, "a group", 0, 1 << 32),
+            extended={
                 self.text(name, "an extended attribute", is_kept_attribute): self.text(
                     data, "an extended attribute", str.isascii
                 )
@@ -317,10 +317,10 @@ class _Reader:
         if not isinstance(is_exact, bool) or not isinstance(ranges, list):
             self.refuse("a loss does not have the fields it should have")
         return LossOfRun(
-            self.path(partition, 1),
-            self.optional(records, self.number, "a count of records", 0, _ANY),
-            is_exact,
-            [self.range(each) for each in ranges],
+            partition=self.path(partition, 1),
+            records=self.optional(records, self.number, "a count of records", 0, _ANY),
+            is_exact=is_exact,
+            ranges=[self.range(each) for each in ranges],
         )
 
     def range(self, value: Any) -> tuple[int, int | None]:

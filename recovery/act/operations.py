@@ -298,7 +298,7 @@ def _describe_replacement(timeline: Timeline, staged: Place, path: Place, saved:
     timeline.put(path, timeline.state(staged))
 
 
-class Install(Operation, frozen=True):
+class Install(Operation, frozen=True, kw_only=True):
     """Copy new content from another file system into place. A copy of the former file is in `saved`; None if there was
     none.
     """
@@ -397,7 +397,7 @@ class MakeDirectory(Operation, frozen=True):
         disks.sync(self.path)
 
 
-class CutOff(_OnFiles, frozen=True):
+class CutOff(_OnFiles, frozen=True, kw_only=True):
     """Truncate a file. Its tail is saved in `tail`; None if it is all zeros."""
 
     path: Place
@@ -409,7 +409,9 @@ class CutOff(_OnFiles, frozen=True):
         state = timeline.state(self.path)
         need(isinstance(state, Uncut) and (self.tail is None or isinstance(timeline.state(self.tail), Whole)))
         if isinstance(state, Uncut):
-            timeline.put(self.path, Cut(state.kept, state.kept_crc32c, state.size, self.tail))
+            timeline.put(
+                self.path, Cut(kept=state.kept, kept_crc32c=state.kept_crc32c, size=state.size, tail=self.tail)
+            )
 
     def do(self, disks: Disks) -> None:
         disks.root.truncate(self.path.path, self.kept, disks.facts(self.path))

@@ -126,24 +126,24 @@ class _Preparation:
             case ActionKind.RENAME_DIRECTORY:
                 if action.target not in self.given:  # else what has the name now goes first
                     self.refuse_target(action.target)
-                return Step(action.kind, path, action.target)
+                return Step(kind=action.kind, path=path, target=action.target)
             case ActionKind.REMOVE_DIRECTORY:
                 return self.directory(path)
             case ActionKind.MAKE_DIRECTORY:
                 self.refuse_target(path)
-                return Step(action.kind, path)
+                return Step(kind=action.kind, path=path)
             case ActionKind.TRUNCATE:
                 return self.truncation(path, action.size or 0)
             case ActionKind.RENAME:
                 if action.target not in self.given:
                     self.refuse_target(action.target)
                 before = None if path in self.given else self.existing(path)
-                return Step(action.kind, path, action.target, before)
+                return Step(kind=action.kind, path=path, target=action.target, before=before)
             case ActionKind.REMOVE:
                 before = self.existing(path)
                 if not self.empty.same_mount:
                     self.save(path, Place(True, f"{FILES}/{path}"), before)
-                return Step(action.kind, path, before=before)
+                return Step(kind=action.kind, path=path, before=before)
             case ActionKind.WRITE:
                 return self.writing(number, path, action.content or Content(), action.modified_ms)
         raise AssertionError(action.kind)
@@ -195,7 +195,7 @@ class _Preparation:
                 digest = self.stage(Place(True, tail_of(path, kept)), chain([first], pieces), size - kept, None)
             before = FileState(size, digest, file.attributes())
             crc = file.crc32c(kept)
-        return Step(ActionKind.TRUNCATE, path, before=before, kept_bytes=kept, kept_crc32c=crc)
+        return Step(kind=ActionKind.TRUNCATE, path=path, before=before, kept_bytes=kept, kept_crc32c=crc)
 
     def writing(self, number: int, path: str, content: Content, modified_ms: int | None) -> Step:
         status = self.root.status(path)
@@ -214,7 +214,7 @@ class _Preparation:
             self.quarantine.set_mtime(self.disks.at(staged)[1], attributes.mtime_ns)
         if not self.empty.same_mount and before is not None:
             self.save(path, Place(True, f"{FILES}/{path}"), before)
-        return Step(ActionKind.WRITE, path, before=before, after=FileState(source.size, digest, attributes))
+        return Step(kind=ActionKind.WRITE, path=path, before=before, after=FileState(source.size, digest, attributes))
 
     def stage(self, place: Place, pieces: Iterable[Piece], size: int, owner: Owner | None) -> str:
         """Write a file into the execution's directory, flush it and read it back; return its digest."""
@@ -247,7 +247,7 @@ class _Preparation:
                 self.save(inside, Place(True, f"{FILES}/{inside}"), state)
                 entries[name] = (EntryKind.FILE, state)
         before = FileState(0, _NO_DIGEST, self.root.attributes(path))
-        return Step(ActionKind.REMOVE_DIRECTORY, path, before=before, entries=entries)
+        return Step(kind=ActionKind.REMOVE_DIRECTORY, path=path, before=before, entries=entries)
 
     # -- what the run relies on and does not touch -------------------------------------------------------------------
 
@@ -285,7 +285,7 @@ class _Preparation:
 
 
 _NO_DIGEST = "0" * 64
-_NEW = Attributes(0, 0, 0, 0)
+_NEW = Attributes(mtime_ns=0, mode=0, uid=0, gid=0)
 """attributes of a new file: only a time other than 0 counts"""
 _NS_IN_MS = 1_000_000
 

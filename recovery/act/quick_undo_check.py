@@ -58,7 +58,7 @@ def _compare(disks: Disks, run: KeptRun) -> None:
     itself.
     """
     script = describe(run.journal, os.path.join(run.directory, run.name))
-    ended = Located(run.journal, script, len(script.operations))
+    ended = Located(journal=run.journal, script=script, position=len(script.operations))
     for place in script.timeline.places():
         if place.in_run and place.path.startswith(STAGED + "/"):
             continue  # not needed any more

@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 
-class CompletedRuns(Struct, frozen=True):
+class CompletedRuns(Struct, frozen=True, kw_only=True):
     """Results of completing earlier executions that had been interrupted."""
 
     completed: tuple[str, ...] = ()
@@ -218,7 +218,7 @@ def complete(
     if completed:
         root.mtime_before = root.mtime("")
         runs.reload()
-    return CompletedRuns(tuple(completed), superseded, withheld, completed)
+    return CompletedRuns(completed=tuple(completed), superseded=superseded, marker_withheld=withheld, steps=completed)
 
 
 def _forgetting(root: FileSystem, runs: Runs, run_id: str) -> Callable[[], None]:
@@ -299,7 +299,7 @@ def act(
             (partial(runs.begin, root, run_id, place), forgetting),
             progress.step_done,
         )
-        located = Located(journal, describe(journal, run_id), 0)
+        located = Located(journal=journal, script=describe(journal, run_id), position=0)
         runs.reload()
         runs.knows(document, journal)
         progress.begin_steps("putting the result in place", [1] * len(located.script.operations))

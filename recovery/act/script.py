@@ -34,7 +34,7 @@ from kafkalog.recovery.decide.actions import ActionKind
 __all__ = ["Script", "describe"]
 
 
-class Script(Struct, frozen=True):
+class Script(Struct, frozen=True, kw_only=True):
     """Operations of a journal, and the timeline of states that they make; `ends` has the number of operations up to the
     end of each step.
 
@@ -130,11 +130,11 @@ class _Writer:
                 kind=ActionKind.TRUNCATE, before=FileState() as before, kept_bytes=int(kept), kept_crc32c=int(crc)
             ):
                 tail = None
-                self.begin(path, Uncut(kept, crc, before.size, before.digest))
+                self.begin(path, Uncut(kept=kept, kept_crc32c=crc, size=before.size, tail_digest=before.digest))
                 if before.digest != digest_of_zeros(before.size - kept):
                     tail = Place(True, tail_of(step.path, kept))
                     self.new(tail, Whole(before.size - kept, before.digest))
-                self.add(CutOff(path, tail, kept, before))
+                self.add(CutOff(path=path, tail=tail, kept=kept, before=before))
             case Step(kind=ActionKind.RENAME, target=str(target)):
                 if whole is not None:
                     self.begin(path, whole)
@@ -172,7 +172,7 @@ class _Writer:
             return
         if saved is not None and whole is not None:
             self.new(saved, whole)
-        self.add(Install(staged, path, saved, before, mtime_ns))
+        self.add(Install(staged=staged, path=path, saved=saved, before=before, mtime_ns=mtime_ns))
 
     def remove_directory(
         self, path: Place, saved: Place, before: FileState, entries: Mapping[str, tuple[str, FileState | None]]
@@ -226,4 +226,11 @@ def describe(journal: Journal, source: str) -> Script:
         for place in operation.places()
         if place.in_run
     }
-    return Script(writer.operations, writer.timeline, ends, _in_stretches(partitions), partitions, of_saved)
+    return Script(
+        operations=writer.operations,
+        timeline=writer.timeline,
+        ends=ends,
+        stretches=_in_stretches(partitions),
+        partitions=partitions,
+        _of_saved=of_saved,
+    )

@@ -46,7 +46,7 @@ class Whole(Struct, frozen=True):
     digest: str
 
 
-class Uncut(Struct, frozen=True):
+class Uncut(Struct, frozen=True, kw_only=True):
     """A file with all its bytes, before those from `kept` on are removed."""
 
     kept: int
@@ -55,7 +55,7 @@ class Uncut(Struct, frozen=True):
     tail_digest: str
 
 
-class Cut(Struct, frozen=True):
+class Cut(Struct, frozen=True, kw_only=True):
     """A file without its last bytes; `tail` is the place that keeps them, None if they are zeros."""
 
     kept: int

@@ -93,7 +93,9 @@ class Forecast:
             tree.files[name] = root.tree.files[name]
         order = {name: number for number, name in enumerate(self._directories)}
         partitions = sorted((each for part in found for each, _files in part), key=lambda each: order[each.name])
-        return BrokerResult(StartResult.LOADED, tree, root.clean, partitions={each.name: each for each in partitions})
+        return BrokerResult(
+            outcome=StartResult.LOADED, tree=tree, clean=root.clean, partitions={each.name: each for each in partitions}
+        )
 
 
 def load_directory(tree: Tree, rules: Rules, workers: Workers, *, keeps_files: bool = True) -> BrokerResult:

@@ -50,7 +50,9 @@ def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts
         if CLUSTER_METADATA_DIRECTORY not in tree.directories:
             outcome = StartResult.DIR_OFFLINE
     exception = "java.lang.RuntimeException"
-    return BrokerResult(outcome, result.tree, result.clean, exception, message, is_before_logs=True)
+    return BrokerResult(
+        outcome=outcome, tree=result.tree, clean=result.clean, exception=exception, message=message, is_before_logs=True
+    )
 
 
 def _without(result: BrokerResult, root: str, facts: TopicFacts) -> BrokerResult:
@@ -61,7 +63,14 @@ def _without(result: BrokerResult, root: str, facts: TopicFacts) -> BrokerResult
     if any(other != root and meta_properties_of(other) is not None for other in facts.roots):
         message = f"No `meta.properties` found in {root} (have you run `kafka-storage.sh` to format the directory?)"
     exception = "java.lang.RuntimeException"
-    return BrokerResult(StartResult.START_FAILS, result.tree, result.clean, exception, message, is_before_logs=True)
+    return BrokerResult(
+        outcome=StartResult.START_FAILS,
+        tree=result.tree,
+        clean=result.clean,
+        exception=exception,
+        message=message,
+        is_before_logs=True,
+    )
 
 
 def _is_kraft(tree: Tree, facts: TopicFacts) -> bool:

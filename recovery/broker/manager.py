@@ -76,7 +76,7 @@ class StartResult:
     DIR_OFFLINE = "dir_offline"
 
 
-class LoadedPartition(Struct, frozen=True):
+class LoadedPartition(Struct, frozen=True, kw_only=True):
     """One partition directory after a broker's start; `stray` is its new name if the broker renames it."""
 
     name: str
@@ -89,7 +89,7 @@ class LoadedPartition(Struct, frozen=True):
     stray: str | None = None
 
 
-class BrokerResult(Struct):
+class BrokerResult(Struct, kw_only=True):
     """Result of a broker's start on a directory. `tree` is the state after a clean stop, if the broker starts."""
 
     outcome: str
@@ -342,7 +342,7 @@ def load_log_directory(
     * `checkpoints`: recovery points and log start offsets, if they were read before; else they are read from the tree
     """
     directory = _Directory(tree, settings, now_ms, unique)
-    result = BrokerResult(StartResult.LOADED, tree, directory.clean)
+    result = BrokerResult(outcome=StartResult.LOADED, tree=tree, clean=directory.clean)
     try:
         _delete_marker(tree)
         if checkpoints is None:

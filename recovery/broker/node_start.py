@@ -99,10 +99,10 @@ def node_start(
     """
     files = node_files(roots, properties)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    leaders = Leaders(controllers, now)
+    leaders = Leaders(directories=controllers, now_ms=now)
     try:
         results = {os.path.abspath(root): result for root, result in (loaded or {}).items()}
-        context = _Context(files, results, now, loads_others, leaders)
+        context = _Context(files=files, results=results, now_ms=now, loads_others=loads_others, leaders=leaders)
         role = _role(context)
         if release is not None:
             releases: Sequence[Release] = (release_of(release),)
@@ -117,10 +117,17 @@ def node_start(
     finally:
         files.close()
         leaders.close()
-    return NodeStart(files.roots, role, files.node_id, tuple(releases), answers, _fetches_metadata(context, role))
+    return NodeStart(
+        roots=files.roots,
+        role=role,
+        node_id=files.node_id,
+        releases=tuple(releases),
+        answers=answers,
+        fetches_metadata=_fetches_metadata(context, role),
+    )
 
 
-class _Context(Struct):
+class _Context(Struct, kw_only=True):
     """Data that is read once for all releases."""
 
     files: NodeFiles
@@ -205,7 +212,7 @@ class _Context(Struct):
             return set()
 
     def _replayed(self) -> Replay:
-        best = Replay(release_of(NEWEST), is_controller=False)
+        best = Replay(release=release_of(NEWEST), is_controller=False)
         node = self.files.node_id
         explained = self.explained
 
@@ -260,7 +267,7 @@ def _level(context: _Context) -> int:
     levels = [context.best().image.features.get(_METADATA_VERSION, 0), _level_of_bootstrap(context.files)]
     leader = context.leaders.metadata()
     if leader is not None:
-        replay = Replay(release_of(NEWEST), is_controller=False)
+        replay = Replay(release=release_of(NEWEST), is_controller=False)
         try:
             snapshot, batches = followed(leader, leader)
             replay.take(() if snapshot is None else snapshot.batches())
@@ -287,7 +294,7 @@ def _newer_than_known(context: _Context) -> NodeAnswer | None:
     if level <= newest_metadata_version(release_of(NEWEST)):
         return None
     message = f"metadata.version is {level}, which a release after {NEWEST} has set"
-    return NodeAnswer(StartOutcome.UNKNOWN, message=message)
+    return NodeAnswer(outcome=StartOutcome.UNKNOWN, message=message)
 
 
 def _role(context: _Context) -> Role:
@@ -328,7 +335,7 @@ def _answer(context: _Context, role: Role, release: Release) -> NodeAnswer:
     except StartEndsError as error:
         return error.answer
     except StorageError as error:
-        return NodeAnswer(StartOutcome.UNKNOWN, message=f"not everything can be read: {error.strerror}")
+        return NodeAnswer(outcome=StartOutcome.UNKNOWN, message=f"not everything can be read: {error.strerror}")
 
 
 def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
@@ -367,7 +374,7 @@ def _answer_of(consequences: Sequence[StartConsequence], faults: Sequence[Fault]
     outcome = next((start_outcome for kind, start_outcome in _OUTCOMES if kind in kinds), StartOutcome.STARTS)
     unforeseen = (consequence.detail for consequence in consequences if consequence.kind is ConsequenceKind.UNFORESEEN)
     return NodeAnswer(
-        outcome,
+        outcome=outcome,
         message=next(unforeseen, None) if outcome is StartOutcome.UNKNOWN else None,
         consequences=tuple(dict.fromkeys(consequences)),
         condition=condition,
@@ -437,7 +444,7 @@ class _Start:
         names = tuple(list_partition.name for list_partition in list_partitions(self.files, _readable(self.files)))
         if names:
             detail = f"process.roles makes it no broker: nobody serves {names[0]} and {len(names) - 1} more"
-            self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, names=names))
+            self.consequences.append(StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, names=names))
 
     def _note(self, consequences: Sequence[StartConsequence], faults: Sequence[Fault]) -> None:
         self.consequences += consequences
@@ -476,8 +483,10 @@ class _Start:
             f"the metadata log ends at offset {loaded.end}, and nothing is in it from offset {offset} on: the node "
             "reads there forever, and serves nothing"
         )
-        self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, loaded.directory))
-        self.faults.append(Fault(Part.METADATA_LOG, "empty", loaded.directory, detail))
+        self.consequences.append(
+            StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, file=loaded.directory)
+        )
+        self.faults.append(Fault(part=Part.METADATA_LOG, kind="empty", file=loaded.directory, detail=detail))
         return self._done()
 
     # voters
@@ -531,17 +540,19 @@ class _Start:
         if other is not None:
             detail += f" (the file of {other} has that id: put it into the metadata directory, and its own back there)"
         path = f"{self.files.metadata_root}/meta.properties"
-        self.faults.append(Fault(Part.VOTERS, "directory_id", path, detail))
+        self.faults.append(Fault(part=Part.VOTERS, kind="directory_id", file=path, detail=detail))
         if len(members) > 1:
             self.condition = f"if a majority of the other voters of {_listed(members)} is there; {detail}"
             return None
-        self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, f"{detail}; no leader is elected", path))
+        self.consequences.append(
+            StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=f"{detail}; no leader is elected", file=path)
+        )
         return self._done()
 
     def _without_voters(self, state: StateFile) -> NodeAnswer:
         detail = "its files name no voters, so that no leader is elected and the node waits forever"
-        self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, state.path))
-        self.faults.append(Fault(Part.VOTERS, "missing", state.path, detail))
+        self.consequences.append(StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, file=state.path))
+        self.faults.append(Fault(part=Part.VOTERS, kind="missing", file=state.path, detail=detail))
         return self._done()
 
     _is_led = False
@@ -575,8 +586,8 @@ class _Start:
             return False
         path = f"{self.files.metadata_root}/meta.properties"
         detail = f"its cluster id is {own}, and the controllers are of cluster {theirs}: they refuse it, and it waits"
-        self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, path))
-        self.faults.append(Fault(Part.META_PROPERTIES, "mismatch", path, detail))
+        self.consequences.append(StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, file=path))
+        self.faults.append(Fault(part=Part.META_PROPERTIES, kind="mismatch", file=path, detail=detail))
         return True
 
     def _is_begun_anew(self, loaded: LoadedMetadata, leader: LoadedMetadata) -> bool:
@@ -593,8 +604,10 @@ class _Start:
             f"offset {loaded.end}: it waits for them, until they have started often enough for it to take their empty "
             "metadata, by which every partition is a stray"
         )
-        self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, loaded.directory))
-        self.faults.append(Fault(Part.VOTERS, "begun_anew", loaded.directory, detail))
+        self.consequences.append(
+            StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, file=loaded.directory)
+        )
+        self.faults.append(Fault(part=Part.VOTERS, kind="begun_anew", file=loaded.directory, detail=detail))
         return True
 
     # metadata
@@ -603,7 +616,7 @@ class _Start:
         known = next((each for each in self.context.replays if each.is_that_of(self.release)), None)
         if known is not None:
             return known.as_of(self.release)
-        replay = Replay(self.release, is_controller=self.role is not Role.BROKER)
+        replay = Replay(release=self.release, is_controller=self.role is not Role.BROKER)
         faults = len(self.faults)
         snapshot, batches = (loaded.snapshot, None) if leader is None else followed(loaded, leader)
         if snapshot is not None:
@@ -617,7 +630,9 @@ class _Start:
         self._refuse(replay, loaded.directory)
         for each in replay.skipped:
             detail = f"the broker goes on without the {each.record} at offset {each.offset}: {each.message}"
-            self.faults.append(Fault(Part.METADATA_REPLAY, "contradiction", loaded.directory, detail))
+            self.faults.append(
+                Fault(part=Part.METADATA_REPLAY, kind="contradiction", file=loaded.directory, detail=detail)
+            )
         if len(self.faults) == faults:
             self.context.replays.append(replay)
         return replay
@@ -637,7 +652,9 @@ class _Start:
             problem = _NO_ELEMENT, "No value present"
         if not has_footer:
             detail = "the snapshot has no footer: it is cut, and what was behind the cut is not in the metadata"
-            self.faults.append(Fault(Part.METADATA_SNAPSHOT, "cut" if count else "empty", snapshot.path, detail))
+            self.faults.append(
+                Fault(part=Part.METADATA_SNAPSHOT, kind="cut" if count else "empty", file=snapshot.path, detail=detail)
+            )
         self._refuse(replay, snapshot.path)
         if problem is not None and self.role is not Role.BROKER:
             raise self._end(ends(Part.METADATA_SNAPSHOT, "empty" if not count else "corrupt", snapshot.path, *problem))
@@ -660,7 +677,7 @@ class _Start:
         detail = f"the only voter's metadata goes back to offset {loaded.end}; {what}"
         is_alone = self.role is Role.CONTROLLER
         kind = ConsequenceKind.METADATA_GOES_BACK if is_alone else ConsequenceKind.METADATA_MAY_GO_BACK
-        self.consequences.append(StartConsequence(kind, detail, loaded.directory))
+        self.consequences.append(StartConsequence(kind=kind, detail=detail, file=loaded.directory))
 
     def _begun_anew(self, replay: Replay, bootstrap: Bootstrap) -> Replay:
         """Return the metadata after a leading controller finds it empty and appends its bootstrap records, and add the
@@ -675,8 +692,8 @@ class _Start:
             "the controller takes the metadata for empty and appends its bootstrap records over it: "
             f"{len(known.topics)} topics and {len(known.acls)} access control entries are gone"
         )
-        self.consequences.append(StartConsequence(ConsequenceKind.METADATA_OVERWRITTEN, detail))
-        anew = Replay(self.release, is_controller=True)
+        self.consequences.append(StartConsequence(kind=ConsequenceKind.METADATA_OVERWRITTEN, detail=detail))
+        anew = Replay(release=self.release, is_controller=True)
         anew.image = MetadataImage()
         for record in bootstrap.records:
             anew.image.apply(record)

@@ -65,7 +65,7 @@ def start_with(
     if not apart or start.never_starts:
         return start
     message = f"{apart[0]} names another broker or cluster: a broker that has both starts with neither"
-    answer = NodeAnswer(StartOutcome.UNKNOWN, message=message)
+    answer = NodeAnswer(outcome=StartOutcome.UNKNOWN, message=message)
     return structs.replace(start, answers=tuple(answer for _each in start.answers))
 
 

@@ -62,11 +62,13 @@ def broker_start(
             raise
         detail = f"the broker's start could not be predicted: {error.strerror}"
         finding = Finding(FindingCode.BROKER_REFUSES, Severity.WARNING, None, None, detail, path)
-        return BrokerStart(None, None, detail), [finding]
-    start = BrokerStart(str(result.outcome), result.exception, result.message, node)
+        return BrokerStart(outcome=None, exception=None, message=detail), [finding]
+    start = BrokerStart(outcome=str(result.outcome), exception=result.exception, message=result.message, node=node)
     if result.outcome == StartResult.LOADED and node.never_starts:
         last = node.answers[-1]
-        start = BrokerStart(str(StartResult.START_FAILS), last.exception, last.message, node)
+        start = BrokerStart(
+            outcome=str(StartResult.START_FAILS), exception=last.exception, message=last.message, node=node
+        )
     findings = findings_for(node, path, together)
     if result.outcome == StartResult.LOADED:
         return start, [*findings, *findings_of_starting_over(path)]

@@ -23,7 +23,7 @@ from kafkalog.tiers.tiering import NO_TIERING, LocalStart, Tiering, tier_gap
 __all__ = ["Beside", "Told", "verify_beside"]
 
 
-class Told(Struct, frozen=True):
+class Told(Struct, frozen=True, kw_only=True):
     """What a log directory's checkpoints and tiering evidence say about one of its live partitions."""
 
     log_start: int
@@ -59,7 +59,7 @@ class Told(Struct, frozen=True):
             yield from missing_segments(partition.path, [local_start.lost], self.log_start, bases)
 
 
-class Beside(Struct, frozen=True):
+class Beside(Struct, frozen=True, kw_only=True):
     """Facts of a log directory that its partitions are compared with: log start offsets, high watermarks and, if it has
     a clean-shutdown marker, recovery points by topic and partition number, and tiering.
     """
@@ -92,7 +92,12 @@ class Beside(Struct, frozen=True):
         if name is None or partition.state is not DirectoryState.LIVE:
             return None
         key = (name.topic, name.partition)
-        return Told(self.log_starts.get(key, 0), self.high_watermarks.get(key), self.closed_at.get(key), found)
+        return Told(
+            log_start=self.log_starts.get(key, 0),
+            high_watermark=self.high_watermarks.get(key),
+            closed_at=self.closed_at.get(key),
+            local_start=found,
+        )
 
 
 def verify_beside(

@@ -99,7 +99,12 @@ def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFact
         facts = read_topic_facts(brothers_of(log_dir.path, [each.path for each in log_dirs]))
     tiering = facts.tiering if begin_late and facts is not None else NO_TIERING
     tiering = tiering.with_checkpoint(names, log_dir.log_start_offsets)
-    return Beside(log_dir.log_start_offsets, log_dir.high_watermarks, log_dir.closed_at, tiering)
+    return Beside(
+        log_starts=log_dir.log_start_offsets,
+        high_watermarks=log_dir.high_watermarks,
+        closed_at=log_dir.closed_at,
+        tiering=tiering,
+    )
 
 
 def lost_starts(broker: Sequence[LogDir]) -> Mapping[str, LocalStart]:

@@ -39,7 +39,7 @@ _MOST_DIGITS = 20
 """digits of the base offset in a segment's name (`LogFileUtils.filenamePrefixFromOffset`)"""
 
 
-class _Held(Struct, frozen=True):
+class _Held(Struct, frozen=True, kw_only=True):
     """Sound batches at the beginning of a file."""
 
     batches: int
@@ -160,7 +160,7 @@ def _held(path: str) -> _Held | None:
             first = header.first_offset if batches == 0 else first
             last, epoch = max(last, header.last_offset), max(epoch, header.partition_leader_epoch)
             batches += 1
-    return _Held(batches, first, last, epoch) if batches else None
+    return _Held(batches=batches, first=first, last=last, epoch=epoch) if batches else None
 
 
 def _where(held: _Held, path: str, log_dir: LogDir, ends_at: EndsAt) -> str | None:

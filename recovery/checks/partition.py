@@ -150,7 +150,7 @@ class _PartitionVerifier:
         self._missing = missing_offsets_of(partition)
         self._times = RecordTimes()
         start = partition.segments[0].base_offset if partition.segments else partition.log_start_offset
-        self.report = PartitionReport(partition.path, start, len(partition.segments))
+        self.report = PartitionReport(path=partition.path, log_end_offset=start, segments=len(partition.segments))
         self.report.insides = Insides.READABLE if deep else Insides.NOT_EXAMINED
         self.report.findings.extend(partition.findings)
         self._epochs = ListedEpochs(partition.leader_epochs)

@@ -50,7 +50,7 @@ def verify_remote(
     """
     both = BothTiers(None, tier, remote_metadata_in(roots))
     if not both.listed:
-        return DirectoryReport(tier.place)
+        return DirectoryReport(path=tier.place)
     log_dir = open_log_dir(both.path, tolerant=True, limits=limits)
     chosen = [partition for partition in log_dir.partitions if select.takes(partition.topic, partition.partition)]
     tables = header_tables(chosen) if chosen else None
@@ -63,14 +63,14 @@ def verify_remote(
             report = verify_partition(partition, deep=deep, limits=limits, on_read=told, tables=tables)
             report.findings = [*report.findings, *_others(both, partition)]
         except StorageError as error:
-            report = PartitionReport(partition.path, segments=len(partition.segments))
+            report = PartitionReport(path=partition.path, segments=len(partition.segments))
             report.findings = [*partition.findings, unreadable(error, partition.path)]
         report.findings = named(report.findings)
         report.path = f"{tier.place}: {partition.topic}-{partition.partition}"
         return report
 
     reports = list(in_order(chosen, check, size=lambda each: each.size, jobs=jobs, on_read=on_read))
-    return DirectoryReport(tier.place, reports, named(log_dir.findings))
+    return DirectoryReport(path=tier.place, partitions=reports, directory_findings=named(log_dir.findings))
 
 
 def _others(both: BothTiers, partition: Partition) -> Iterator[Finding]:

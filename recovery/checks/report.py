@@ -20,7 +20,7 @@ from kafkalog.tiers.tiering import LocalStart, TieringJson
 __all__ = ["IN_USE", "BrokerStart", "DirectoryJson", "DirectoryReport", "PartitionReport", "VerifyReport"]
 
 
-class PartitionReport(Struct):
+class PartitionReport(Struct, kw_only=True):
     """Counts and findings of one partition directory."""
 
     path: str
@@ -59,7 +59,7 @@ class PartitionReport(Struct):
         return offset_reached(max(self.log_end_offset, self.end_behind_damage), self.findings)
 
 
-class BrokerStart(Struct, frozen=True):
+class BrokerStart(Struct, frozen=True, kw_only=True):
     """Forecast of a broker's start on a log directory, with default settings."""
 
     outcome: str | None
@@ -76,7 +76,7 @@ IN_USE = "another process, such as a running broker, has the directory open"
 """Message of a `BrokerStart` if another process holds the lock of the directory."""
 
 
-class DirectoryReport(Struct):
+class DirectoryReport(Struct, kw_only=True):
     """Results for one log directory, or for a partition directory, a segment or an unreadable path that was given
     itself.
     """
@@ -172,7 +172,7 @@ class DirectoryJson(Struct, frozen=True, kw_only=True):
     """the partitions, in order"""
 
 
-class VerifyReport(Struct):
+class VerifyReport(Struct, frozen=True):
     """Results for all directories that were checked."""
 
     paths: Sequence[str]

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["verify"]
 
 
-
 def verify(
     *paths: PathLike,
     deep: bool = True,
@@ -133,14 +132,16 @@ def _look(
             return read_again(read, partition)
         except StorageError as error:
             findings = [*partition.findings, unreadable(error, partition.path)]
-            return PartitionReport(partition.path, segments=len(partition.segments), findings=findings)
+            return PartitionReport(path=partition.path, segments=len(partition.segments), findings=findings)
 
     def checked_all(partitions: Sequence[Partition], beside: Beside | None = None) -> list[PartitionReport]:
         one = partial(check, beside=beside)
         return list(in_order(partitions, one, size=lambda each: each.size, jobs=jobs, on_read=on_read))
 
     unusable = with_what_was_there(inventory.unreadable, [each.path for each in inventory.log_dirs])
-    directories = [DirectoryReport(finding.file or "", [], [finding]) for finding in unusable]
+    directories = [
+        DirectoryReport(path=finding.file or "", partitions=[], directory_findings=[finding]) for finding in unusable
+    ]
     together = inventory.findings_together()
     loadings: dict[str, Loading] = {}
     unasked: list[tuple[DirectoryReport, int]] = []
@@ -165,8 +166,10 @@ def _look(
             by_path = {each.path: each for each in partitions}
             for report in reports:
                 report.findings = settled_findings(report.findings, by_path[report.path])
-            start = BrokerStart(None, message=IN_USE, is_in_use=True)
-        directories.append(DirectoryReport(log_dir.path, reports, found, start))
+            start = BrokerStart(outcome=None, message=IN_USE, is_in_use=True)
+        directories.append(
+            DirectoryReport(path=log_dir.path, partitions=reports, directory_findings=found, broker=start)
+        )
         if log_dir.path in loadings:
             unasked.append((directories[-1], own))
     _ask(unasked, listed, loadings)
@@ -174,9 +177,11 @@ def _look(
         found, reports = _among(together, [partition.path]), checked_all([partition])
         start = None
         if is_in_use(os.path.dirname(partition.path)):
-            found, start = settled_findings(found), BrokerStart(None, message=IN_USE, is_in_use=True)
+            found, start = settled_findings(found), BrokerStart(outcome=None, message=IN_USE, is_in_use=True)
             reports[0].findings = settled_findings(reports[0].findings, partition)
-        directories.append(DirectoryReport(partition.path, reports, found, start))
+        directories.append(
+            DirectoryReport(path=partition.path, partitions=reports, directory_findings=found, broker=start)
+        )
     return VerifyReport(inventory.paths, directories)
 
 

@@ -51,7 +51,7 @@ class Proof(enum.IntEnum):
     """and a checksum of the content itself agrees (gzip)"""
 
 
-class BitRepair(Struct, frozen=True):
+class BitRepair(Struct, frozen=True, kw_only=True):
     """One bit to flip: `position` is a byte from the start of the batch, bit 0 is the lowest."""
 
     position: int
@@ -68,7 +68,7 @@ class BitRepair(Struct, frozen=True):
         return bytes(repaired)
 
 
-class Neighbors(Struct, frozen=True):
+class Neighbors(Struct, frozen=True, kw_only=True):
     """Facts around a damaged batch: the offset at which it should begin, the base offset of the next batch, and the
     leader epoch that it should have. None if unknown.
     """
@@ -312,11 +312,15 @@ def _one_bit(field: str, value: int, right: int, proof: Proof) -> BitRepair | No
     if wrong.bit_count() != 1:
         return None
     bit = wrong.bit_length() - 1
-    return BitRepair(place.position + place.size - 1 - bit // 8, bit % 8, field, proof, 0.0)
+    return BitRepair(
+        position=place.position + place.size - 1 - bit // 8, bit=bit % 8, field=field, proof=proof, chance=0.0
+    )
 
 
 def _judged(
     data: bytes, position: int, bit: int, field: str, neighbors: Neighbors, chance: float
 ) -> tuple[BitRepair, int]:
-    guess = BitRepair(position, bit, field, Proof.CRC_ONLY, chance)
-    return BitRepair(position, bit, field, _proof(guess.apply(data), neighbors), chance), len(data)
+    guess = BitRepair(position=position, bit=bit, field=field, proof=Proof.CRC_ONLY, chance=chance)
+    return BitRepair(
+        position=position, bit=bit, field=field, proof=_proof(guess.apply(data), neighbors), chance=chance
+    ), len(data)

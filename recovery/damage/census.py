@@ -65,7 +65,7 @@ class Span(Struct, frozen=True):
     end: int
 
 
-class Damage(Struct, frozen=True):
+class Damage(Struct, frozen=True, kw_only=True):
     """Byte range of a log that cannot be read, with what is known of the records in it; `end` is exclusive."""
 
     path: str
@@ -102,7 +102,7 @@ class Damage(Struct, frozen=True):
         return last is None or max(last, self.expected_offset if self.is_readable else last) >= log_start
 
 
-class Census(Struct):
+class Census(Struct, kw_only=True):
     """Records that can be read of one partition, and its damage."""
 
     records: int = 0
@@ -484,11 +484,11 @@ class _Walk:
             first, last = self._next_offset, self._next_offset + max(records - 1, 0)
         self.result.damages.append(
             Damage(
-                self._path,
-                batch.position,
-                end,
-                code,
-                detail,
+                path=self._path,
+                position=batch.position,
+                end=end,
+                code=code,
+                detail=detail,
                 is_tail=False,
                 first_offset=first,
                 last_offset=last,
@@ -540,11 +540,11 @@ class _Walk:
             last = max(behind - 1, first - 1)
             records = records if is_exact else max(last + 1 - first, 0)
         return Damage(
-            path,
-            position,
-            end,
-            finding.code,
-            finding.detail,
+            path=path,
+            position=position,
+            end=end,
+            code=finding.code,
+            detail=finding.detail,
             is_tail=False,
             first_offset=first,
             last_offset=last,
@@ -562,7 +562,15 @@ class _Walk:
         expected one. The last offset is None too, unless such a batch is merely cut off: zeros may hide further
         batches.
         """
-        damage = Damage(path, position, end, finding.code, finding.detail, is_tail=True, first_offset=self._next_offset)
+        damage = Damage(
+            path=path,
+            position=position,
+            end=end,
+            code=finding.code,
+            detail=finding.detail,
+            is_tail=True,
+            first_offset=self._next_offset,
+        )
         claim = finding.batch
         if claim is None or claim.first_offset < self._next_offset or claim.last_offset >= NO_OFFSET_LIMIT:
             return damage

@@ -15,7 +15,7 @@ __all__ = ["KeptBytes"]
 _LOGS = (FileKind.LOG.value, FileKind.LOG.value + SWAP)
 
 
-class _Ranges(Struct):
+class _Ranges(Struct, frozen=True):
     """Disjoint ranges in ascending order, ends exclusive; adjacent ones are joined."""
 
     starts: list[int] = []

@@ -24,7 +24,7 @@ from kafkalog.recovery.damage.soundness import Cut, SoundLog, walk_segments
 __all__ = ["salvage"]
 
 
-class _Stop(Struct):
+class _Stop(Struct, frozen=True, kw_only=True):
     """Place at which a sequence of sound batches ends, and why."""
 
     position: int
@@ -120,7 +120,7 @@ class _Salvage:
             return None
         ended = self._cursor.ended(scanner, through_damage=False)
         finding = ended.findings[-1]
-        return _Stop(ended.position, finding.code, finding.detail, ended.is_tail)
+        return _Stop(position=ended.position, code=finding.code, detail=finding.detail, is_tail=ended.is_tail)
 
     def _mended_behind(self, source: Source, position: int) -> tuple[int | None, int | None]:
         """Return the first offset and leader epoch that the damaged batch at byte `position` has after its repair; they
@@ -147,29 +147,44 @@ class _Salvage:
         last = header.last_offset
         first = header.first_offset
         if self._repair is not None and isinstance(header, BatchHeader):
-            around = Neighbors(self._cursor.next_offset, following, next_epoch)
+            around = Neighbors(next_offset=self._cursor.next_offset, following=following, leader_epoch=next_epoch)
             wrong = outside_checksum(header, around, self._previous_epoch)
             if wrong is not None and wrong.proof >= self._repair:
                 is_epoch = wrong.field == "partition_leader_epoch"
                 code = FindingCode.LEADER_EPOCH_MISMATCH if is_epoch else FindingCode.OFFSET_NOT_INCREASING
-                return _Stop(position, code, wrong.field, is_tail=False, repair=(wrong, header.size))
+                return _Stop(
+                    position=position, code=code, detail=wrong.field, is_tail=False, repair=(wrong, header.size)
+                )
         order = self._cursor.continuity
         problem = out_of_place(header.magic, first, last, base)
         if problem is not None:
-            return _Stop(position, *problem, is_tail=False)
+            code, detail = problem
+            return _Stop(position=position, code=code, detail=detail, is_tail=False)
         behind = self._cursor.behind(header, position + header.size)
         is_displaced = order.judge(header, *behind) is BatchVerdict.DISPLACED
         if self._resume and (is_displaced or order.is_between(header, behind[0])):
             detail = f"offset {first}, where the batches around it leave room for offset {self._cursor.next_offset}"
-            return _Stop(position, FindingCode.OFFSET_DISPLACED, detail, is_tail=False, behind=position + header.size)
+            return _Stop(
+                position=position,
+                code=FindingCode.OFFSET_DISPLACED,
+                detail=detail,
+                is_tail=False,
+                behind=position + header.size,
+            )
         if self._last is not None and first <= self._last:
             detail = f"offset {first} after {self._last}"
-            return _Stop(position, FindingCode.OFFSET_NOT_INCREASING, detail, is_tail=False)
+            return _Stop(position=position, code=FindingCode.OFFSET_NOT_INCREASING, detail=detail, is_tail=False)
         if self._looks_inside and not header.is_control:  # what a marker ends would be open without it
             insides, finding = look_inside(batch)
             if insides is Insides.UNREADABLE and finding is not None:
                 order.took(last)
-                return _Stop(position, finding.code, finding.detail, is_tail=False, behind=position + header.size)
+                return _Stop(
+                    position=position,
+                    code=finding.code,
+                    detail=finding.detail,
+                    is_tail=False,
+                    behind=position + header.size,
+                )
         self._note_gap(first)
         order.took(last)
         self._last = last
@@ -198,7 +213,7 @@ class _Salvage:
         if not stop.is_tail:
             self.result.resumed.append(None)
         if self.result.cut is None:
-            self.result.cut = Cut(path, stop.position, stop.code, stop.detail)
+            self.result.cut = Cut(path=path, position=stop.position, code=stop.code, detail=stop.detail)
         self._gap_from = (self._last + 1) if self._last is not None else None
 
     def _mend(self, source: Source, path: str, stop: _Stop) -> tuple[list[Part], int] | None:
@@ -216,7 +231,9 @@ class _Salvage:
         if found is None:  # of the first batch nothing before it tells the offset
             expected = None if self._last is None else self._cursor.next_offset
             epoch = self._epoch if self._epoch >= 0 else None
-            neighbors = Neighbors(expected, None, epoch, frozenset(self._unknown_magics))
+            neighbors = Neighbors(
+                next_offset=expected, following=None, leader_epoch=epoch, unknown_magics=frozenset(self._unknown_magics)
+            )
             found = repair_at(source, stop.position, neighbors)
             if found is None and stop.code is FindingCode.MAGIC_UNKNOWN:
                 self._unknown_magics.update(source.read(stop.position + MAGIC_POSITION, 1))

@@ -39,7 +39,7 @@ __all__ = ["Cut", "SoundLog", "bytes_above", "end_of_last_sound", "sound_prefix"
 _TAIL_CODES = codes_with(Trait.TAIL)
 
 
-class Cut(Struct, frozen=True):
+class Cut(Struct, frozen=True, kw_only=True):
     """Place at which the sound part of a partition ends: everything from here on is removed."""
 
     path: str
@@ -56,7 +56,7 @@ class Cut(Struct, frozen=True):
         return Severity.WARNING if self.code in _TAIL_CODES else Severity.ERROR
 
 
-class SoundLog(Struct):
+class SoundLog(Struct, kw_only=True):
     """The result of a walk over the segments of one partition."""
 
     cut: Cut | None = None
@@ -117,7 +117,7 @@ _NONE = -1
 """Value before the first offset: every offset of a sound batch is higher."""
 
 
-class _Front(Struct):
+class _Front(Struct, frozen=True, kw_only=True):
     """The latest batch that reaches the highest offset so far."""
 
     path: str
@@ -128,7 +128,7 @@ class _Front(Struct):
     """whether the indexes of its segment cannot hold its offset"""
 
 
-class _Rest(Struct):
+class _Rest(Struct, frozen=True):
     """Place at which the batches after the front begin, all of which end below it."""
 
     path: str
@@ -215,7 +215,9 @@ class _Walk:
         return True
 
     def _set_front(self, path: str, position: int, first: int, last: int, base: int) -> None:
-        self._front = _Front(path, position, first, last, last - base > MAX_RELATIVE_OFFSET)
+        self._front = _Front(
+            path=path, position=position, first=first, last=last, overflows=last - base > MAX_RELATIVE_OFFSET
+        )
         self._highest = last
         self._go_on()
         self.result.end_offset = last + 1
@@ -231,14 +233,14 @@ class _Walk:
         if front is None:
             raise AssertionError(last)
         detail = f"offset {front.last} does not fit into its segment, and {last} follows"
-        return Cut(front.path, front.position, FindingCode.OFFSET_ABOVE_SEGMENT, detail)
+        return Cut(path=front.path, position=front.position, code=FindingCode.OFFSET_ABOVE_SEGMENT, detail=detail)
 
     def _add_to_rest(self, path: str, position: int, first: int) -> None:
         self._rest = self._rest or _Rest(path, position, first)
 
     def _note_repeat(self, path: str, position: int, first: int, before: int) -> None:
         detail = f"offset {first} after {before}"
-        self._repeat = Cut(path, position, FindingCode.OFFSET_NOT_INCREASING, detail)
+        self._repeat = Cut(path=path, position=position, code=FindingCode.OFFSET_NOT_INCREASING, detail=detail)
         self._first_repeat = self._first_repeat or self._repeat
 
     def _run(self, path: str, run: HeaderRun, base: int) -> bool:
@@ -278,7 +280,7 @@ class _Walk:
             self._add_to_rest(path, int(places[rest]), int(first[rest]))
 
     def _cut(self, path: str, position: int, code: FindingCode, detail: str) -> None:
-        self.result.cut = Cut(path, position, code, detail)
+        self.result.cut = Cut(path=path, position=position, code=code, detail=detail)
         paths = list(self.result.sizes)
         for later in paths[paths.index(path) + 1 :] if path in paths else []:
             del self.result.sizes[later]

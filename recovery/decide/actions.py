@@ -42,7 +42,7 @@ class ActionKind(enum.StrEnum):
     """create a missing partition directory"""
 
 
-class RecoveryAction(Struct, frozen=True):
+class RecoveryAction(Struct, frozen=True, kw_only=True):
     """One change; paths are relative to the log directory."""
 
     kind: ActionKind
@@ -99,7 +99,7 @@ class _Difference:
         self.actions: dict[ActionKind, list[RecoveryAction]] = {kind: [] for kind in ActionKind}
 
     def add(self, kind: ActionKind, path: str, **values: object) -> None:
-        self.actions[kind].append(RecoveryAction(kind, path, **values))  # type: ignore[arg-type]
+        self.actions[kind].append(RecoveryAction(kind=kind, path=path, **values))  # type: ignore[arg-type]
 
     def compare(self, path: str, content: Content) -> None:
         old = self.before.files.get(path)
@@ -183,7 +183,7 @@ def marker_first(before: Survey, actions: list[RecoveryAction]) -> list[Recovery
     if CLEAN_SHUTDOWN_FILE not in before.files or not actions:
         return actions
     rest = [action for action in actions if action.path != CLEAN_SHUTDOWN_FILE or action.kind is not ActionKind.REMOVE]
-    return [RecoveryAction(ActionKind.REMOVE, CLEAN_SHUTDOWN_FILE), *rest]
+    return [RecoveryAction(kind=ActionKind.REMOVE, path=CLEAN_SHUTDOWN_FILE), *rest]
 
 
 def _above(path: str) -> Iterator[str]:

@@ -46,7 +46,7 @@ _NAMED = 3
 """Most groups that a sentence names."""
 
 
-class LossConsequence(Struct, frozen=True):
+class LossConsequence(Struct, frozen=True, kw_only=True):
     """What follows for others from where one partition's log ends, or from what it loses."""
 
     kind: Literal["groups_beyond_end", "marker_lost", "older_values_return", "retention", "end_goes_back",
@@ -93,7 +93,7 @@ def consequences(
                 f"{name.topic} is compacted: of a key whose newest record is among what is lost, readers get the "
                 "record before it, and a key that was deleted may come back"
             )
-            yield LossConsequence("older_values_return", result.name, detail)
+            yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)
         yield from _of_retention(after, result, name, rules)
 
 
@@ -105,7 +105,9 @@ def of_overlaps(findings: Iterable[Finding], changed: Container[str]) -> Iterato
         path = finding.file or ""
         if finding.code is FindingCode.SEGMENT_OVERLAP and finding.position is None and path not in changed:
             partition, _, name = path.partition("/")
-            yield LossConsequence("aborted_records", partition, f"{partition}, {name}: {finding.detail}")
+            yield LossConsequence(
+                kind="aborted_records", partition=partition, detail=f"{partition}, {name}: {finding.detail}"
+            )
 
 
 def ends_going_back(
@@ -129,7 +131,7 @@ def ends_going_back(
             f"{result.log_end_offset}: if it leads, offsets from there on are given again, and consumers at {began} "
             f"are beyond the end; an empty file keeps the end, if it is made before any start: touch {shell_word(path)}"
         )
-        yield LossConsequence("end_goes_back", result.name, detail)
+        yield LossConsequence(kind="end_goes_back", partition=result.name, detail=detail)
 
 
 def transactions_staying_open(
@@ -161,7 +163,7 @@ def transactions_staying_open(
                 "committed data do not get past it until it is aborted: "
                 f"{abort_command_at(name.topic, name.partition, first)}"
             )
-            yield LossConsequence("transaction_stays_open", result.name, detail)
+            yield LossConsequence(kind="transaction_stays_open", partition=result.name, detail=detail)
 
 
 class _Segment(NamedTuple):
@@ -170,9 +172,7 @@ class _Segment(NamedTuple):
     largest_timestamp: int
 
 
-def _of_retention(
-    after: Tree, result: LoadedPartition, name: PartitionName, rules: Rules
-) -> Iterator[LossConsequence]:
+def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rules: Rules) -> Iterator[LossConsequence]:
     """Yield one `retention` consequence if a broker deletes segments soon after its start: below the log start offset,
     or by limits for size or age that are known: set explicitly, or a default of the broker whose properties are given.
     Nothing if no limit is known, the topic is not deleted by retention, or the segments are empty. The metadata log has
@@ -198,7 +198,7 @@ def _of_retention(
             f"retention deletes {count} of {counted(len(segments), 'segment')} of {result.name}, up to offset {end}, "
             f"soon after the start ({limits}): `kafkalog retention` lists all"
         )
-        yield LossConsequence("retention", result.name, detail)
+        yield LossConsequence(kind="retention", partition=result.name, detail=detail)
 
 
 def _segments(after: Tree, directory: str) -> Iterator[_Segment]:
@@ -231,7 +231,7 @@ def _of_groups(result: LoadedPartition, name: PartitionName, coordinators: Coord
         f"{result.name} ({names}{more}): consumers there reset by auto.offset.reset, or skip the records that get "
         "these offsets next"
     )
-    yield LossConsequence("groups_beyond_end", result.name, detail)
+    yield LossConsequence(kind="groups_beyond_end", partition=result.name, detail=detail)
 
 
 class _Stop(NamedTuple):
@@ -256,7 +256,7 @@ def _of_transactions(
             f"consumers of committed data stop at offset {stop.offset} of {result.name} (kafkalog transactions): the "
             f"end marker of a transaction of producer {stop.producer_id}{whose}, which was {stop.ended}, {where}"
         )
-        yield LossConsequence("marker_lost", result.name, detail)
+        yield LossConsequence(kind="marker_lost", partition=result.name, detail=detail)
 
 
 def held_back(

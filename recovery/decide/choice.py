@@ -20,7 +20,7 @@ from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
 __all__ = ["RecoveryChoice", "advice_on_loss", "ranges_text", "sentence_of_loss"]
 
 
-class RecoveryChoice(Struct, frozen=True):
+class RecoveryChoice(Struct, frozen=True, kw_only=True):
     """Ways of a log directory as a whole, and of each partition in which they differ."""
 
     ways: list[RecoveryWay] = field(default_factory=list)

@@ -343,7 +343,15 @@ class _WayDescriber:
         leaders = self._others if spec.help is Help.LEADER else ()
         facts = _WayFacts(self, result, found, partitions)
         consequence = spec.consequence(facts) if refusal is None else "it is left as it is"
-        return RecoveryWay(spec.name, found, request, consent, leaders, consequence, refusal)
+        return RecoveryWay(
+            way=spec.name,
+            measured=found,
+            how=request,
+            needs_consent=consent,
+            leaders=leaders,
+            consequence=consequence,
+            refusal=refusal,
+        )
 
     def left_to_remote(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> str:
         """Return text about the offsets that the result no longer has locally, because a broker reads them from the

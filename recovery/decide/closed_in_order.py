@@ -59,7 +59,12 @@ class _Checks:
         self._log_starts = checkpoints.log_starts
         tiering = tiering.with_checkpoint(tree.directories, self._log_starts)
         closed_at = checkpoints.closed_at(tree)
-        self._beside: Beside = Beside(self._log_starts, read_high_watermarks(tree), closed_at, tiering)
+        self._beside: Beside = Beside(
+            log_starts=self._log_starts,
+            high_watermarks=read_high_watermarks(tree),
+            closed_at=closed_at,
+            tiering=tiering,
+        )
         logs = (facts.size for path, facts in survey.files.items() if path.endswith(FileKind.LOG.value))
         self.reads_all = are_counted(logs)
         self._last: tuple[str, list[Finding] | None] | None = None

@@ -31,7 +31,7 @@ _COUNTED_BYTES = 1 << 30
 """Most bytes of untouched logs whose records are counted."""
 
 
-class CountedPartition(Struct):
+class CountedPartition(Struct, frozen=True, kw_only=True):
     """Counts for one topic-partition: what can be read, and what this recovery and a broker's start keep and lose."""
 
     facts: PartitionFacts
@@ -176,14 +176,21 @@ class TopicPartitions:
         topic, partition, put_away = key
         directories, named = self._directories[key], (topic, partition)
         if put_away:  # the checkpoints speak of the replica, if there is one
-            return PartitionFacts(topic, partition, tuple(directories), 0, None, is_live=False)
+            return PartitionFacts(
+                topic=topic,
+                partition=partition,
+                directories=tuple(directories),
+                log_start=0,
+                high_watermark=None,
+                is_live=False,
+            )
         return PartitionFacts(
-            topic,
-            partition,
-            tuple(sorted(directories, key=len)),
-            0 if topic == CLUSTER_METADATA_TOPIC else max(self._points.log_starts.get(named, 0), 0),
-            self._watermarks.get(named),
-            written(tree, directories, named, self._points, self._tiering),
+            topic=topic,
+            partition=partition,
+            directories=tuple(sorted(directories, key=len)),
+            log_start=0 if topic == CLUSTER_METADATA_TOPIC else max(self._points.log_starts.get(named, 0), 0),
+            high_watermark=self._watermarks.get(named),
+            written=written(tree, directories, named, self._points, self._tiering),
         )
 
 
@@ -244,7 +251,9 @@ class Comparer:
         )  # fmt: skip
         by_own = self._measure(facts, original, self.own)
         by_kafka = by_own if is_same or self.own is self.kafka else self._measure(facts, original, self.kafka)
-        return CountedPartition(facts, original, is_untouched, by_own, by_kafka)
+        return CountedPartition(
+            facts=facts, census=original, is_untouched=is_untouched, by_own=by_own, by_kafka=by_kafka
+        )
 
     def measured(self, partition: CountedPartition, way: WayResult) -> Measured:
         """Return the counts of one way for one partition. Those of the requested recovery and of the broker's start are

@@ -34,7 +34,7 @@ from kafkalog.recovery.safe.result import RecoveredPartition, SafeResult
 __all__ = ["Forecasts", "SurveyedDirectory", "examine_apart", "forecast"]
 
 
-class Forecasts(Struct, frozen=True):
+class Forecasts(Struct, frozen=True, kw_only=True):
     """Results of a simulated broker's start and of the simulated recovery; nothing on disk is changed."""
 
     kafka: BrokerResult
@@ -158,17 +158,19 @@ def forecast(directory: SurveyedDirectory, workers: Workers, *, counts: bool = T
         own = directory.recover(survey.tree(), rules, workers, kafka)
     if own is not None and rules.identity is not None:
         reason = "rewritten, by the broker's other log directories and its metadata log"
-        change = Change(META_PROPERTIES, reason, FindingCode.META_PROPERTIES_INVALID, Severity.ERROR)
+        change = Change(
+            path=META_PROPERTIES, reason=reason, code=FindingCode.META_PROPERTIES_INVALID, severity=Severity.ERROR
+        )
         own.changes.append(change)
         own.tree.write(META_PROPERTIES, rules.identity)
     counted = None if apart is None else apart.counted
     if counted is None and counts:
         before = survey.tree()
         counted = Comparer(before, kafka, own, rules).count(TopicPartitions(before, rules).facts(before))
-    return Forecasts(kafka, own, counted, {} if apart is None else apart.checked)
+    return Forecasts(kafka=kafka, own=own, counted=counted, checked={} if apart is None else apart.checked)
 
 
-class _PartitionForecast(Struct, frozen=True):
+class _PartitionForecast(Struct, frozen=True, kw_only=True):
     """Compact forecasts of one topic-partition."""
 
     started: Started | None
@@ -209,15 +211,15 @@ def examine_apart(directory: SurveyedDirectory, workers: Workers, *, counts: boo
             comparer = Comparer(before, kafka, recovery.part(recovered), rules)
             counted = comparer.count(partitions.facts_among(before, group))
         checked = {} if look is None or not counts else {each: look(each) for each in group}
-        return _PartitionForecast(start.started(kafka), recovered, counted, checked)
+        return _PartitionForecast(started=start.started(kafka), recovered=recovered, counted=counted, checked=checked)
 
     examined = list(workers.each(start.groups, examine))
     counted = None
     if partitions is not None and all(partition_forecast.started is not None for partition_forecast in examined):
         counted = partitions.in_order(one for partition_forecast in examined for one in partition_forecast.counted)
     return Forecasts(
-        start.whole([partition_forecast.started for partition_forecast in examined]),
-        recovery.whole(partition_forecast.recovered for partition_forecast in examined),
-        counted,
-        {name: found for forecast in examined for name, found in forecast.checked.items() if found is not None},
+        kafka=start.whole([partition_forecast.started for partition_forecast in examined]),
+        own=recovery.whole(partition_forecast.recovered for partition_forecast in examined),
+        counted=counted,
+        checked={name: found for forecast in examined for name, found in forecast.checked.items() if found is not None},
     )

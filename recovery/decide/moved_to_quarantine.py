@@ -12,7 +12,7 @@ from kafkalog.recovery.decide.actions import ActionKind, Changes
 __all__ = ["PutAway", "put_away"]
 
 
-class PutAway(Struct, frozen=True):
+class PutAway(Struct, frozen=True, kw_only=True):
     """A directory or file that is moved to the quarantine as a whole."""
 
     path: str
@@ -35,7 +35,7 @@ def put_away(plan: Changes) -> list[PutAway]:
         if action.kind is ActionKind.REMOVE_DIRECTORY:
             moved.append(_directory(plan.root, action.path))
         elif action.kind is ActionKind.REMOVE and "/" not in action.path and action.path != CLEAN_SHUTDOWN_FILE:
-            moved.append(PutAway(action.path, None, plan.survey.files[action.path].size, is_whole=True))
+            moved.append(PutAway(path=action.path, files=None, size=plan.survey.files[action.path].size, is_whole=True))
     return moved
 
 
@@ -49,4 +49,4 @@ def _directory(root: str, name: str) -> PutAway:
                 files += 1
             except OSError as error:
                 failed.append(error)
-    return PutAway(name, files, size, is_whole=not failed)
+    return PutAway(path=name, files=files, size=size, is_whole=not failed)

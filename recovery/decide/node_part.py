@@ -49,9 +49,7 @@ def with_nodes(plans: Sequence[Plan], rules: Mapping[str, Rules]) -> list[Plan]:
         if roots not in starts:
             question = StartQuestion(asked.release, asked.server)
             own = {root: loaded[root] for root in roots if root in loaded}
-            starts[roots] = start_with(
-                plan.root, facts.roots, own, question, asked.at, facts.controllers, facts.apart
-            )
+            starts[roots] = start_with(plan.root, facts.roots, own, question, asked.at, facts.controllers, facts.apart)
         return starts[roots]
 
     return [
@@ -75,9 +73,7 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
     findings = [finding.in_file(os.path.relpath(finding.file or plan.root, plan.root)) for finding in of_start]
     if facts.apart:
         detail = f"it names another broker or cluster than {facts.apart[0]}: a broker that has both starts with neither"
-        findings.append(
-            Finding(FindingCode.IDENTITY_MISMATCH, Severity.WARNING, None, None, detail, META_PROPERTIES)
-        )
+        findings.append(Finding(FindingCode.IDENTITY_MISMATCH, Severity.WARNING, None, None, detail, META_PROPERTIES))
     known = {(finding.code, finding.file, finding.position) for finding in plan.findings}
     of_metadata = [
         each for each in _of_metadata_log(plan.root, rules) if (each.code, each.file, each.position) not in known
@@ -109,7 +105,7 @@ def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:
     detail = "no node starts with it; the metadata log has records and does not need it, so it is set aside"
     code = FindingCode.CHECKPOINT_INVALID
     finding = Finding(code, Severity.ERROR, None, None, detail, BOOTSTRAP_CHECKPOINT)
-    action = RecoveryAction(ActionKind.REMOVE, BOOTSTRAP_CHECKPOINT)
+    action = RecoveryAction(kind=ActionKind.REMOVE, path=BOOTSTRAP_CHECKPOINT)
     return replace(plan, actions=[action, *plan.actions], findings=[*plan.findings, finding])
 
 

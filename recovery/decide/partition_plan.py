@@ -16,7 +16,7 @@ from kafkalog.recovery.safe.normalize import read_high_watermarks
 __all__ = ["PartitionPlan", "partition_plans"]
 
 
-class PartitionPlan(Struct):
+class PartitionPlan(Struct, kw_only=True):
     """Changes of one partition directory; sizes in bytes."""
 
     name: str
@@ -81,7 +81,11 @@ def partition_plans(
         is_deleted = parsed is not None and parsed.state is DirectoryState.DELETE
         end = None if is_deleted else result.log_end_offset
         plan = PartitionPlan(
-            result.name, result.log_start_offset, end, renamed_to=result.stray, gaps=gaps.get(result.name, [])
+            name=result.name,
+            log_start_offset=result.log_start_offset,
+            log_end_offset=end,
+            renamed_to=result.stray,
+            gaps=gaps.get(result.name, []),
         )
         if parsed is not None and parsed.state is DirectoryState.LIVE:
             plan.high_watermark = watermarks.get((parsed.topic, parsed.partition))

@@ -432,7 +432,7 @@ def _with_marker(survey: Survey, actions: Sequence[RecoveryAction], epoch: int |
     content = Content((Literal(encode_clean_shutdown(marker)),))
     in_place = (ActionKind.REMOVE_DIRECTORY,)  # a directory that has the marker's name goes first
     rest = [action for action in actions if action.path != CLEAN_SHUTDOWN_FILE or action.kind in in_place]
-    marker_action = RecoveryAction(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content)
+    marker_action = RecoveryAction(kind=ActionKind.WRITE, path=CLEAN_SHUTDOWN_FILE, size=content.size, content=content)
     return marker_first(survey, [*rest, marker_action])
 
 

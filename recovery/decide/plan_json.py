@@ -92,8 +92,7 @@ class PlanFields(Struct, frozen=True, kw_only=True):
     path: str
     """the log directory"""
     mode: Mode | None = None
-    """`safe`, `salvage`, `merge`, `remote`, `strict`, `kafka`, `set-aside`, or another command's name; null if no plan
-    could be made"""
+    """what the recovery is to keep and to remove; null if no plan could be made"""
     changes: bool = False
     """anything would be done"""
     refusal: str | None

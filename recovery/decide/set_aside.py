@@ -22,4 +22,4 @@ def set_aside(tree: Tree) -> SafeResult:
     for directory, name in partitions_of(tree):
         if name.state is DirectoryState.LIVE and name.topic != CLUSTER_METADATA_TOPIC:
             after.remove_directory(directory)
-    return SafeResult(after)
+    return SafeResult(tree=after)

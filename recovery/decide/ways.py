@@ -100,7 +100,7 @@ class LostRange(Struct, frozen=True):
     """last offset; null if unknown"""
 
 
-class PartitionFacts(Struct, frozen=True):
+class PartitionFacts(Struct, frozen=True, kw_only=True):
     """One topic-partition: its live directories (two only if both claim it), and what the files beside its logs say.
 
     A directory that is out of service by its name (`-stray`, or `-future` without a current log) counts as a partition
@@ -204,7 +204,7 @@ class Measured(Struct, kw_only=True):
         return self.markers_lost + self.markers_damaged
 
 
-class RecoveryWay(Struct):
+class RecoveryWay(Struct, frozen=True, kw_only=True):
     """One way, for one partition or for a whole log directory."""
 
     way: str

@@ -23,7 +23,7 @@ from kafkalog.tiers.tiering import LocalStart, Tiering
 __all__ = ["Written", "indexed_end", "start_of_empty_log", "written"]
 
 
-class Written(Struct):
+class Written(Struct, kw_only=True):
     """Offsets that a log must have had."""
 
     end: int = 0

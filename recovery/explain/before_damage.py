@@ -20,7 +20,7 @@ _WRONG_CHECKSUM = "the checksum does not fit, and nothing tells which of its byt
 _UNPROVEN = "unproven: the checksum does not fit, and any of them may be what is damaged"
 
 
-class RecordsBeforeDamage(Struct, frozen=True):
+class RecordsBeforeDamage(Struct, frozen=True, kw_only=True):
     """Records of one batch, all if it is sound; `batch` has the bytes that exist.
 
     For a batch with a wrong checksum, records are given only if it is not compressed, because decompressing damaged
@@ -44,21 +44,32 @@ def records_before_damage(data: bytes, position: int, limits: Limits) -> Records
     count is impossible, or a complete compressed batch has a wrong checksum. Bad data raises no exception.
     """
     if len(data) < BATCH.size or data[MAGIC_POSITION] != BATCH_MAGIC:
-        return RecordsBeforeDamage(None, (), False, f"{_NONE}: no whole header of a batch of magic 2 is there")
+        return RecordsBeforeDamage(
+            batch=None, records=(), is_all=False, remark=f"{_NONE}: no whole header of a batch of magic 2 is there"
+        )
     size = entry_size(data, 0)
     header = PLAIN.batch_header(data, 0)
     batch = RecordBatch(header, position, data[: max(size, BATCH.size)])
     count = header.records_count
     if size < BATCH.size or not 0 <= count <= limits.records_per_batch:
-        return RecordsBeforeDamage(batch, (), False, f"{_NONE}: {size} bytes with {count} records are no batch")
+        return RecordsBeforeDamage(
+            batch=batch, records=(), is_all=False, remark=f"{_NONE}: {size} bytes with {count} records are no batch"
+        )
     is_whole = size <= len(data)
     is_proven = is_whole and crc32c(memoryview(data)[BATCH_CRC_START:size]) == header.crc
     if is_whole and not is_proven and header.codec != Codec.NONE:
-        return RecordsBeforeDamage(batch, (), False, f"{_NONE}: {_WRONG_CHECKSUM}")
+        return RecordsBeforeDamage(batch=batch, records=(), is_all=False, remark=f"{_NONE}: {_WRONG_CHECKSUM}")
     payload = decompress_before_damage(header.codec, bytes(batch.data[BATCH.size :]), limits)
     raw, problem = PLAIN.records(payload, count, limits)
     records = tuple(records_of(header, raw))
     if problem is None and is_proven:
-        return RecordsBeforeDamage(batch, records, True, f"all {count} records of the batch")
+        return RecordsBeforeDamage(
+            batch=batch, records=records, is_all=True, remark=f"all {count} records of the batch"
+        )
     why = _NEAR if is_proven else _UNPROVEN if is_whole else "the batch is torn, so that no checksum vouches for them"
-    return RecordsBeforeDamage(batch, records, False, f"{len(records)} of {count} records of a damaged batch; {why}")
+    return RecordsBeforeDamage(
+        batch=batch,
+        records=records,
+        is_all=False,
+        remark=f"{len(records)} of {count} records of a damaged batch; {why}",
+    )

@@ -89,10 +89,12 @@ def explain(
         if position is not None and position >= source.size:
             raise UsageError(f"{path} has {source.size} bytes, and no byte {position}")
         if found is not None and found.kind is FileKind.PRODUCER_SNAPSHOT:
-            return Explanation(path, "producer-snapshot", source.size, _snapshot(source, max_fields, limits))
+            return Explanation(
+                path=path, page="producer-snapshot", size=source.size, parts=_snapshot(source, max_fields, limits)
+            )
         if found is not None and found.kind in _PAGES:
             parts = explain_index(source, path, found.kind, found.base_offset, position, most=max_fields)
-            return Explanation(path, _PAGES[found.kind], source.size, parts)
+            return Explanation(path=path, page=_PAGES[found.kind], size=source.size, parts=parts)
         wanted = Wanted(position, offset)
         base, topic = (0, CLUSTER_METADATA_TOPIC) if found is None else (found.base_offset, _topic(path))
         parts = explain_log(source, base, topic, wanted, most=max_fields, limits=limits)
@@ -101,7 +103,7 @@ def explain(
         if records:
             parts = tuple(with_records(source, part, limits) for part in parts)
         is_old = any(part.what.startswith("message") for part in parts)
-        return Explanation(path, "message" if is_old else "record-batch", source.size, parts)
+        return Explanation(path=path, page="message" if is_old else "record-batch", size=source.size, parts=parts)
 
 
 def is_explained(path: str) -> bool:
@@ -130,7 +132,7 @@ def _text(path: str, name: str, most: int, limits: Limits) -> Explanation:
     part = ExplainedPart(
         PartRole.DAMAGED if breaks else PartRole.ASKED, name, span, () if data else ("the file is empty",), breaks
     )
-    return Explanation(path, TEXT_FILES[name][2], len(data), (part,))
+    return Explanation(path=path, page=TEXT_FILES[name][2], size=len(data), parts=(part,))
 
 
 def _snapshot(source: FileSource, most: int, limits: Limits) -> tuple[ExplainedPart, ...]:

@@ -40,7 +40,7 @@ class ExplainedPart(Struct, frozen=True):
     """records that can be decoded, up to damage; None if not requested, or if this part is a neighbor"""
 
 
-class Explanation(Struct, frozen=True):
+class Explanation(Struct, frozen=True, kw_only=True):
     """A file, or the requested part of it; `page` is the page of docs/format with its fields."""
 
     path: str

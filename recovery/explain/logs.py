@@ -53,7 +53,7 @@ class Wanted(Struct, frozen=True):
         return self.position is None and self.offset is None
 
 
-class _Place(Struct, frozen=True):
+class _Place(Struct, frozen=True, kw_only=True):
     """A part of the log: one entry, or damage up to the next entry, with the header before it."""
 
     start: int
@@ -79,7 +79,13 @@ def _places(source: Source, base_offset: int | None, limits: Limits) -> Iterator
         for batch in scanner:
             cursor.judge(batch)
             findings = tuple(finding for finding in cursor.found if finding.severity is Severity.ERROR)
-            yield _Place(batch.position, batch.position + batch.size, batch.header, before, findings)
+            yield _Place(
+                start=batch.position,
+                end=batch.position + batch.size,
+                header=batch.header,
+                before=before,
+                findings=findings,
+            )
             before = batch.position, batch.header
         if scanner.stop is StopReason.END:
             return
@@ -87,7 +93,7 @@ def _places(source: Source, base_offset: int | None, limits: Limits) -> Iterator
         following = cursor.search(damaged, cursor.next_offset)
         position = source.size if following is None else following
         cursor.resume(position)
-        yield _Place(damaged, position, None, before, tuple(scanner.findings))
+        yield _Place(start=damaged, end=position, header=None, before=before, findings=tuple(scanner.findings))
 
 
 def explain_log(
@@ -148,7 +154,7 @@ def _parts(
         yield _part_at(source, place, topic, PartRole.ASKED, most, limits)
         return
     if place.before is not None:
-        neighbor = _Place(place.before[0], place.before[0] + place.before[1].size, place.before[1])
+        neighbor = _Place(start=place.before[0], end=place.before[0] + place.before[1].size, header=place.before[1])
         yield _header_of(_part_at(source, neighbor, topic, PartRole.BEFORE, max(most, _HEADER_FIELDS), limits))
     yield _damage(source, topic, place, following, most=most, limits=limits)
     if following is not None and following.header is not None:
@@ -225,9 +231,9 @@ def _repair(source: Source, place: _Place, following: _Place | None) -> BitRepai
     after = None if following is None or following.header is None else following
     before = None if place.before is None else place.before[1]
     around = Neighbors(
-        None if before is None else before.next_offset,
-        None if after is None or after.header is None else after.header.first_offset,
-        None if after is None or after.header is None else after.header.partition_leader_epoch,
+        next_offset=None if before is None else before.next_offset,
+        following=None if after is None or after.header is None else after.header.first_offset,
+        leader_epoch=None if after is None or after.header is None else after.header.partition_leader_epoch,
     )
     if place.header is not None and place.header.magic > 1:
         epoch = None if before is None else before.partition_leader_epoch

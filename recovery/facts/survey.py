@@ -39,7 +39,7 @@ _NS_IN_MS = 1_000_000
 _COMES_AND_GOES = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 
 
-class FileFacts(Struct, frozen=True):
+class FileFacts(Struct, frozen=True, kw_only=True):
     """Facts that identify a file and its content without reading it."""
 
     size: int
@@ -293,7 +293,12 @@ class _CountingSource(ListedSource):
 def facts_of(status: os.stat_result) -> FileFacts:
     """Return the facts of a regular file."""
     return FileFacts(
-        status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino, status.st_nlink, status.st_blocks * 512
+        size=status.st_size,
+        mtime_ns=status.st_mtime_ns,
+        device=status.st_dev,
+        inode=status.st_ino,
+        links=status.st_nlink,
+        allocated=status.st_blocks * 512,
     )
 
 

@@ -63,7 +63,7 @@ def hiding(tree: Tree, directory: str) -> Iterator[Cut]:
         for batch in Scanner(tree.source(path), check_crc=False) if indexed else ():
             if batch.last_offset < highest and batch.position in indexed:
                 detail = f"offset {batch.last_offset} after {highest}, to which a Kafka index would lead"
-                yield Cut(path, batch.position, FindingCode.OFFSET_NOT_INCREASING, detail)
+                yield Cut(path=path, position=batch.position, code=FindingCode.OFFSET_NOT_INCREASING, detail=detail)
             highest = max(highest, batch.last_offset)
 
 

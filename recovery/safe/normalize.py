@@ -60,7 +60,7 @@ _NUMBERED = (*(kind.value for kind in (FileKind.LOG, *INDEX_KINDS, FileKind.PROD
 _WORDS = re.compile(r"\s+", re.ASCII)
 
 
-class Change(Struct, frozen=True):
+class Change(Struct, frozen=True, kw_only=True):
     """A file or directory that was set aside or rewritten, and why. Code and severity are those of `verify`."""
 
     path: str
@@ -84,13 +84,15 @@ def normalize_root(tree: Tree) -> list[Change]:
         if parsed is None or parsed.has_blanks:  # a blank is lost on the way to `-stray`, which stops it too
             tree.remove_directory(name)
             detail = "a directory that is not a partition stops a broker from starting"
-            changes.append(Change(name, detail, FindingCode.FOREIGN_DIRECTORY))
+            changes.append(Change(path=name, reason=detail, code=FindingCode.FOREIGN_DIRECTORY))
             continue
         key = (parsed.topic, parsed.partition, parsed.state)
         if parsed.state in (DirectoryState.LIVE, DirectoryState.FUTURE) and key in seen:
             tree.remove_directory(name)
             detail = f"the same partition as {seen[key]} stops a broker from starting"
-            changes.append(Change(name, detail, FindingCode.DUPLICATE_PARTITION, Severity.ERROR))
+            changes.append(
+                Change(path=name, reason=detail, code=FindingCode.DUPLICATE_PARTITION, severity=Severity.ERROR)
+            )
         seen.setdefault(key, name)
     for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
         if name in tree.directories:
@@ -99,7 +101,9 @@ def normalize_root(tree: Tree) -> list[Change]:
         if name + TEMPORARY in tree.files:
             tree.delete(name + TEMPORARY)
             detail = "left over from an interrupted write; a broker overwrites it"
-            changes.append(Change(name + TEMPORARY, detail, FindingCode.TEMPORARY_FILE, Severity.INFO))
+            changes.append(
+                Change(path=name + TEMPORARY, reason=detail, code=FindingCode.TEMPORARY_FILE, severity=Severity.INFO)
+            )
     for name in (REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT):  # ReplicaManager's, LogCleanerManager's
         offline = "takes the log directory offline soon after a broker's start"
         if name in tree.directories:
@@ -114,10 +118,10 @@ def normalize_root(tree: Tree) -> list[Change]:
 
 
 def _checkpoint(path: str, reason: str) -> Change:
-    return Change(path, reason, FindingCode.CHECKPOINT_INVALID, Severity.ERROR)
+    return Change(path=path, reason=reason, code=FindingCode.CHECKPOINT_INVALID, severity=Severity.ERROR)
 
 
-class Checkpoints(Struct):
+class Checkpoints(Struct, frozen=True):
     """Recovery points and log start offsets of a log directory by topic and partition, from its two checkpoints."""
 
     recovery_points: dict[tuple[str, int], int]
@@ -211,10 +215,10 @@ def clear_places(tree: Tree, directory: str) -> list[Change]:
             tree.remove_directory(path)
             severity = Severity.ERROR if parsed.is_live_log else Severity.WARNING
             detail = "a directory in place of a file of a segment"
-            changes.append(Change(path, detail, severity=severity))
+            changes.append(Change(path=path, reason=detail, severity=severity))
         elif path == f"{directory}/{LEADER_EPOCH_CHECKPOINT}{TEMPORARY}":
             tree.remove_directory(path)
-            changes.append(Change(path, "a directory that keeps a broker from writing its leader epochs"))
+            changes.append(Change(path=path, reason="a directory that keeps a broker from writing its leader epochs"))
     return changes
 
 
@@ -246,7 +250,7 @@ class _Partition:
 
     def take(self, name: str, reason: str) -> None:
         self.tree.delete(self.path(name))
-        self.changes.append(Change(self.path(name), reason))
+        self.changes.append(Change(path=self.path(name), reason=reason))
 
     def take_unfinished(self, name: str, reason: str) -> None:
         """Remove a file of an unfinished operation."""
@@ -254,7 +258,9 @@ class _Partition:
         self.changes.append(self._unfinished(name, reason))
 
     def _unfinished(self, name: str, reason: str) -> Change:
-        return Change(self.path(name), reason, FindingCode.TEMPORARY_FILE, severity_of_unfinished(name))
+        return Change(
+            path=self.path(name), reason=reason, code=FindingCode.TEMPORARY_FILE, severity=severity_of_unfinished(name)
+        )
 
     def names(self) -> None:
         """Remove files whose names a broker would fail to parse, or would parse as the name of another segment's file.
@@ -332,7 +338,7 @@ class _Partition:
         path = self.path(LEADER_EPOCH_CHECKPOINT)
         if path in self.tree.directories:
             self.tree.remove_directory(path)
-            self.changes.append(Change(path, "a directory in place of the leader epochs"))
+            self.changes.append(Change(path=path, reason="a directory in place of the leader epochs"))
             return
         there = self.tree if path in self.tree.files else self.tree.part(self.directory)  # in which it is made
         try:
@@ -366,7 +372,9 @@ class _Partition:
             self.tree.remove_directory(path)
         self.tree.write(path, encode_partition_metadata(PartitionMetadata(0, topic_id)))
         detail = f"{why}; the topic id is known from elsewhere"
-        self.changes.append(Change(path, detail, FindingCode.PARTITION_METADATA_INVALID, Severity.ERROR))
+        self.changes.append(
+            Change(path=path, reason=detail, code=FindingCode.PARTITION_METADATA_INVALID, severity=Severity.ERROR)
+        )
 
 
 def partitions_of(tree: Tree, cluster_metadata: bool = False) -> list[tuple[str, PartitionName]]:

@@ -509,7 +509,8 @@ class PartitionRecovery:
             partition = self.loaded_of(result)
             if partition.emptied is not None:
                 detail = "an older offset that a Kafka index would not accept: Kafka would empty the segment"
-                return Cut(*partition.emptied, FindingCode.OFFSET_NOT_INCREASING, detail)
+                path, position = partition.emptied
+                return Cut(path=path, position=position, code=FindingCode.OFFSET_NOT_INCREASING, detail=detail)
             if partition.log_end_offset != sound.log_end_offset:
                 return sound.last_repeat
             for until in hiding(result.tree, self.directory_of(result)):
@@ -521,7 +522,7 @@ class PartitionRecovery:
         if error is None or error.position is None or error.segment_path is None:
             return sound.last_repeat
         detail = f"Kafka does not start on this batch: {result.exception}: {result.message}"
-        return Cut(error.segment_path, error.position, FindingCode.BROKER_REFUSES, detail)
+        return Cut(path=error.segment_path, position=error.position, code=FindingCode.BROKER_REFUSES, detail=detail)
 
     def shorter(self, sound: SoundLog, until: Cut) -> SoundLog:
         """Return a smaller sound part of the logs than `sound`: it ends before the batch `until`, or else before the
@@ -611,7 +612,7 @@ class PartitionRecovery:
                 return self.kept(self.sound())
             raise CannotSettleError(f"Kafka would not start: {result.exception}: {message}")
         detail = f"Kafka does not start on this batch: {result.exception}: {message}"
-        self.cut = Cut(path, error.position, FindingCode.BROKER_REFUSES, detail)
+        self.cut = Cut(path=path, position=error.position, code=FindingCode.BROKER_REFUSES, detail=detail)
         tree.files[path] = tree.files[path].slice(0, error.position)
         base = parse_base(path)
         bases = {other for other, _ in tree.logs(self.directory)}

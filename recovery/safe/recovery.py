@@ -69,7 +69,7 @@ class _ForecastResults:
         if (self._points.get(key, 0), self._starts.get(key, 0)) != (recovery.recovery_point, recovery.log_start):
             return None
         tree = start.tree.part(recovery.directory)
-        return BrokerResult(StartResult.LOADED, tree, start.clean, partitions={loaded.name: loaded})
+        return BrokerResult(outcome=StartResult.LOADED, tree=tree, clean=start.clean, partitions={loaded.name: loaded})
 
 
 class SafeRecovery:
@@ -91,7 +91,7 @@ class SafeRecovery:
         self._rules = rules
         self._declined = declined
         self._is_in_order = is_in_order
-        self._result = SafeResult(tree.copy())
+        self._result = SafeResult(tree=tree.copy())
         self._is_clean = CLEAN_SHUTDOWN_FILE in tree.files
         self._result.changes += normalize_root(self._result.tree)
         self._forecast = _ForecastResults(tree, self._result.changes)
@@ -122,7 +122,7 @@ class SafeRecovery:
 
     def part(self, recovered: Sequence[RecoveredPartition]) -> SafeResult:
         """Return the result for one topic-partition alone, without its checkpoints."""
-        result = SafeResult(self._result.tree.part(*(partition.directory for partition in recovered)))
+        result = SafeResult(tree=self._result.tree.part(*(partition.directory for partition in recovered)))
         for partition in recovered:
             result.add(partition)
         return result
@@ -155,7 +155,7 @@ class SafeRecovery:
         """
         name = self._names[directory]
         if directory in self._declined:
-            return RecoveredPartition(directory, name, self._declined[directory])
+            return RecoveredPartition(directory=directory, name=name, refusal=self._declined[directory])
         directories = set(tree.directories)
         cleared = clear_places(tree, directory)
         left = set(tree.directories)
@@ -166,14 +166,14 @@ class SafeRecovery:
             known = None if cleared else self._forecast.of(start, own, untouched)
             result = own.recover(self._is_clean, untouched, known)
         except CannotSettleError as error:
-            return self._as_it_is(own) or RecoveredPartition(directory, name, error.refusal)
+            return self._as_it_is(own) or RecoveredPartition(directory=directory, name=name, refusal=error.refusal)
         loaded = own.loaded_of(result)
         files = changed_files(untouched, result.tree, loaded)
         stays = None if cleared or not (files or changes) else self._as_it_is(own)
         bases = [base for base, _path in result.tree.logs(own.directory_of(result))]
         return stays or RecoveredPartition(
-            directory,
-            name,
+            directory=directory,
+            name=name,
             changes=cleared if own.took_theirs else [*cleared, *changes],
             cut=own.cut,
             repeat=own.repeat,
@@ -196,7 +196,7 @@ class SafeRecovery:
         loaded = own.loaded_of(own.trusted)
         if loaded.stray is not None or not self._is_in_order(own.directory, own.start):
             return None
-        return RecoveredPartition(own.directory, own.name, loaded=loaded, log_start=own.given_log_start)
+        return RecoveredPartition(directory=own.directory, name=own.name, loaded=loaded, log_start=own.given_log_start)
 
 
 def recover_safely(

@@ -16,7 +16,7 @@ from kafkalog.recovery.safe.normalize import Change
 __all__ = ["RecoveredPartition", "SafeResult"]
 
 
-class RecoveredPartition(Struct):
+class RecoveredPartition(Struct, frozen=True, kw_only=True):
     """Result of a recovery for one partition directory; nothing is changed if there is a `refusal`."""
 
     directory: str
@@ -51,7 +51,7 @@ class RecoveredPartition(Struct):
             self.files.put(tree, self.loaded)
 
 
-class SafeResult(Struct):
+class SafeResult(Struct, kw_only=True):
     """Result of a recovery for a log directory: the tree that it leaves, and why."""
 
     tree: Tree

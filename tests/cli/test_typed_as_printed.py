@@ -149,7 +149,9 @@ def test_a_file_that_does_not_exist_is_not_called_unknown(place: Path) -> None:
 
 def test_a_sentence_is_cut_between_words() -> None:
     sentence = "43 sound records behind the damage, " * 9
-    screen = FirstScreen("title", [], "", "", losses=[Loss("orders-1", sentence)])
+    screen = FirstScreen(
+        title="title", start=[], out_of_service="", lost="", losses=[Loss(place="orders-1", offsets=sentence)]
+    )
     for width in range(30, 90):
         last = screen.lines(width)[-1]
         assert last.endswith(" ...")

@@ -29,14 +29,14 @@ ALL = ("t0", "t1", "t2")
 
 
 def members(**topics: tuple[str, ...]) -> list[GroupMember]:
-    return [GroupMember(name, found) for name, found in topics.items()]
+    return [GroupMember(member_id=name, topics=found) for name, found in topics.items()]
 
 
 def test_range_as_kafkas_class_gives_it() -> None:
     three = members(mA=ALL, mB=ALL, mC=ALL)
     assert names(assign("range", COUNTS, three)) == {
         "mA": "t0-0 t1-0 t2-0 t2-1", "mB": "t0-1 t1-1 t2-2 t2-3", "mC": "t0-2 t1-2 t2-4"}  # fmt: skip
-    static = [*three[:2], GroupMember("mC", ALL, "static")]
+    static = [*three[:2], GroupMember(member_id="mC", topics=ALL, instance_id="static")]
     assert names(assign("range", COUNTS, static))["mC"] == "t0-0 t1-0 t2-0 t2-1"
 
 
@@ -50,7 +50,7 @@ def test_round_robin_as_kafkas_class_gives_it() -> None:
 def test_cooperative_sticky_leaves_out_what_moves() -> None:
     topics = ("t0", "t1")
     before = {"m1": tuple(("t0", n) for n in range(3)), "m2": tuple(("t1", n) for n in range(3)), "m3": ()}
-    given = [GroupMember(name, topics, owned=owned, generation=1) for name, owned in before.items()]
+    given = [GroupMember(member_id=name, topics=topics, owned=owned, generation=1) for name, owned in before.items()]
     counts = {"t0": 3, "t1": 3}
     assert names(assign("cooperative-sticky", counts, given)) == {"m1": "t0-0 t0-1", "m2": "t1-0 t1-1", "m3": ""}
     assert names(assign("sticky", counts, given)) == {"m1": "t0-0 t0-1", "m2": "t1-0 t1-1", "m3": "t0-2 t1-2"}
@@ -66,7 +66,9 @@ def test_a_group_that_is_too_large_is_given_up() -> None:
     topics = [f"t{number}" for number in range(40)]
     everything = tuple(("t0", number) for number in range(900))
     many = [
-        GroupMember(f"m{at:04d}", tuple(topics[: 1 + at % 40]), owned=() if at else everything, generation=3)
+        GroupMember(
+            member_id=f"m{at:04d}", topics=tuple(topics[: 1 + at % 40]), owned=() if at else everything, generation=3
+        )
         for at in range(200)
     ]
     assert assign("sticky", dict.fromkeys(topics, 900), many) is None

@@ -175,7 +175,9 @@ def test_whoever_is_in_sync_has_what_was_committed(changed: Path) -> None:
 
 
 def state(leader: int, epoch: int, *isr: int, recovering: bool = False) -> PartitionState:
-    return PartitionState(leader, epoch, isr, 1, recovering)
+    return PartitionState(
+        leader=leader, leader_epoch=epoch, isr=isr, controller_epoch=1, recovering=recovering
+    )
 
 
 ALIVE = {"1", "2", "3"}

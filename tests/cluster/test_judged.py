@@ -22,7 +22,8 @@ METADATA = "__cluster_metadata-0"
 
 def group(kind: str, *assignments: set[tuple[str, int]]) -> Group:
     members = tuple(
-        Member(f"m{number}", None, "c", "/h", frozenset(each)) for number, each in enumerate(assignments, 1)
+        Member(member_id=f"m{number}", instance_id=None, client_id="c", client_host="/h", assignment=frozenset(each))
+        for number, each in enumerate(assignments, 1)
     )
     return Group(
         group_id="g",

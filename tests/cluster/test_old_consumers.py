@@ -86,7 +86,7 @@ def test_threads_are_ordered_as_strings() -> None:
 def test_with_two_digits_the_order_of_hashes_is_not_that_of_numbers() -> None:
     """With twelve partitions of a topic the old round robin and the new one part."""
     three = [OldConsumer(name, {"t": 1}) for name in "abc"]
-    members = [GroupMember(name, ("t",)) for name in "abc"]
+    members = [GroupMember(member_id=name, topics=("t",)) for name in "abc"]
     for count, same in ((9, True), (10, True), (12, False)):
         old = old_round_robin({"t": range(count)}, three)
         new = assign("roundrobin", {"t": count}, members)

@@ -203,7 +203,14 @@ def append(log: Path, record: KRaftRecord, offset: int, epoch: int) -> None:
 def tail(log: Path, epoch: int, leader: int, granting: tuple[int, ...], offset: int) -> None:
     """A leadership of its own at the end of a log."""
     of_voters = tuple(Voter(each) for each in CONTROLLERS)
-    append(log, LeaderChange(0, leader, of_voters, tuple(Voter(each) for each in granting)), offset, epoch)
+    append(
+        log,
+        LeaderChange(
+            version=0, leader_id=leader, voters=of_voters, granting_voters=tuple(Voter(each) for each in granting)
+        ),
+        offset,
+        epoch,
+    )
 
 
 def test_a_tail_that_was_not_committed_is_told_from_a_second_quorum(tmp_path: Path) -> None:

@@ -27,7 +27,19 @@ def only(*nodes: int) -> frozenset[int]:
 def image(*, elr: bool, fenced: bool = False) -> MetadataImage:
     made = MetadataImage()
     made.features = {"metadata.version": 30, "eligible.leader.replicas.version": int(elr)}
-    made.brokers = {each: BrokerImage(each, 100 + each, MIGRATING, (), None, fenced, False, ()) for each in (1, 2, 3)}
+    made.brokers = {
+        each: BrokerImage(
+            id=each,
+            epoch=100 + each,
+            incarnation_id=MIGRATING,
+            listeners=(),
+            rack=None,
+            fenced=fenced,
+            in_controlled_shutdown=False,
+            directories=(),
+        )
+        for each in (1, 2, 3)
+    }
     return made
 
 
@@ -41,7 +53,13 @@ def in_order(
     given: PartitionImage, rules: TopicRules, order: tuple[int, ...], fencing: tuple[int, ...] = (), *, elr: bool = True
 ) -> frozenset[int] | None:
     groups = tuple(frozenset({each}) for each in fencing)
-    starts = Starts(image(elr=elr, fenced=not fencing), groups, frozenset(order), racing=frozenset(), order=order)
+    starts = Starts(
+        image=image(elr=elr, fenced=not fencing),
+        fencing=groups,
+        running=frozenset(order),
+        racing=frozenset(),
+        order=order,
+    )
     return possible_leaders(given, rules, starts)
 
 
@@ -49,7 +67,7 @@ def in_any_order(
     given: PartitionImage, rules: TopicRules, fencing: tuple[int, ...] = (), *, elr: bool = True
 ) -> frozenset[int] | None:
     groups = tuple(frozenset({each}) for each in fencing)
-    starts = Starts(image(elr=elr, fenced=not fencing), groups, frozenset({1, 2, 3}))
+    starts = Starts(image=image(elr=elr, fenced=not fencing), fencing=groups, running=frozenset({1, 2, 3}))
     return possible_leaders(given, rules, starts)
 
 
@@ -80,7 +98,12 @@ def test_an_eligible_replica_that_was_stopped_in_an_orderly_way_leads() -> None:
     """`ReplicationControlManager.handleBrokerShutdown` with a clean shutdown leaves it eligible."""
     given = partition((), -1, elr=(1, 2), last=(1,))
     starts = Starts(
-        image(elr=True, fenced=True), (), frozenset({2}), clean=frozenset({2}), racing=frozenset(), order=(2,)
+        image=image(elr=True, fenced=True),
+        fencing=(),
+        running=frozenset({2}),
+        clean=frozenset({2}),
+        racing=frozenset(),
+        order=(2,),
     )
     assert possible_leaders(given, SAFE_TWO, starts) == only(2)
     assert possible_leaders(given, SAFE_TWO, replace(starts, clean=frozenset())) == NONE
@@ -111,7 +134,9 @@ def test_without_eligible_replicas_the_last_of_the_isr_stays_and_leads() -> None
 
 def test_before_kafka_4_a_leader_that_registers_in_time_stays() -> None:
     """Earlier `ClusterControlManager.registerBroker` changes no partition, and ends the old session."""
-    starts = Starts(image(elr=False), (frozenset({1, 2, 3}),), frozenset({1}), registration_counts=False)
+    starts = Starts(
+        image=image(elr=False), fencing=(frozenset({1, 2, 3}),), running=frozenset({1}), registration_counts=False
+    )
     assert possible_leaders(partition((1, 2, 3), 1), SAFE, starts) == only(1, NO_LEADER)
     assert possible_leaders(partition((1,), 1), SAFE, starts) == only(1)
 
@@ -121,7 +146,7 @@ def test_a_replica_whose_directory_is_lost_does_not_lead() -> None:
     given = replace(partition((), -1, last=(3,)), directories=(MIGRATING, MIGRATING, "AAAAAAAAAAAAAAAAAAAAmw"))
     made = image(elr=True, fenced=True)
     made.brokers[3] = replace(made.brokers[3], directories=("BBBBBBBBBBBBBBBBBBBBmw",))
-    starts = Starts(made, (), frozenset({1, 2, 3}))
+    starts = Starts(image=made, fencing=(), running=frozenset({1, 2, 3}))
     assert possible_leaders(given, SAFE, starts) == NONE
     made.brokers[3] = replace(made.brokers[3], directories=("AAAAAAAAAAAAAAAAAAAAmw",))
     assert possible_leaders(given, SAFE, starts) == only(3)
@@ -138,9 +163,15 @@ def test_a_partition_with_absurdly_many_replicas_takes_no_time() -> None:
     made.brokers = {each: replace(made.brokers[1], id=each) for each in ids}
     given = PartitionImage(ids, ids, 1, 4, 7, (MIGRATING,) * len(ids))
     for starts in (
-        Starts(made, (frozenset(ids),), frozenset(ids)),
-        Starts(made, (frozenset(ids),), frozenset(ids), racing=frozenset(), order=ids),
-        Starts(made, tuple(frozenset({each}) for each in ids), frozenset(ids), racing=frozenset(), order=ids),
+        Starts(image=made, fencing=(frozenset(ids),), running=frozenset(ids)),
+        Starts(image=made, fencing=(frozenset(ids),), running=frozenset(ids), racing=frozenset(), order=ids),
+        Starts(
+            image=made,
+            fencing=tuple(frozenset({each}) for each in ids),
+            running=frozenset(ids),
+            racing=frozenset(),
+            order=ids,
+        ),
     ):
         assert possible_leaders(given, SAFE, starts) is None
 

@@ -45,7 +45,7 @@ def test_what_is_no_registration(data: bytes | None) -> None:
 def test_configurations_and_their_secrets() -> None:
     found = config_entity("/config/users/u/clients/c", b'{"version":1,"config":{"SCRAM-SHA-256":"salt=x","rate":"5"}}')
     assert found is not None
-    assert (found.type, found.name, found.hidden()) == (
+    assert (found.type, found.name, found.hidden().config) == (
         "users",
         "u/clients/c",
         {"SCRAM-SHA-256": "[hidden]", "rate": "5"},

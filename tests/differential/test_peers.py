@@ -67,7 +67,12 @@ def check_writing(choose: random.Random) -> str:
     if magic == 2:
         producer = choose.choice([Producer(), Producer(42, 3, 10), Producer(42, 3, 10, True)])
         theirs = builds(peer, found, codec, producer)
-        state = ProducerState(producer.id, producer.epoch, producer.sequence, producer.transactional)
+        state = ProducerState(
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            base_sequence=producer.sequence,
+            is_transactional=producer.transactional,
+        )
         header = (
             scan(theirs).batches[0].header
         )  # plain where compressing gains nothing; the leader epoch is for the broker to set

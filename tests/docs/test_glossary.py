@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -50,7 +51,5 @@ def test_severities_are_named() -> None:
 
 @pytest.mark.parametrize("command", ["plan", "recover", "index-rebuild"])
 def test_json_names_every_mode(command: str) -> None:
-    schema = (DOCS / "json" / f"{command}.schema.json").read_text(encoding="utf-8")
-    said = re.search(r'"description": "(?P<modes>(`[a-z-]+`, )+)or another command', schema)
-    assert said is not None
-    assert re.findall(r"`([a-z-]+)`", said["modes"]) == [each.value for each in Mode]
+    schema = json.loads((DOCS / "json" / f"{command}.schema.json").read_text(encoding="utf-8"))
+    assert schema["properties"]["mode"]["enum"] == [*(each.value for each in Mode), None]

@@ -43,10 +43,38 @@ def test_by_the_epoch_of_the_commit(volumes: dict[int, Path]) -> None:
     assert lost.keys() == {"of the old leader", "in the middle", "says no epoch"}
     tail = str(volumes[OLD] / "tale-0")
     assert lost["of the old leader"] == GroupLoss(
-        "of the old leader", "tale", 0, OLD_END, 0, COMMON, NEW_END - 1, True, tail
+        group="of the old leader",
+        topic="tale",
+        partition=0,
+        committed_offset=OLD_END,
+        leader_epoch=0,
+        gone_first=COMMON,
+        unseen_last=NEW_END - 1,
+        is_certain=True,
+        held_by=tail,
     )
-    assert lost["in the middle"] == GroupLoss("in the middle", "tale", 0, 100, 0, COMMON, 99, True, tail)
-    assert lost["says no epoch"] == GroupLoss("says no epoch", "tale", 0, 110, None, COMMON, 109, False, tail)
+    assert lost["in the middle"] == GroupLoss(
+        group="in the middle",
+        topic="tale",
+        partition=0,
+        committed_offset=100,
+        leader_epoch=0,
+        gone_first=COMMON,
+        unseen_last=99,
+        is_certain=True,
+        held_by=tail,
+    )
+    assert lost["says no epoch"] == GroupLoss(
+        group="says no epoch",
+        topic="tale",
+        partition=0,
+        committed_offset=110,
+        leader_epoch=None,
+        gone_first=COMMON,
+        unseen_last=109,
+        is_certain=False,
+        held_by=tail,
+    )
 
 
 def test_without_the_copy_that_was_read(volumes: dict[int, Path]) -> None:

@@ -100,7 +100,11 @@ def _case(random: Random, assignor: str) -> tuple[dict[str, int], list[list[Grou
 
     def member(name: str) -> GroupMember:
         topics = same if is_equal else tuple(random.sample(sorted(counts), random.randint(1, len(counts))))
-        return GroupMember(name, topics, f"i{random.randint(0, 9)}{name}" if random.random() < 0.3 else None)
+        return GroupMember(
+            member_id=name,
+            topics=topics,
+            instance_id=f"i{random.randint(0, 9)}{name}" if random.random() < 0.3 else None,
+        )
 
     known = {name: member(name) for name in pool}
     rounds = [[known[name] for name in random.sample(pool, random.randint(1, len(pool)))] for _ in range(3)]
@@ -177,7 +181,7 @@ def _early_case(random: Random, assignor: str) -> tuple[dict[str, int], list[Gro
     for name in names:
         owned = [each for each, who in holder.items() if who == name]
         generation = random.choice([5, 5, 4]) if owned else -1
-        found.append(GroupMember(name, tuple(counts), owned=tuple(owned), generation=generation))
+        found.append(GroupMember(member_id=name, topics=tuple(counts), owned=tuple(owned), generation=generation))
         topics = [
             {"topic": topic, "partitions": [number for where, number in owned if where == topic]}
             for topic in counts

@@ -257,7 +257,16 @@ class Case:
         image = MetadataImage()
         image.topics["t"] = TopicImage("t", "AAAAAAAAAAAAAAAAAAAAAQ", {0: self.partition})
         for number in {*self.partition.replicas, *self.partition.elr, *self.partition.last_known_elr, *self.live}:
-            image.brokers[number] = BrokerImage(number, 1, MIGRATING, (), None, number not in self.live, False, ())
+            image.brokers[number] = BrokerImage(
+                id=number,
+                epoch=1,
+                incarnation_id=MIGRATING,
+                listeners=(),
+                rack=None,
+                fenced=number not in self.live,
+                in_controlled_shutdown=False,
+                directories=(),
+            )
         image.features = {"metadata.version": self.level, "eligible.leader.replicas.version": int(self.elr)}
         image.configs = {
             "topic:t": {"min.insync.replicas": str(self.min_isr)},
@@ -346,7 +355,19 @@ def test_brokers_are_fenced_in_the_order_of_the_controllers_table(version: str, 
     ]
     known = 0
     for case, line in zip(cases, answers(version, "org.apache.kafka.controller.Fencing", FENCING, lines), strict=True):
-        brokers = [BrokerImage(each, epoch, MIGRATING, (), None, False, False, ()) for each, epoch in case.items()]
+        brokers = [
+            BrokerImage(
+                id=each,
+                epoch=epoch,
+                incarnation_id=MIGRATING,
+                listeners=(),
+                rack=None,
+                fenced=False,
+                in_controlled_shutdown=False,
+                directories=(),
+            )
+            for each, epoch in case.items()
+        ]
         order = [int(each) for each in line.split(",")]
         for group in fencing_order(brokers, level):
             assert frozenset(order[: len(group)]) == group, (case, line)

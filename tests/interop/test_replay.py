@@ -159,7 +159,12 @@ def source_with_open_transactions(source: Path) -> dict[int, list[Row]]:
                 log.append(some, compression="lz4")
                 rows += [(each.timestamp, each.key, each.value, []) for each in some]
                 if first % 5000 == 0:
-                    log.append([b"undecided"], producer=ProducerState(first, 0, 0, True))
+                    log.append(
+                        [b"undecided"],
+                        producer=ProducerState(
+                            producer_id=first, producer_epoch=0, base_sequence=0, is_transactional=True
+                        ),
+                    )
     return written
 
 

@@ -36,7 +36,9 @@ def append(log: kafkalog.Log, seed: int) -> None:
         ]
         log.append(records, compression=codec)
     for producer_id, commit in ((900 + seed, True), (950 + seed, False)):
-        producer = kafkalog.ProducerState(producer_id, 0, 0, True)
+        producer = kafkalog.ProducerState(
+            producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True
+        )
         log.append([kafkalog.NewRecord(b"in a transaction", None, T0 + seed)], producer=producer)
         log.end_transaction(producer_id, 0, commit=commit, timestamp=T0 + seed)
     log.append([kafkalog.NewRecord(None, b"gone", T0 + seed, (kafkalog.Header("h", None),))])

@@ -288,7 +288,12 @@ def test_an_open_transaction_is_waited_for(root: Path) -> None:
         assert numbers(stream) == list(range(20))
         with kafkalog.Log.open(root / "clicks-0") as log:
             for number, commit in ((1, True), (2, False), (3, None)):
-                log.append([b"%d" % number], producer=kafkalog.ProducerState(number, 0, 0, True))
+                log.append(
+                    [b"%d" % number],
+                    producer=kafkalog.ProducerState(
+                        producer_id=number, producer_epoch=0, base_sequence=0, is_transactional=True
+                    ),
+                )
                 if commit is not None:
                     log.end_transaction(number, 0, commit=commit)
             consumer._positions.look()

@@ -61,9 +61,17 @@ def source(tmp_path: Path) -> Path:
     root.mkdir()
     with Log.open(root / "orders-0", LogConfig(retention_ms=-1)) as log:
         log.append([b"before %d" % number for number in range(5)])
-        log.append([b"open %d" % number for number in range(3)], producer=ProducerState(PRODUCER, 0, 0, True))
+        log.append(
+            [b"open %d" % number for number in range(3)],
+            producer=ProducerState(producer_id=PRODUCER, producer_epoch=0, base_sequence=0, is_transactional=True),
+        )
         for number in range(10):
-            log.append([b"behind %d" % number], producer=ProducerState(OTHER, 0, number, False))
+            log.append(
+                [b"behind %d" % number],
+                producer=ProducerState(
+                    producer_id=OTHER, producer_epoch=0, base_sequence=number, is_transactional=False
+                ),
+            )
     return root
 
 

@@ -24,9 +24,17 @@ def path(tmp_path: Path) -> Path:
             log.append([b"%d" % number * 20])
         victim = log.partition().segments[2]
         for producer_id, commit in ((1, False), (2, True)):
-            log.append([b"x", b"y"], producer=kafkalog.ProducerState(producer_id, 0, 0, True))
+            log.append(
+                [b"x", b"y"],
+                producer=kafkalog.ProducerState(
+                    producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True
+                ),
+            )
             log.end_transaction(producer_id, 0, commit=commit)
-        log.append([b"open"], producer=kafkalog.ProducerState(3, 0, 0, True))
+        log.append(
+            [b"open"],
+            producer=kafkalog.ProducerState(producer_id=3, producer_epoch=0, base_sequence=0, is_transactional=True),
+        )
         log.append([b"last"])
     batch = list(victim.batches())[3]
     content = bytearray(Path(victim.path).read_bytes())
@@ -48,7 +56,10 @@ def test_where_an_open_transaction_ends_committed_data_is_told(
     """As information: a broker ends there too."""
     with kafkalog.Log.open(tmp_path / "t-0", SMALL) as log:
         log.append([b"first"])
-        log.append([b"open"], producer=kafkalog.ProducerState(3, 0, 0, True))
+        log.append(
+            [b"open"],
+            producer=kafkalog.ProducerState(producer_id=3, producer_epoch=0, base_sequence=0, is_transactional=True),
+        )
         log.append([b"last"])
     for end, is_told in ((None, level == "read_committed"), (1, False)):
         partition = kafkalog.open_partition(tmp_path / "t-0")
@@ -96,7 +107,10 @@ def unframed(path: Path, *, rolled: bool) -> None:
             log.roll()
         for producer_id, commit in ((1, False), (2, True)):
             log.append(
-                [kafkalog.NewRecord(b"x", timestamp=0)], producer=kafkalog.ProducerState(producer_id, 0, 0, True)
+                [kafkalog.NewRecord(b"x", timestamp=0)],
+                producer=kafkalog.ProducerState(
+                    producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True
+                ),
             )
             log.end_transaction(producer_id, 0, commit=commit)
         log.append([kafkalog.NewRecord(b"last", timestamp=0)])
@@ -143,7 +157,10 @@ def test_who_begins_behind_damage_ends_where_more_of_it_leaves_a_transaction_und
         log.append([b"lost"])
         log.roll()
         log.append([b"first"])
-        log.append([b"x"], producer=kafkalog.ProducerState(1, 0, 0, True))
+        log.append(
+            [b"x"],
+            producer=kafkalog.ProducerState(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True),
+        )
         log.end_transaction(1, 0, commit=True)
         log.append([b"last"])
     for number, offset in ((0, 0), (1, 3)):

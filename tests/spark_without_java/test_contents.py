@@ -14,22 +14,27 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec import UNSET, Struct, UnsetType
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import IntegerType, LongType, StructType
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StructType
 
 import kafkalog
+from kafkalog.cluster.zookeeper.node_lines import ZkLine
 from kafkalog.codec.common.errors import FormatError, UsageError
-from kafkalog.codec.common.findings import Finding, FindingCode, Severity
+from kafkalog.codec.common.findings import BatchOutline, Finding, FindingCode, FindingJson, Severity
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.native import thresholds
-from kafkalog.spark import fleet
+from kafkalog.spark import contents_files, fleet
 from kafkalog.spark.batch_contents import batches_of
 from kafkalog.spark.contents_reader import ContentsReader
 from kafkalog.spark.contents_rows import arrow_batches
 from kafkalog.spark.contents_schema import SCHEMAS, chosen
 from kafkalog.spark.options import CONTENTS, RECORDS, parse_options
+from kafkalog.spark.struct_columns import struct_of
 from testkit.made import batches
 from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
 from testkit.recorded.fixture_data import broker_case
+from testkit.running.command import kafkalog as command
 
 Note = Callable[[str, int], None]
 Row = dict[str, Any]
@@ -383,8 +388,179 @@ def test_absurd_times_and_names_that_are_no_text_do_not_end_a_query() -> None:
     assert batch["type"].to_pylist() == ["\\udcff", None]
 
 
+COLUMNS = {
+    "batches": (
+        "topic:string partition:int file:string position:bigint size:int magic:int baseOffset:bigint "
+        "lastOffset:bigint count:int baseSequence:int lastSequence:int producerId:bigint producerEpoch:int "
+        "partitionLeaderEpoch:int isTransactional:boolean isControl:boolean deleteHorizonMs:timestamp "
+        "timestamp:timestamp timestampType:int compresscodec:string crc:bigint isvalid:boolean"
+    ),
+    "segments": (
+        "topic:string partition:int file:string state:string baseOffset:bigint bytes:bigint validBytes:bigint "
+        "stop:string batches:bigint firstOffset:bigint lastOffset:bigint firstTimestamp:timestamp "
+        "lastTimestamp:timestamp codecs:map<string,bigint> magics:map<string,bigint> files:map<string,bigint> "
+        "findings:array<string>"
+    ),
+    "findings": (
+        "topic:string partition:int file:string code:string severity:string position:bigint offset:bigint "
+        "lastOffset:bigint firstUnread:bigint lastUnread:bigint newestBefore:timestamp oldestAfter:timestamp "
+        "detail:string"
+    ),
+    "offset_index": (
+        "topic:string partition:int file:string offset:bigint position:bigint"
+    ),
+    "time_index": (
+        "topic:string partition:int file:string timestamp:timestamp offset:bigint"
+    ),
+    "aborted_transactions": (
+        "topic:string partition:int file:string version:int producerId:bigint firstOffset:bigint lastOffset:bigint "
+        "lastStableOffset:bigint"
+    ),
+    "producer_state": (
+        "topic:string partition:int file:string producerId:bigint producerEpoch:int coordinatorEpoch:int "
+        "currentTxnFirstOffset:bigint lastTimestamp:timestamp firstSequence:int lastSequence:int lastOffset:bigint "
+        "offsetDelta:int"
+    ),
+    "leader_epochs": (
+        "topic:string partition:int file:string epoch:int startOffset:bigint"
+    ),
+    "checkpoints": (
+        "file:string topic:string partition:int offset:bigint"
+    ),
+    "offsets": (
+        "group:string topic:string partition:int offset:bigint metadata:string leaderEpoch:int "
+        "commitTimestamp:timestamp expireTimestamp:timestamp topicId:string logPartition:int logOffset:bigint "
+        "producerId:bigint pending:boolean"
+    ),
+    "groups": (
+        "group:string state:string type:string groupEpoch:int assignor:string members:array<struct<memberId:string,"
+        "instance:string,clientId:string,host:string,assignment:array<string>,subscription:array<string>,"
+        "rack:string,memberEpoch:int,targetAssignment:array<string>,unresolvedTopicIds:array<string>>> "
+        "offsets:array<struct<tp:string,offset:bigint,metadata:string,leaderEpoch:int>> protocolType:string "
+        "generation:int leader:string assignmentEpoch:int stateTimestamp:timestamp logPartition:int "
+        "expectedPartition:int pendingOffsets:int assignmentAsDerived:boolean derivedAssignment:map<string,"
+        "array<string>> assignmentProblems:array<string>"
+    ),
+    "transactions": (
+        "transactionalId:string state:string producerId:bigint producerEpoch:int partitions:array<string> "
+        "timeoutMs:int lastUpdateTimestamp:timestamp startTimestamp:timestamp logPartition:int logOffset:bigint "
+        "topic:string partition:int lastSequence:int lastTimestamp:timestamp coordinatorEpoch:int "
+        "currentTxnStart:bigint hanging:boolean ageMs:bigint lastStableOffset:bigint logEndOffset:bigint"
+    ),
+    "metadata": (
+        "file:string offset:bigint epoch:int timestamp:timestamp isControl:boolean type:string version:int "
+        "data:string"
+    ),
+    "znodes": (
+        "path:string data:binary czxid:bigint mzxid:bigint pzxid:bigint ctime:timestamp mtime:timestamp "
+        "version:int cversion:int aversion:int ephemeralOwner:bigint dataLength:int numChildren:int "
+        "acl:array<struct<perms:int,scheme:string,id:string>>"
+    ),
+}
+"""Columns that queries may name, in their order, as they were when they were declared by hand."""
+
+
+@pytest.mark.parametrize("contents", COLUMNS)
+def test_columns_that_queries_may_name_stay_and_others_come_behind_them(contents: str) -> None:
+    columns = [f"{field.name}:{field.dataType.simpleString()}" for field in SCHEMAS[contents]]
+    known = COLUMNS[contents].split(" ")
+    assert columns[: len(known)] == known
+    assert {*COLUMNS} == {*SCHEMAS}
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """A part of a line."""
+
+    read_bytes: int
+    write_timestamp: int | None
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """A line with a field of each kind."""
+
+    topic_id: str | None
+    is_open: bool | UnsetType = UNSET
+    leader_epoch: int | None
+    start_offset: int
+    parts: list[Shown]
+    owners: dict[str, tuple[str, ...] | None] | None
+
+
+def test_fields_become_columns_of_their_kind() -> None:
+    assert struct_of(Told).simpleString() == (
+        "struct<topicId:string,isOpen:boolean,leaderEpoch:int,startOffset:bigint,"
+        "parts:array<struct<read_bytes:bigint,write_timestamp:timestamp>>,owners:map<string,array<string>>>"
+    )
+    assert struct_of(Shown, as_json=True).simpleString() == "struct<read_bytes:bigint,write_timestamp:bigint>"
+
+
+def test_a_field_that_no_column_can_hold_is_refused() -> None:
+    with pytest.raises(TypeError, match="kafka has no type for Spark"):
+        struct_of(ZkLine)
+
+
+def test_times_and_strange_values_inside_of_lists_are_converted_too() -> None:
+    parts = [{"read_bytes": 2**63, "write_timestamp": 1}, {"read_bytes": 5, "write_timestamp": 2**63}]
+    row: Row = {"parts": parts, "owners": {"\udcff": ("\udcfe", "a")}, "leaderEpoch": 2**31, "startOffset": -(2**63)}
+    (batch,) = arrow_batches(iter([row]), struct_of(Told))
+    moment = datetime(1970, 1, 1, 0, 0, 0, 1000, tzinfo=UTC)
+    assert batch.to_pylist() == [
+        {
+            "topicId": None, "isOpen": None, "leaderEpoch": None, "startOffset": -(2**63),
+            "parts": [
+                {"read_bytes": None, "write_timestamp": moment}, {"read_bytes": 5, "write_timestamp": None},
+            ],
+            "owners": [("\\udcff", ["\\udcfe", "a"])],
+        }
+    ]  # fmt: skip
+
+
+def test_a_torn_batch_that_claims_offsets_beyond_64_bits_is_a_finding_all_the_same() -> None:
+    outline = BatchOutline(2**63 - 3, 2**63 + 6, 9, None, 1)
+    found = Finding(FindingCode.TORN_TAIL, Severity.WARNING, 5, 2**63 - 3, batch=outline)
+    (batch,) = arrow_batches(iter([contents_files._finding_row(found)]), SCHEMAS["findings"])
+    (row,) = batch.to_pylist()
+    assert row["batch"] == {
+        "first_offset": 2**63 - 3, "last_offset": None, "records": 9, "first_timestamp": None,
+        "last_timestamp": datetime(1970, 1, 1, 0, 0, 0, 1000, tzinfo=UTC),
+    }  # fmt: skip
+    assert (row["code"], row["position"], row["offset"]) == ("torn_tail", 5, 2**63 - 3)
+
+
+def camel(line: Row) -> Row:
+    return {re.sub("_([a-z])", lambda found: found[1].upper(), name): value for name, value in line.items()}
+
+
+@pytest.mark.parametrize(
+    ("case_id", "name", "other"),
+    [
+        ("4.1.1/groups", "groups", ()),
+        ("4.4.0/groups", "groups", ()),
+        ("4.4.0/groups", "offsets", ("source", "zxid", "chroot", "logEndOffset", "lag", "elsewhere")),
+        ("4.1.1/txn", "transactions", ("kind", "partitions", "ageMs")),
+    ],
+)
+def test_a_row_has_all_that_the_line_of_the_command_says(case_id: str, name: str, other: tuple[str, ...]) -> None:
+    lines = [camel(line) for line in command(name, *brokers(case_id), "--json").objects]
+    found = rows(brokers(case_id), name)
+    missing = dict.fromkeys(field.name for field in SCHEMAS[name])
+    assert found
+    for row, line in zip(found, lines, strict=True):
+        wanted = missing | {key: value for key, value in line.items() if key not in other}
+        if name == "offsets":
+            wanted["pending"] = wanted["pending"] or False
+        assert {key: value for key, value in row.items() if key not in other} == {
+            key: value for key, value in wanted.items() if key not in other
+        }
+
+
 def test_a_finding_of_many_directories_has_every_field() -> None:
     """What is added to a finding is added to the column of `verify_many`, too."""
-    names = Finding.__struct_fields__
-    assert all(f"{name}:" in fleet._FINDINGS for name in names)
-    assert len(fleet._finding(Finding(FindingCode.CRC_MISMATCH, Severity.ERROR))) == len(names)
+    kind = struct_of(fleet.VerifiedLine, as_json=True)["findings"].dataType
+    assert isinstance(kind, ArrayType)
+    assert isinstance(kind.elementType, StructType)
+    assert {*kind.elementType.names} == {*Finding.__struct_fields__}
+    found = Finding(FindingCode.CRC_MISMATCH, Severity.ERROR, 2**63, 5, batch=BatchOutline(0, 2**64, 1, None, None))
+    line = fleet.VerifiedLine(path="p", outcome="findings", findings=[shaped(found, FindingJson)])
+    cells = ("crc_mismatch", "error", None, None, 5, None, None, (0, None, 1, None, None), "")
+    assert fleet._cells(line) == ("p", "findings", None, None, [cells], None, None)

@@ -228,7 +228,10 @@ def test_one_who_waits_says_it_once_and_not_while_somebody_writes(
 def test_what_damage_leaves_undecided_is_not_called_open(tmp_path: Path) -> None:
     """`dump` has said of it that it is open, beside the error."""
     with kafkalog.Log.open(tmp_path / "t-0") as log:
-        log.append([b"a"], producer=kafkalog.ProducerState(1, 0, 0, True))
+        log.append(
+            [b"a"],
+            producer=kafkalog.ProducerState(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True),
+        )
         log.end_transaction(1, 0, commit=True)
         log.append([b"b"])
         (segment,) = log.partition().segments

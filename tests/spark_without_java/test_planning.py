@@ -28,7 +28,6 @@ def span(start: int, end: int, first_offset: int, next_offset: int) -> Span:
     return Span(start, end, first_offset, next_offset, first_offset)
 
 
-
 def facts(
     sizes: list[list[int]], *, start: int = 0, end: int = NO_END, aborted: tuple[AbortedTransaction, ...] | None = None
 ) -> PartitionFacts:
@@ -41,8 +40,12 @@ def facts(
             spans.append(span(position, position + size, offset, offset + 10))
             position += size
             offset += 10
-        segments.append(SegmentFacts(f"{number}.log", base, tuple(spans), number == len(sizes) - 1))
-    return PartitionFacts("t", 0, tuple(segments), start, end, aborted)
+        segments.append(
+            SegmentFacts(path=f"{number}.log", base_offset=base, spans=tuple(spans), is_last=number == len(sizes) - 1)
+        )
+    return PartitionFacts(
+        topic="t", partition=0, segments=tuple(segments), start_offset=start, end_offset=end, aborted=aborted
+    )
 
 
 def all_pieces(tasks: list[tuple[Piece, ...]]) -> list[Piece]:
@@ -118,8 +121,10 @@ def offsets_of(sizes: list[list[int]], piece: Piece) -> list[int]:
 
 def ranges_of(spans: tuple[Span, ...], most: int, target: int = 1000) -> list[tuple[int, int, int, int]]:
     """Bytes and offsets of each piece of one segment."""
-    segment = SegmentFacts("0.log", 0, spans, True)
-    tasks = plan([PartitionFacts("t", 0, (segment,), 0)], target, max_records=most)
+    segment = SegmentFacts(path="0.log", base_offset=0, spans=spans, is_last=True)
+    tasks = plan(
+        [PartitionFacts(topic="t", partition=0, segments=(segment,), start_offset=0)], target, max_records=most
+    )
     slices = [piece.slice for piece in all_pieces(tasks)]
     return [(each.start, each.end, each.start_offset, each.end_offset) for each in slices]
 
@@ -151,8 +156,8 @@ def test_a_batch_that_claims_more_offsets_than_it_may_have_records_makes_few_tas
 def test_what_a_damaged_message_claims_makes_few_tasks() -> None:
     """A compressed message of magic 1 does not say how many are in it: a raised offset claims all below it."""
     spans = (span(0, 34, 20, 21), span(34, 137, 21, 1_001_023), span(137, 174, 1_001_023, 1_001_023))
-    (segment,) = [SegmentFacts("/x", 0, spans, is_last=True)]
-    tasks = plan([PartitionFacts("t", 0, (segment,), 0)], 1 << 20, max_records=3)
+    (segment,) = [SegmentFacts(path="/x", base_offset=0, spans=spans, is_last=True)]
+    tasks = plan([PartitionFacts(topic="t", partition=0, segments=(segment,), start_offset=0)], 1 << 20, max_records=3)
     assert len(tasks) < 2000
 
 
@@ -167,15 +172,21 @@ def test_small_partitions_share_tasks_up_to_a_most_of_records_too() -> None:
 @pytest.mark.parametrize("claimed", [span(100, 200, 500, 510), span(100, 200, -90, -80), span(100, 200, 2**62, 2**62)])
 def test_a_span_is_not_left_out_for_what_its_header_claims(claimed: Span) -> None:
     """A damaged header may claim any offset: left out unread, its damage would be left out too."""
-    segment = SegmentFacts("0.log", 0, (span(0, 100, 20, 30), claimed, span(200, 300, 40, 50)), True)
-    (task,) = plan([PartitionFacts("t", 0, (segment,), 20, 45)], 1000)
+    segment = SegmentFacts(
+        path="0.log", base_offset=0, spans=(span(0, 100, 20, 30), claimed, span(200, 300, 40, 50)), is_last=True
+    )
+    (task,) = plan([PartitionFacts(topic="t", partition=0, segments=(segment,), start_offset=20, end_offset=45)], 1000)
     assert (task[0].slice.start, task[0].slice.end) in ((0, 300), (0, 200))
 
 
 def test_a_span_of_unknown_offsets_is_read_and_offsets_of_an_overlapping_segment_are_not_read_twice() -> None:
-    damaged = SegmentFacts("0.log", 0, (span(0, 100, 0, 10), span(100, 200, 10, 10)), False)
-    overlapping = SegmentFacts("1.log", 5, (span(0, 100, 5, 15),), True)
-    pieces = all_pieces(plan([PartitionFacts("t", 0, (damaged, overlapping), 0)], 10_000))
+    damaged = SegmentFacts(
+        path="0.log", base_offset=0, spans=(span(0, 100, 0, 10), span(100, 200, 10, 10)), is_last=False
+    )
+    overlapping = SegmentFacts(path="1.log", base_offset=5, spans=(span(0, 100, 5, 15),), is_last=True)
+    pieces = all_pieces(
+        plan([PartitionFacts(topic="t", partition=0, segments=(damaged, overlapping), start_offset=0)], 10_000)
+    )
     assert [(piece.slice.path, piece.slice.end, piece.slice.start_offset) for piece in pieces] == [
         ("0.log", 200, 0),
         ("1.log", 100, 10),

@@ -476,7 +476,9 @@ def test_a_segment_that_is_replaced_between_planning_and_reading(log: kafkalog.L
 
 
 def transaction(log: kafkalog.Log, producer_id: int, count: int, *, sequence: int = 0) -> None:
-    producer = kafkalog.ProducerState(producer_id, 0, sequence, True)
+    producer = kafkalog.ProducerState(
+        producer_id=producer_id, producer_epoch=0, base_sequence=sequence, is_transactional=True
+    )
     append(log, count, batch=count, producer=producer)
 
 

@@ -614,11 +614,32 @@ def of_another(journal: Journal, root: Path, tmp_path: Path) -> None:
 MARK = "0123456789abcdef" * 2
 STRAY = f"t-0.{MARK}-stray"
 HOSTILE = {
-    "done": Journal(MARK, None, None, (Planned("t-0", None, 0, STRAY, (), 1),), done=True),
-    "begun": Journal(MARK, None, None, (Planned("t-0", None, 0, STRAY, (), 1),)),
-    "new": Journal(MARK, None, None, (Planned("t-0", None, 0, None, ()),)),
-    "cut": Journal(MARK, None, None, (Planned("t-0", 0, 0, None, ()),)),
-    "none": Journal(MARK, None, None, (), done=True),
+    "done": Journal(
+        job=MARK,
+        query=None,
+        batch=None,
+        partitions=(Planned(name="t-0", start=None, leader_epoch=0, replaced=STRAY, staged=(), inode=1),),
+        done=True,
+    ),
+    "begun": Journal(
+        job=MARK,
+        query=None,
+        batch=None,
+        partitions=(Planned(name="t-0", start=None, leader_epoch=0, replaced=STRAY, staged=(), inode=1),),
+    ),
+    "new": Journal(
+        job=MARK,
+        query=None,
+        batch=None,
+        partitions=(Planned(name="t-0", start=None, leader_epoch=0, replaced=None, staged=()),),
+    ),
+    "cut": Journal(
+        job=MARK,
+        query=None,
+        batch=None,
+        partitions=(Planned(name="t-0", start=0, leader_epoch=0, replaced=None, staged=()),),
+    ),
+    "none": Journal(job=MARK, query=None, batch=None, partitions=(), done=True),
 }
 
 
@@ -641,17 +662,17 @@ def test_a_journal_that_came_with_a_directory_is_not_obeyed(tmp_path: Path, what
 @pytest.mark.parametrize(
     "planned",
     [
-        Planned("../t-0", None, 0, None, ()),
-        Planned("..", None, 0, None, ()),
-        Planned("t", None, 0, None, ()),
-        Planned(STRAY, None, 0, None, ()),
-        Planned("t-0", None, 0, "victim-0", (), 1),
-        Planned("t-0", None, 0, "t-0", (), 1),
-        Planned("t-0", None, 0, "../victim-0", (), 1),
-        Planned("t-0", None, 0, STRAY.replace("0123", "3210"), (), 1),
-        Planned("t-0", None, 0, STRAY, ()),
-        Planned("t-0", -1, 0, None, ()),
-        Planned("t-0", 0, 0, None, (("../../x", [(0, 1, 1)]),)),
+        Planned(name="../t-0", start=None, leader_epoch=0, replaced=None, staged=()),
+        Planned(name="..", start=None, leader_epoch=0, replaced=None, staged=()),
+        Planned(name="t", start=None, leader_epoch=0, replaced=None, staged=()),
+        Planned(name=STRAY, start=None, leader_epoch=0, replaced=None, staged=()),
+        Planned(name="t-0", start=None, leader_epoch=0, replaced="victim-0", staged=(), inode=1),
+        Planned(name="t-0", start=None, leader_epoch=0, replaced="t-0", staged=(), inode=1),
+        Planned(name="t-0", start=None, leader_epoch=0, replaced="../victim-0", staged=(), inode=1),
+        Planned(name="t-0", start=None, leader_epoch=0, replaced=STRAY.replace("0123", "3210"), staged=(), inode=1),
+        Planned(name="t-0", start=None, leader_epoch=0, replaced=STRAY, staged=()),
+        Planned(name="t-0", start=-1, leader_epoch=0, replaced=None, staged=()),
+        Planned(name="t-0", start=0, leader_epoch=0, replaced=None, staged=(("../../x", [(0, 1, 1)]),)),
     ],
 )
 def test_a_journal_names_what_a_commit_names_and_nothing_else(tmp_path: Path, planned: Planned) -> None:
@@ -659,7 +680,7 @@ def test_a_journal_names_what_a_commit_names_and_nothing_else(tmp_path: Path, pl
     path = tmp_path / "data"
     write(path, rows("t", "a", partition=0))
     (path / "victim-0").mkdir()
-    save_journal(work_directory(str(path)), Journal(MARK, None, None, (planned,), done=True))
+    save_journal(work_directory(str(path)), Journal(job=MARK, query=None, batch=None, partitions=(planned,), done=True))
     before = everything(path)
     with pytest.raises(FormatError, match="journal"):
         write(path, rows("u", "b", partition=0))
@@ -674,8 +695,10 @@ def test_what_a_commit_set_aside_is_known_by_its_inode(tmp_path: Path) -> None:
     (path / STRAY / f"{0:020d}.log").touch()
     inode = (path / STRAY).stat().st_ino
     for wrong, done in ((inode + 1, True), (inode, True)):
-        planned = Planned("t-0", None, 0, STRAY, (), wrong)
-        save_journal(work_directory(str(path)), Journal(MARK, None, None, (planned,), done))
+        planned = Planned(name="t-0", start=None, leader_epoch=0, replaced=STRAY, staged=(), inode=wrong)
+        save_journal(
+            work_directory(str(path)), Journal(job=MARK, query=None, batch=None, partitions=(planned,), done=done)
+        )
         if wrong != inode:
             with pytest.raises(RecoveryRefused, match="is not the directory"):
                 write(path, rows("u", "b", partition=0))
@@ -693,7 +716,7 @@ def test_nothing_is_removed_through_a_link(tmp_path: Path, place: str) -> None:
     os.utime(home / MARK, (0, 0))
     os.utime(home / MARK / "thesis", (0, 0))
     work = Path(work_directory(str(path)))
-    journal = Journal(MARK, None, None, (), done=True)
+    journal = Journal(job=MARK, query=None, batch=None, partitions=(), done=True)
     if place == "work":
         shutil.rmtree(work, ignore_errors=True)
         work.symlink_to(home)
@@ -702,8 +725,10 @@ def test_nothing_is_removed_through_a_link(tmp_path: Path, place: str) -> None:
         (work / MARK).symlink_to(home / MARK)
     else:
         (path / STRAY).symlink_to(home / MARK)
-        found = Planned("t-0", None, 0, STRAY, (), (home / MARK).stat().st_ino)
-        save_journal(str(work), Journal(MARK, None, None, (found,), done=True))
+        found = Planned(
+            name="t-0", start=None, leader_epoch=0, replaced=STRAY, staged=(), inode=(home / MARK).stat().st_ino
+        )
+        save_journal(str(work), Journal(job=MARK, query=None, batch=None, partitions=(found,), done=True))
     with pytest.raises((StorageError, RecoveryRefused)):
         write(path, rows("u", "b", partition=0))
     with contextlib.suppress(StorageError, RecoveryRefused, FormatError):
@@ -770,7 +795,7 @@ def test_what_a_killed_commit_needs_stays(tmp_path: Path) -> None:
     clear_leftovers(path, 0)
     job = Job(path)
     job.task(0, rows("a", "2"))
-    save_journal(str(job.work), Journal(job.prepared.job, None, None, ()))
+    save_journal(str(job.work), Journal(job=job.prepared.job, query=None, batch=None, partitions=()))
     assert [each.is_pending for each in leftovers(path)] == [True]
     assert clear_leftovers(path, 0) == []
     (shown,) = kafkalog_command("staging", str(path), "--json").objects

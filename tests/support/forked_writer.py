@@ -20,7 +20,7 @@ import kafkalog
 from kafkalog.codec.native import thresholds
 from kafkalog.log.writing.session import locked_directory
 
-PRODUCER = kafkalog.ProducerState(7, 0, 0, is_transactional=True)
+PRODUCER = kafkalog.ProducerState(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
 FLUSH_SECONDS = 0.005
 FREE = {"close", "name", "path", "config", "open", "fail"}
 """What a child may use: it examines nothing that changes, or does nothing there."""

@@ -10,12 +10,14 @@ import ast
 import fnmatch
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from construct import Container, Struct
 
+from json_pages import description_of
 from kafkalog.codec import BatchHeader, RecordBatch, decode_batch, derive, scan
 from kafkalog.codec.common import findings
 from kafkalog.codec.common.finding_codes import SPECS
@@ -41,6 +43,9 @@ from kafkalog.codec.parsing.trace import FieldSpan, Traced, read_spans
 from kafkalog.codec.parsing.whole import ENTRY, PRODUCER_SNAPSHOT, Sequence
 from kafkalog.codec.plain.control import parse_control_key
 from kafkalog.codec.rules.batch_fields import BATCH_FIELDS, OF_RECORDS
+from kafkalog.spark.contents_lines import UNREAD_NAMES, PlaceLine
+from kafkalog.spark.contents_schema import SCHEMAS, SHAPES
+from kafkalog.spark.struct_columns import column_name
 from testkit.recorded.broker_dirs import brokers
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -297,6 +302,30 @@ def batch_fields() -> Iterator[str]:
         yield f"| `{name}` | {of_records} | {field.meaning} |"
 
 
+def contents_columns() -> Iterator[str]:
+    """Columns of Spark's kinds of contents but for the place: those of `batches` have a table of their own."""
+    yield "| `contents` | column | type | meaning |"
+    yield "|---|---|---|---|"
+    for contents, shapes in SHAPES.items():
+        own = [shape for shape in shapes if shape is not PlaceLine]
+        for column in (each for each in SCHEMAS[contents] if each.name not in PLACE or PlaceLine not in shapes):
+            kind = column.dataType.simpleString().replace("<", "\\<")
+            yield f"| `{contents}` | `{column.name}` | {kind} | {_meaning(own, column.name)} |"
+
+
+PLACE = {field.encode_name for field in msgspec.structs.fields(PlaceLine)}
+_IN_MS = re.compile(", in (ms|milliseconds) since 1970")
+
+
+def _meaning(shapes: Iterable[type[msgspec.Struct]], column: str) -> str:
+    for shape in shapes:
+        for field in msgspec.structs.fields(shape):
+            names = (UNREAD_NAMES.get(f"{shape.__name__}.{field.name}"), column_name(field.encode_name))
+            if column in names:
+                return _IN_MS.sub("", description_of(shape, field.name))
+    raise LookupError(column)
+
+
 KINDS: dict[str, Callable[..., Iterator[str]]] = {
     "table": table,
     "message": message_table,
@@ -308,6 +337,7 @@ KINDS: dict[str, Callable[..., Iterator[str]]] = {
     "text": text_example,
     "enum": enum,
     "batch_fields": batch_fields,
+    "contents_columns": contents_columns,
 }
 
 

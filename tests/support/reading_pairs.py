@@ -110,7 +110,9 @@ def random_log(choose: random.Random, name: str) -> RandomLog:
                 if with_transactions and choose.random() < 0.6:
                     producer = choose.randrange(1, 4)
                     open_since.setdefault(producer, offset)
-                    state = ProducerState(producer, 0, 0, True)
+                    state = ProducerState(
+                        producer_id=producer, producer_epoch=0, base_sequence=0, is_transactional=True
+                    )
                 batches.append(build_batch(records, codec=codec, producer=state, partition_leader_epoch=3))
                 offset += count
             if gaps and choose.random() < 0.2:

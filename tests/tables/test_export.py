@@ -200,7 +200,7 @@ def test_only_what_was_committed(format: str, tmp_path: Path) -> None:
 
 def test_an_open_transaction_is_told_and_exported_when_it_is_decided(tmp_path: Path) -> None:
     data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
-    producer = kafkalog.ProducerState(7, 0, 0, is_transactional=True)
+    producer = kafkalog.ProducerState(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     with kafkalog.Log.open(data / "orders-0") as log:
         log.append(records(3, 5), producer=producer)
         log.append(records(2, 8))
@@ -237,7 +237,7 @@ def test_an_export_ends_at_damage_and_goes_on_when_it_is_repaired(format: str, t
 def test_damage_is_told_where_it_leaves_undecided_what_the_table_has_the_beginning_of(tmp_path: Path) -> None:
     """An export reads on from its table's end, and nobody can tell whether what comes there was committed."""
     data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
-    producer = kafkalog.ProducerState(7, 0, 0, is_transactional=True)
+    producer = kafkalog.ProducerState(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     with kafkalog.Log.open(data / "orders-0") as log:
         log.append(records(3, 5), producer=producer)
         log.end_transaction(7, 0, commit=True)
@@ -269,7 +269,12 @@ def test_an_export_whose_table_reaches_behind_damage_goes_on(tmp_path: Path) -> 
     data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
     with kafkalog.Log.open(data / "orders-0") as log:
         for number, commit in ((7, True), (8, False), (9, True)):
-            log.append(records(3, log.end_offset), producer=kafkalog.ProducerState(number, 0, 0, is_transactional=True))
+            log.append(
+                records(3, log.end_offset),
+                producer=kafkalog.ProducerState(
+                    producer_id=number, producer_epoch=0, base_sequence=0, is_transactional=True
+                ),
+            )
             log.end_transaction(number, 0, commit=commit)
             log.roll()
         log.append(records(4, log.end_offset))

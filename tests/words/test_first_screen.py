@@ -93,11 +93,21 @@ def test_a_missing_directory_comes_before_everything(place: Path) -> None:
 
 
 def test_a_screen_with_more_than_fits_says_how_much_it_leaves_out() -> None:
-    losses = [Loss(f"orders-{number}", "3 records", "after 2026-01-01 00:00:00Z") for number in range(70)]
+    losses = [
+        Loss(place=f"orders-{number}", offsets="3 records", written="after 2026-01-01 00:00:00Z")
+        for number in range(70)
+    ]
     long = "java.lang.IllegalStateException: " + "what the broker says " * 40
-    whole = FirstScreen("plan for data", [f"Kafka 4.{number} {long}" for number in range(9)], "out of service: all",
-                        "lost with this plan: 210 records", losses, [long] * 12, "type this:",
-                        [f"kafkalog recover data-{number} --yes" for number in range(12)])  # fmt: skip
+    whole = FirstScreen(
+        title="plan for data",
+        start=[f"Kafka 4.{number} {long}" for number in range(9)],
+        out_of_service="out of service: all",
+        lost="lost with this plan: 210 records",
+        losses=losses,
+        beyond_end=[long] * 12,
+        note="type this:",
+        commands=[f"kafkalog recover data-{number} --yes" for number in range(12)],
+    )
     lines = whole.lines(80)
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80

@@ -103,7 +103,7 @@ class ConsequenceKind(enum.StrEnum):
     OTHER = "other"
 
 
-class Fault(Struct, frozen=True):
+class Fault(Struct, frozen=True, kw_only=True):
     """A fault in a file that a node reads at its start."""
 
     part: Part
@@ -115,7 +115,7 @@ class Fault(Struct, frozen=True):
     """one sentence"""
 
 
-class StartConsequence(Struct, frozen=True):
+class StartConsequence(Struct, frozen=True, kw_only=True):
     """One thing that a start does."""
 
     kind: ConsequenceKind
@@ -130,7 +130,7 @@ class StartConsequence(Struct, frozen=True):
     """partitions of which all records, or some, are nowhere after it, as far as the metadata knows of other copies"""
 
 
-class NodeAnswer(Struct, frozen=True):
+class NodeAnswer(Struct, frozen=True, kw_only=True):
     """Effects of starting the node with certain releases."""
 
     outcome: StartOutcome
@@ -193,7 +193,7 @@ class NodeStartJson(Struct, frozen=True, kw_only=True):
     """one for each group of releases that do alike, the oldest first"""
 
 
-class NodeStart(Struct, frozen=True):
+class NodeStart(Struct, frozen=True, kw_only=True):
     """Answers of all releases that were asked about, oldest release first."""
 
     roots: tuple[str, ...]

@@ -24,8 +24,10 @@ def ends(
     """Return the end of a start because of one file; `detail` is our sentence about the file (default: the broker's
     message).
     """
-    fault = Fault(part, kind, file, detail or message)
-    return StartEndsError(NodeAnswer(StartOutcome.FAILS, exception, message, file, faults=(fault,)))
+    fault = Fault(part=part, kind=kind, file=file, detail=detail or message)
+    return StartEndsError(
+        NodeAnswer(outcome=StartOutcome.FAILS, exception=exception, message=message, file=file, faults=(fault,))
+    )
 
 
 def without_cause(message: str) -> str:

@@ -32,7 +32,7 @@ _LONGEST_UUID, _UUID_BYTES, _RESERVED_IDS = 24, 16, 100
 _ADVICE = "(have you run `kafka-storage.sh` to format the directory?)"
 
 
-class Identity(Struct, frozen=True):
+class Identity(Struct, frozen=True, kw_only=True):
     """Result of the first part of a start."""
 
     online: tuple[str, ...]
@@ -116,17 +116,18 @@ def _ensemble(files: NodeFiles, release: Release) -> Identity:
 
 def _identity(online: list[str], known: dict[str, MetaProperties], errors: dict[str, str]) -> Identity:
     offline = tuple(
-        StartConsequence(ConsequenceKind.DIRECTORY_OFFLINE, f"{root} is left out: {why}", _file(root))
+        StartConsequence(kind=ConsequenceKind.DIRECTORY_OFFLINE, detail=f"{root} is left out: {why}", file=_file(root))
         for root, why in errors.items()
     )
-    faults = [Fault(Part.META_PROPERTIES, "unreadable", _file(root), why) for root, why in errors.items()]
+    faults = [
+        Fault(part=Part.META_PROPERTIES, kind="unreadable", file=_file(root), detail=why)
+        for root, why in errors.items()
+    ]
     ids = tuple((root, meta.directory_id) for root, meta in known.items())
-    return Identity(tuple(online), ids, offline, tuple(faults))
+    return Identity(online=tuple(online), directory_ids=ids, consequences=offline, faults=tuple(faults))
 
 
-def _verify(
-    files: NodeFiles, release: Release, known: dict[str, MetaProperties], cluster: str | None = None
-) -> None:
+def _verify(files: NodeFiles, release: Release, known: dict[str, MetaProperties], cluster: str | None = None) -> None:
     """Raise `StartEndsError` if cluster ids or node ids differ between log directories, or from `cluster` and the node
     id in the properties, or if a directory id is reserved or used twice (`MetaPropertiesEnsemble.verify`). Missing ids
     are accepted. `known` has the files by log directory.
@@ -198,7 +199,7 @@ def _checkpoints(files: NodeFiles) -> Identity:
         exception = "kafka.common.InconsistentNodeIdException"
         message = f"Configured node.id `{files.stated_node_id}` doesn't match stored node.id `{meta.node_id}'"
         raise _end("mismatch", root, message, exception)
-    return Identity(tuple(known), tuple((root, meta.directory_id) for root, meta in known.items()))
+    return Identity(online=tuple(known), directory_ids=tuple((root, meta.directory_id) for root, meta in known.items()))
 
 
 def _refuse_different_properties(files: NodeFiles) -> None:

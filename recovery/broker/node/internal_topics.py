@@ -38,7 +38,7 @@ _MOST_BYTES = 16 << 20
 _UNREADABLE = codes_with(Trait.UNREAD_STATE)
 
 
-class Unserved(Struct, frozen=True):
+class Unserved(Struct, frozen=True, kw_only=True):
     """A record that a coordinator cannot read, or a batch that it reads although its checksum is wrong."""
 
     topic: str
@@ -74,7 +74,18 @@ def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
             left -= size
             problem = next(_problems(parsed.topic, result.tree, log, types), None)
             if problem is not None:
-                unserveds.append(Unserved(parsed.topic, name, os.path.join(root, log), *problem))
+                offset, detail, is_read, is_refused = problem
+                unserveds.append(
+                    Unserved(
+                        topic=parsed.topic,
+                        name=name,
+                        path=os.path.join(root, log),
+                        offset=offset,
+                        detail=detail,
+                        is_read=is_read,
+                        is_refused=is_refused,
+                    )
+                )
                 break
     return unserveds
 
@@ -120,8 +131,10 @@ def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tupl
                 f"the batch at offset {each.offset} of {each.name} is read although its checksum is wrong: what the "
                 "coordinator makes of it is not known"
             )
-            consequences.append(StartConsequence(ConsequenceKind.UNFORESEEN, detail, each.path, (each.name,)))
-            faults.append(Fault(Part.INTERNAL_TOPICS, "wrong_checksum", each.path, detail))
+            consequences.append(
+                StartConsequence(kind=ConsequenceKind.UNFORESEEN, detail=detail, file=each.path, names=(each.name,))
+            )
+            faults.append(Fault(part=Part.INTERNAL_TOPICS, kind="wrong_checksum", file=each.path, detail=detail))
             continue
         if each.is_refused:
             if release.at_least("4.0"):
@@ -129,8 +142,12 @@ def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tupl
                     f"the record at offset {each.offset} of {each.name} cannot be applied ({each.detail}): the "
                     "coordinator does not load the partition: its groups are not served"
                 )
-                consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, each.path, (each.name,)))
-                faults.append(Fault(Part.INTERNAL_TOPICS, "mixed_group", each.path, detail))
+                consequences.append(
+                    StartConsequence(
+                        kind=ConsequenceKind.NOT_SERVING, detail=detail, file=each.path, names=(each.name,)
+                    )
+                )
+                faults.append(Fault(part=Part.INTERNAL_TOPICS, kind="mixed_group", file=each.path, detail=detail))
             continue
         whole = each.topic != CONSUMER_OFFSETS_TOPIC or not release.at_least("4.0")
         what = (
@@ -140,6 +157,6 @@ def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tupl
             f"the record at offset {each.offset} of {each.name} cannot be read ({each.detail}): the coordinator {what}"
         )
         kind = ConsequenceKind.NOT_SERVING if each.topic != TRANSACTION_STATE_TOPIC else ConsequenceKind.OTHER
-        consequences.append(StartConsequence(kind, detail, each.path, (each.name,)))
-        faults.append(Fault(Part.INTERNAL_TOPICS, "unreadable_record", each.path, detail))
+        consequences.append(StartConsequence(kind=kind, detail=detail, file=each.path, names=(each.name,)))
+        faults.append(Fault(part=Part.INTERNAL_TOPICS, kind="unreadable_record", file=each.path, detail=detail))
     return consequences, faults

@@ -19,7 +19,7 @@ from kafkalog.recovery.broker.node.reading import MetaBatch
 __all__ = ["Leaders", "followed"]
 
 
-class Leaders(Struct):
+class Leaders(Struct, kw_only=True):
     """Log directories of the other voters, and the one whose metadata log reaches furthest."""
 
     directories: Sequence[str]

@@ -157,8 +157,8 @@ def _cuts(
     if cut_at is None and not is_emptied:
         return (), ()
     detail = f"the metadata log in {directory} is cut at its first damaged batch"
-    cut = StartConsequence(ConsequenceKind.METADATA_LOG_CUT, detail, directory)
-    return (cut,), (Fault(Part.METADATA_LOG, "cut", directory, detail),)
+    cut = StartConsequence(kind=ConsequenceKind.METADATA_LOG_CUT, detail=detail, file=directory)
+    return (cut,), (Fault(part=Part.METADATA_LOG, kind="cut", file=directory, detail=detail),)
 
 
 def _refuse_other_topic(directory: str, tree: Tree) -> None:
@@ -211,7 +211,7 @@ def _with_snapshots(loaded: LoadedMetadata) -> LoadedMetadata:
         f"the snapshot {os.path.basename(newest.path)} goes further than the metadata log, which ends at {loaded.end}: "
         "the log is dropped"
     )
-    dropped = StartConsequence(ConsequenceKind.METADATA_LOG_DROPPED, detail, newest.path)
+    dropped = StartConsequence(kind=ConsequenceKind.METADATA_LOG_DROPPED, detail=detail, file=newest.path)
     return replace(
         loaded, start=newest.end, end=newest.end, epoch=None, tree=None, older=(),
         consequences=(*loaded.consequences, dropped), contents=Contents(),

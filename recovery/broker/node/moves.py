@@ -77,7 +77,9 @@ def consequences_of_moves(
                 f"{future.root} goes offline as soon as {future.path} has all of {current.path}, whose name it cannot "
                 "take in the same directory (DirectoryNotEmptyException): move it away before"
             )
-            yield StartConsequence(ConsequenceKind.DIRECTORY_OFFLINE, detail, future.root, (current.name,))
+            yield StartConsequence(
+                kind=ConsequenceKind.DIRECTORY_OFFLINE, detail=detail, file=future.root, names=(current.name,)
+            )
         elif promoted:
             yield _promotion(future, current)
         else:
@@ -87,12 +89,12 @@ def consequences_of_moves(
 def _promotion(future: PartitionDirectory, current: PartitionDirectory | None) -> StartConsequence:
     detail = f"the start makes {future.path} the current log, without comparing lengths"
     if current is None:
-        return StartConsequence(ConsequenceKind.FUTURE_PROMOTED, detail, future.path)
+        return StartConsequence(kind=ConsequenceKind.FUTURE_PROMOTED, detail=detail, file=future.path)
     detail += f", and removes {current.path}"
     is_longer = current.end is not None and future.end is not None and current.end > future.end
     kind = ConsequenceKind.DELETED if is_longer else ConsequenceKind.FUTURE_PROMOTED
     lost = (future.live_name,) if is_longer else ()
-    return StartConsequence(kind, detail, future.path, (current.name,), lost)
+    return StartConsequence(kind=kind, detail=detail, file=future.path, names=(current.name,), lost=lost)
 
 
 def _going_on(future: PartitionDirectory, current: PartitionDirectory | None) -> StartConsequence:
@@ -102,13 +104,15 @@ def _going_on(future: PartitionDirectory, current: PartitionDirectory | None) ->
             f"this copy to offset 0: {_KEEP}, or rename it to {future.live_name}, so that it is the log"
         )
         names = (future.live_name,)
-        return StartConsequence(ConsequenceKind.FUTURE_TRUNCATED, detail, future.path, names, names)
+        return StartConsequence(
+            kind=ConsequenceKind.FUTURE_TRUNCATED, detail=detail, file=future.path, names=names, lost=names
+        )
     if current.end is not None and future.end is not None and future.end > current.end:
         detail = (
             f"{future.path}, which ends at offset {future.end}, is truncated to offset {current.end}, where "
             f"{current.path} ends, and takes its place: {_KEEP}"
         )
         lost = (future.live_name,)
-        return StartConsequence(ConsequenceKind.FUTURE_TRUNCATED, detail, future.path, lost=lost)
+        return StartConsequence(kind=ConsequenceKind.FUTURE_TRUNCATED, detail=detail, file=future.path, lost=lost)
     detail = f"the move to {future.path} goes on"
-    return StartConsequence(ConsequenceKind.FUTURE_RESUMED, detail, future.path)
+    return StartConsequence(kind=ConsequenceKind.FUTURE_RESUMED, detail=detail, file=future.path)

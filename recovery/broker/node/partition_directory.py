@@ -11,7 +11,7 @@ from kafkalog.codec.names import DirectoryState, PartitionName
 __all__ = ["PartitionDirectory"]
 
 
-class PartitionDirectory(Struct, frozen=True):
+class PartitionDirectory(Struct, frozen=True, kw_only=True):
     """One partition directory, live or a future copy."""
 
     root: str

@@ -63,7 +63,7 @@ _IO = "java.io.IOException"
 """exception that a node prints when its last directory fails, before it ends itself"""
 
 
-class Explained(Struct):
+class Explained(Struct, frozen=True):
     """Partitions that the metadata itself shows as no longer this broker's. `removed` has ids of deleted topics,
     `moved` (topic id, partition) reassigned to other brokers.
     """
@@ -105,7 +105,9 @@ def list_partitions(
                 continue
             if parsed.state in states:
                 end = ends_of_logs.get((root, name))
-                directories.append(PartitionDirectory(root, name, parsed, _topic_id(tree, name), end))
+                directories.append(
+                    PartitionDirectory(root=root, name=name, parsed=parsed, topic_id=_topic_id(tree, name), end=end)
+                )
     return directories
 
 
@@ -157,8 +159,8 @@ def open_partitions(
                 raise ends(Part.LOGS, "owner", root, _IO, message)
             raise ends(Part.LOGS, "offline", root, _IO, without_cause(message), detail=message)
         detail = f"{root} goes offline: {message}"
-        offline.append(StartConsequence(ConsequenceKind.DIRECTORY_OFFLINE, detail, root))
-        faults.append(Fault(Part.LOGS, "offline" if closed is None else "owner", root, detail))
+        offline.append(StartConsequence(kind=ConsequenceKind.DIRECTORY_OFFLINE, detail=detail, file=root))
+        faults.append(Fault(part=Part.LOGS, kind="offline" if closed is None else "owner", file=root, detail=detail))
         messages.append(message)
     if offline and len(offline) == len(results):
         raise ends(Part.LOGS, "offline", faults[0].file, _IO, without_cause(messages[0]), detail=messages[0])
@@ -217,8 +219,17 @@ def partition_consequences(
     strays = [each for each in directories if _is_stray(each, image, node_id, release)]
     consequences, faults = _strays(strays, node_id, release, explained, has_nameless=bool(nameless))
     for directory in inside if release.at_least("3.7.1") else ():
-        consequences.append(StartConsequence(ConsequenceKind.DIRECTORY_OFFLINE, _of_inside(directory), directory.path))
-        faults.append(Fault(Part.LOGS, "inside", directory.path, f"{directory.path} is a log directory inside another"))
+        consequences.append(
+            StartConsequence(kind=ConsequenceKind.DIRECTORY_OFFLINE, detail=_of_inside(directory), file=directory.path)
+        )
+        faults.append(
+            Fault(
+                part=Part.LOGS,
+                kind="inside",
+                file=directory.path,
+                detail=f"{directory.path} is a log directory inside another",
+            )
+        )
     if image is None:
         return consequences, faults
     placed = {(each.parsed.topic, each.parsed.partition) for each in directories if each not in strays}
@@ -259,7 +270,11 @@ def consequences_of_older_metadata(
         "newer copy of it before"
     )
     names = tuple(directory.name for directory, _last, _known in later)
-    return [StartConsequence(ConsequenceKind.METADATA_MAY_GO_BACK, detail, files.metadata_directory, names)]
+    return [
+        StartConsequence(
+            kind=ConsequenceKind.METADATA_MAY_GO_BACK, detail=detail, file=files.metadata_directory, names=names
+        )
+    ]
 
 
 def _last_epoch(tree: Tree, directory: PartitionDirectory) -> int | None:
@@ -333,31 +348,40 @@ def _strays(
     if expected:
         detail = f"the start {verb} what the metadata shows as deleted or moved"
         names = tuple(each.name for each in expected)
-        start_consequences.append(StartConsequence(ConsequenceKind.EXPECTED_STRAY, detail, names=names))
+        start_consequences.append(StartConsequence(kind=ConsequenceKind.EXPECTED_STRAY, detail=detail, names=names))
     without = [each for each in lost if each.topic_id is None]
     unknown = [each for each in lost if each not in without]
     kind = ConsequenceKind.DELETED if deletes else ConsequenceKind.STRAY
     if without:
         detail = f"the start {verb} partitions whose {PARTITION_METADATA} is missing"
         names = tuple(each.name for each in without)
-        start_consequences.append(StartConsequence(kind, detail, names=names, lost=names if deletes else ()))
+        start_consequences.append(
+            StartConsequence(kind=kind, detail=detail, names=names, lost=names if deletes else ())
+        )
     if unknown:
         detail = f"the start {verb} partitions that the metadata does not place on broker {node_id}"
         names = tuple(each.name for each in unknown)
-        start_consequences.append(StartConsequence(kind, detail, names=names, lost=names if deletes else ()))
+        start_consequences.append(
+            StartConsequence(kind=kind, detail=detail, names=names, lost=names if deletes else ())
+        )
     for directory in without:
         path = os.path.join(directory.path, PARTITION_METADATA)
-        faults.append(Fault(Part.PARTITION_METADATA, "missing", path, f"{directory.name} has no readable topic id"))
+        faults.append(
+            Fault(
+                part=Part.PARTITION_METADATA,
+                kind="missing",
+                file=path,
+                detail=f"{directory.name} has no readable topic id",
+            )
+        )
     for directory in unknown:
         path = os.path.join(directory.path, PARTITION_METADATA)
         why = f"topic id {directory.topic_id} of {directory.name} is not placed on broker {node_id} by the metadata"
-        faults.append(Fault(Part.PARTITION_METADATA, "not_placed", path, why))
+        faults.append(Fault(part=Part.PARTITION_METADATA, kind="not_placed", file=path, detail=why))
     return start_consequences, faults
 
 
-def _nowhere(
-    image: MetadataImage, node_id: int, placed: set[tuple[str, int]]
-) -> dict[tuple[str, int], PartitionImage]:
+def _nowhere(image: MetadataImage, node_id: int, placed: set[tuple[str, int]]) -> dict[tuple[str, int], PartitionImage]:
     """Return the partitions that the metadata places on broker `node_id` and that are not in `placed`, as (topic,
     partition number) -> partition, sorted by these.
     """
@@ -405,11 +429,17 @@ def _made_again(
             names = tuple(each.live_name for each in lost)
             deleted = _alone({each.partition: nowhere[each.partition] for each in lost}, node_id)
             is_deleted = state is DirectoryState.DELETE
-            consequences.append(StartConsequence(kind, detail, lost[0].path, names, deleted if is_deleted else ()))
+            consequences.append(
+                StartConsequence(
+                    kind=kind, detail=detail, file=lost[0].path, names=names, lost=deleted if is_deleted else ()
+                )
+            )
     if again:
         detail = f"partitions that the metadata places here are made again, empty{unless}"
         consequences.append(
-            StartConsequence(ConsequenceKind.EMPTY_AGAIN, detail, names=_names(again), lost=_alone(again, node_id))
+            StartConsequence(
+                kind=ConsequenceKind.EMPTY_AGAIN, detail=detail, names=_names(again), lost=_alone(again, node_id)
+            )
         )
     return consequences
 
@@ -470,7 +500,9 @@ def _without_leader(
             "partitions are assigned to a directory id that no log directory has any more, are in none of them, and "
             f"have no leader: {_first_of(there)}"
         )
-        found.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, names=there, lost=_alone(gone, node_id)))
+        found.append(
+            StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, names=there, lost=_alone(gone, node_id))
+        )
     if names:
         kind = ConsequenceKind.UNFORESEEN if release.at_least("4.0") else ConsequenceKind.NOT_SERVING
         may = "may have" if release.at_least("4.0") else "have"
@@ -478,7 +510,7 @@ def _without_leader(
             f"partitions are assigned to a directory id that no log directory has any more, and {may} no leader: "
             f"{_first_of(names)}"
         )
-        found.append(StartConsequence(kind, detail, names=tuple(names)))
+        found.append(StartConsequence(kind=kind, detail=detail, names=tuple(names)))
     return found
 
 
@@ -517,8 +549,15 @@ def _of_another_topic(
     for directory, known in wrong:
         other = image.topic_names.get(directory.topic_id or "")
         why = f"{directory.name} has the topic id of {other}, {directory.topic_id}; by the metadata its own is {known}"
-        faults.append(Fault(Part.PARTITION_METADATA, "mismatch", os.path.join(directory.path, PARTITION_METADATA), why))
-    return [StartConsequence(ConsequenceKind.NOT_SERVING, detail, faults[0].file, names)], faults
+        faults.append(
+            Fault(
+                part=Part.PARTITION_METADATA,
+                kind="mismatch",
+                file=os.path.join(directory.path, PARTITION_METADATA),
+                detail=why,
+            )
+        )
+    return [StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, file=faults[0].file, names=names)], faults
 
 
 def _under_another_name(
@@ -543,10 +582,10 @@ def _under_another_name(
         own = f"{topic}-{directory.parsed.partition}"
         more = f"which {own} has too: compare them first" if own in live else f"so rename it to {own}"
         why = f"{directory.name} has the topic id of {topic}, {directory.topic_id}, {more}"
-        faults.append(Fault(Part.PARTITION_METADATA, "other_name", directory.path, why))
+        faults.append(Fault(part=Part.PARTITION_METADATA, kind="other_name", file=directory.path, detail=why))
     first = faults[0].detail + (f"; so has {counted(len(wrong) - 1, 'more directory')}" if wrong[1:] else "")
     detail = f"partitions that lie under another name than their topic's are not served: {first}"
-    return [StartConsequence(ConsequenceKind.NOT_SERVING, detail, faults[0].file, names)], faults
+    return [StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, file=faults[0].file, names=names)], faults
 
 
 def _is_promoted(

@@ -49,7 +49,7 @@ class Voters(Struct, frozen=True):
     """
 
 
-class StateFile(Struct, frozen=True):
+class StateFile(Struct, frozen=True, kw_only=True):
     """Content of `quorum-state`; `voters` are those of version 0."""
 
     path: str
@@ -148,19 +148,19 @@ def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
     path = os.path.join(loaded.directory, QUORUM_STATE)
     if not os.path.exists(path):
         forgotten = StartConsequence(
-            ConsequenceKind.EPOCH_FORGOTTEN,
-            "quorum-state is missing: the node has forgotten whom it voted for and in which epoch",
-            path,
+            kind=ConsequenceKind.EPOCH_FORGOTTEN,
+            detail="quorum-state is missing: the node has forgotten whom it voted for and in which epoch",
+            file=path,
         )
-        fault = Fault(Part.QUORUM_STATE, "missing", path, forgotten.detail)
-        return StateFile(path, is_there=False, consequences=(forgotten,), faults=(fault,))
+        fault = Fault(part=Part.QUORUM_STATE, kind="missing", file=path, detail=forgotten.detail)
+        return StateFile(path=path, is_there=False, consequences=(forgotten,), faults=(fault,))
     with FileSource(path) as source:
         data = source.read(0, min(source.size, _MOST))
     fields, problem = _parsed(data, path)
     if problem is None:
         voters = tuple(sorted(each["voterId"] for each in fields.get("currentVoters") or ()))
         return StateFile(
-            path,
+            path=path,
             is_there=True,
             epoch=fields["leaderEpoch"],
             leader=fields["leaderId"],
@@ -171,11 +171,13 @@ def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
     if release.at_least("3.8") or exception != _UNCHECKED:
         raise ends(Part.QUORUM_STATE, kind, path, exception, message)
     forgotten = StartConsequence(
-        ConsequenceKind.EPOCH_FORGOTTEN, "quorum-state cannot be read and is thrown away: the vote is forgotten", path
+        kind=ConsequenceKind.EPOCH_FORGOTTEN,
+        detail="quorum-state cannot be read and is thrown away: the vote is forgotten",
+        file=path,
     )
     return StateFile(
-        path, is_there=False, consequences=(forgotten,),
-        faults=(Fault(Part.QUORUM_STATE, kind, path, forgotten.detail),),
+        path=path, is_there=False, consequences=(forgotten,),
+        faults=(Fault(part=Part.QUORUM_STATE, kind=kind, file=path, detail=forgotten.detail),),
     )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ class ReaderError(PortableError):
         self.message = message
 
 
-class MetaBatch(Struct, frozen=True):
+class MetaBatch(Struct, frozen=True, kw_only=True):
     """One batch with its records; a record that cannot be decoded is kept as bytes."""
 
     base_offset: int
@@ -132,7 +132,11 @@ def _batch(source: Source, position: int, size: int, checks_crc: bool) -> MetaBa
         _refuse_unknown(framed)
         records.append(framed)
     return MetaBatch(
-        header.base_offset, header.next_offset, header.partition_leader_epoch, header.is_control, tuple(records)
+        base_offset=header.base_offset,
+        next_offset=header.next_offset,
+        epoch=header.partition_leader_epoch,
+        is_control=header.is_control,
+        records=tuple(records),
     )
 
 

@@ -44,7 +44,7 @@ def newest_metadata_version(release: Release) -> int:
     return next((level for since, level in _RELEASED if release.at_least(since)), _RELEASED[-1][1])
 
 
-class Contradiction(Struct, frozen=True):
+class Contradiction(Struct, frozen=True, kw_only=True):
     """A record that a reader cannot apply, and the exception."""
 
     offset: int
@@ -55,7 +55,7 @@ class Contradiction(Struct, frozen=True):
     """whether only controllers refuse it"""
 
 
-class Replay(Struct):
+class Replay(Struct, kw_only=True):
     """Metadata as one release replays it, record by record."""
 
     release: Release
@@ -127,7 +127,9 @@ class Replay(Struct):
         if found is None:
             return None
         words = f"Error loading metadata log record from offset {offset}" if found[0] == _NULL else found[1]
-        return Contradiction(offset, record.name, found[0], words, of_controller)
+        return Contradiction(
+            offset=offset, record=record.name, exception=found[0], message=words, of_controller=of_controller
+        )
 
     @property
     def is_empty(self) -> bool:

@@ -105,14 +105,14 @@ def consequences_of_migration(
         return (), ()
     if state == _MIGRATION:
         detail = "the migration from ZooKeeper is ended, unless the properties go on with it"
-        return (StartConsequence(ConsequenceKind.MIGRATION_ENDED, detail, loaded.directory),), ()
+        return (StartConsequence(kind=ConsequenceKind.MIGRATION_ENDED, detail=detail, file=loaded.directory),), ()
     detail = (
         "the metadata says that the migration from ZooKeeper has not begun: until it has, the controller registers no "
         "broker and changes nothing else"
     )
     return (
-        (StartConsequence(ConsequenceKind.NOT_SERVING, detail, loaded.directory),),
-        (Fault(Part.METADATA_REPLAY, "migration", loaded.directory, detail),),
+        (StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, file=loaded.directory),),
+        (Fault(part=Part.METADATA_REPLAY, kind="migration", file=loaded.directory, detail=detail),),
     )
 
 
@@ -132,4 +132,4 @@ def consequences_without_tier(files: NodeFiles, image: MetadataImage) -> Sequenc
         return ()
     shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
     detail = f"the broker has no remote tier ({_SYSTEM} is not true): of {shown} only what is local is served"
-    return (StartConsequence(ConsequenceKind.OTHER, detail),)
+    return (StartConsequence(kind=ConsequenceKind.OTHER, detail=detail),)

@@ -74,6 +74,8 @@ def consequences_of_topic_ids(
         if right is None:
             detail = f"the partitions of {topic} have different topic ids: some are not served"
         path = os.path.join(directory.path, PARTITION_METADATA)
-        start_consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, path, (directory.name,)))
-        faults.append(Fault(Part.PARTITION_METADATA, "mismatch", path, detail))
+        start_consequences.append(
+            StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, file=path, names=(directory.name,))
+        )
+        faults.append(Fault(part=Part.PARTITION_METADATA, kind="mismatch", file=path, detail=detail))
     return start_consequences, faults

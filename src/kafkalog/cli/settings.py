@@ -91,7 +91,7 @@ def given_words(
     how = [] if into is None else ["--into", os.path.abspath(into)]
     how += [*option_words(request, of_acting=True), *remote]
     original = None if into is None else os.path.abspath(paths[0])
-    return Given([*planning_words(request, server_properties), *how], how, original)
+    return Given(words=[*planning_words(request, server_properties), *how], of_acting=how, original=original)
 
 
 def planning_words(request: Recovery, server_properties: str | None) -> list[str]:

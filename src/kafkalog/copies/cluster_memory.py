@@ -25,7 +25,7 @@ from kafkalog.log.directories.partition import Partition
 __all__ = ["ClusterMemory", "ReplicaState", "read_cluster_memory"]
 
 
-class ReplicaState(Struct, frozen=True):
+class ReplicaState(Struct, frozen=True, kw_only=True):
     """State of one partition, with broker ids."""
 
     replicas: tuple[int, ...]
@@ -73,7 +73,13 @@ class _KRaft(ClusterMemory):
         if image is None:
             return None
         leader = image.leader if image.leader >= 0 else None
-        return ReplicaState(tuple(image.replicas), tuple(image.isr), leader, image.leader_epoch, tuple(image.elr))
+        return ReplicaState(
+            replicas=tuple(image.replicas),
+            isr=tuple(image.isr),
+            leader=leader,
+            leader_epoch=image.leader_epoch,
+            eligible=tuple(image.elr),
+        )
 
     def is_compacted(self, topic: str) -> bool:
         policy = self._image.configs.get(f"topic:{topic}", {}).get("cleanup.policy") or ""
@@ -91,7 +97,12 @@ class _ZooKeeper(ClusterMemory):
         if state is None:
             return None
         replicas = replicas_of(self._data.get(place)).get(partition, ())
-        return ReplicaState(replicas, state.isr, state.leader if state.leader >= 0 else None, state.leader_epoch)
+        return ReplicaState(
+            replicas=replicas,
+            isr=state.isr,
+            leader=state.leader if state.leader >= 0 else None,
+            leader_epoch=state.leader_epoch,
+        )
 
     def is_compacted(self, topic: str) -> bool:
         config = (json_object(self._data.get(f"/config/topics/{topic}")) or {}).get("config")

@@ -62,7 +62,7 @@ class CopyReport(Struct, kw_only=True):
         return self.past is not None and self.past.offset < self.log_end_offset
 
 
-class PartitionComparison(Struct, kw_only=True):
+class PartitionComparison(Struct, frozen=True, kw_only=True):
     """The copies of one topic-partition."""
 
     topic: str
@@ -114,7 +114,7 @@ class PartitionComparison(Struct, kw_only=True):
         )
 
 
-class Comparison(Struct, kw_only=True):
+class Comparison(Struct, frozen=True, kw_only=True):
     """All topic-partitions of the compared volumes."""
 
     paths: tuple[str, ...]

@@ -51,7 +51,7 @@ class Jump(Struct, frozen=True, order=True, kw_only=True):
         return self.row.crc, self.row.size, self.row.last - self.row.first
 
 
-class Jumps(Struct):
+class Jumps(Struct, frozen=True):
     """The widest jumps of one copy, at most 1000. A jump is a batch that begins above the expected offset."""
 
     _found: list[Jump] = field(default_factory=list)

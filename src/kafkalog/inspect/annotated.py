@@ -38,7 +38,7 @@ class FieldBytes(Struct, frozen=True):
     meaning: str
 
 
-class AnnotatedBytes(Struct, frozen=True):
+class AnnotatedBytes(Struct, frozen=True, kw_only=True):
     """Bytes at a position of a file; `layout` describes the structure that is assumed there."""
 
     layout: str
@@ -68,7 +68,9 @@ def bytes_around(finding: Finding) -> AnnotatedBytes | None:
     name, layout = _layout(path, here)
     fields = tuple(_fields(layout, here, position))
     end = min(layout.size, len(here))
-    return AnnotatedBytes(name, before, fields, here[end : end + _AFTER], position + end)
+    return AnnotatedBytes(
+        layout=name, before=before, fields=fields, after=here[end : end + _AFTER], after_position=position + end
+    )
 
 
 def _layout(path: str, here: bytes) -> tuple[str, FixedLayout]:

@@ -251,7 +251,7 @@ def _planned(
                     yield _kept(path, plan)
                 break
             else:
-                yield Planned(path, os.path.realpath(path), problem=problem)
+                yield Planned(path=path, root=os.path.realpath(path), problem=problem)
     for (path, _plan), told in zip(held, tell_duplicates([plan for _path, plan in held]), strict=True):
         yield _kept(path, told)
 
@@ -276,8 +276,8 @@ def _kept(path: str, made: Plan) -> Planned:
     then be freed.
     """
     return Planned(
-        path,
-        made.root,
+        path=path,
+        root=made.root,
         forecast=made.broker,
         refusal=made.refusal,
         files=len(made.actions),

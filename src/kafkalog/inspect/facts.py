@@ -24,7 +24,7 @@ from kafkalog.recovery.modes.table import Mode
 __all__ = ["Damage", "Directory", "Examined", "PartitionFacts", "Planned", "ReportFacts", "TopicFacts"]
 
 
-class PartitionFacts(Struct, frozen=True):
+class PartitionFacts(Struct, frozen=True, kw_only=True):
     """One partition directory. Offsets, and timestamps in ms since 1970, are None if no batch has them."""
 
     path: str
@@ -56,7 +56,7 @@ class PartitionFacts(Struct, frozen=True):
         return self.topic if self.number is None else f"{self.topic}-{self.number}"
 
 
-class TopicFacts(Struct, frozen=True):
+class TopicFacts(Struct, frozen=True, kw_only=True):
     """Totals of a topic's partitions, copies included."""
 
     name: str
@@ -67,7 +67,7 @@ class TopicFacts(Struct, frozen=True):
     last_timestamp: int | None
 
 
-class Directory(Struct, frozen=True):
+class Directory(Struct, frozen=True, kw_only=True):
     """One log directory, according to its own files."""
 
     path: str
@@ -91,7 +91,7 @@ class Damage(Struct, frozen=True):
     """number of findings with this code in this file that this one represents"""
 
 
-class Planned(Struct, frozen=True):
+class Planned(Struct, frozen=True, kw_only=True):
     """Summary of the plan for one log directory."""
 
     path: str
@@ -154,7 +154,7 @@ class Planned(Struct, frozen=True):
         return any(way.measured.may_lose for way in self.choice.ways)
 
 
-class Examined(Struct, frozen=True):
+class Examined(Struct, frozen=True, kw_only=True):
     """Totals and details of one walk over all segments."""
 
     partitions: tuple[PartitionFacts, ...]
@@ -177,7 +177,7 @@ class Examined(Struct, frozen=True):
         return sum(not partition.words for partition in self.partitions)
 
 
-class ReportFacts(Struct, frozen=True):
+class ReportFacts(Struct, frozen=True, kw_only=True):
     """Everything that a report contains."""
 
     paths: tuple[str, ...]

@@ -25,7 +25,7 @@ __all__ = ["GroupLoss", "commits_of", "group_losses"]
 _NO_EPOCH = -1
 
 
-class GroupLoss(Struct, frozen=True):
+class GroupLoss(Struct, frozen=True, kw_only=True):
     """A commit beyond the common part of the log that the group read and the leader's. Offsets are inclusive."""
 
     group: str

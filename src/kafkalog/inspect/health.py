@@ -39,7 +39,7 @@ from kafkalog.tiers.tiering import LocalStart
 __all__ = ["DirectoryHealth", "PartitionHealth", "health", "health_of"]
 
 
-class PartitionHealth(Struct, frozen=True):
+class PartitionHealth(Struct, frozen=True, kw_only=True):
     """One partition directory after a walk that verified every batch's checksum. Offsets, and timestamps in ms since
     1970, are None if no batch has them.
     """
@@ -145,7 +145,9 @@ def _health_of(
         return read_again(read, partition)
     except StorageError as error:
         findings = (*partition.findings, unreadable(error, partition.path))
-        return PartitionHealth(partition, (), findings, BehindDamage(), is_read=False)
+        return PartitionHealth(
+            partition=partition, segments=(), findings=findings, behind=BehindDamage(), is_read=False
+        )
 
 
 def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, told: OnRead | None) -> PartitionHealth:
@@ -173,10 +175,12 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
         )
         findings += too_high_end(logs, partition.snapshots, max(end, behind.next_offset), log_dir.closed_at.get(key))
         local_start = None if beside is None else beside.local_start(partition, end)
-    return PartitionHealth(partition, segments, tuple(findings), behind, local_start=local_start)
+    return PartitionHealth(
+        partition=partition, segments=segments, findings=tuple(findings), behind=behind, local_start=local_start
+    )
 
 
-class DirectoryHealth(Struct, frozen=True):
+class DirectoryHealth(Struct, frozen=True, kw_only=True):
     """A log directory with its selected partitions, or a path that was given itself."""
 
     path: str
@@ -271,7 +275,10 @@ def _looked(
     known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
     meant = {id(partition) for partition in wanted}
     unusable = with_what_was_there(inventory.unreadable, [each.path for each in inventory.log_dirs])
-    healths = [DirectoryHealth(finding.file or "", None, None, (), (finding,)) for finding in unusable]
+    healths = [
+        DirectoryHealth(path=finding.file or "", log_dir=None, standing=None, partitions=(), findings=(finding,))
+        for finding in unusable
+    ]
     for log_dir in inventory.log_dirs:
         partitions = [each for each in log_dir.partitions if id(each) in meant]
         hidden = [finding for finding in log_dir.findings if finding.code is FindingCode.UNREADABLE]
@@ -287,12 +294,24 @@ def _looked(
             findings += different_moments(log_dir, {health.partition.path: _reached(health) for health in read}.get)
         findings, unread = _as_rows(log_dir, findings, select)
         read += unread
-        healths.append(DirectoryHealth(log_dir.path, log_dir, standing(log_dir.path), read, tuple(findings)))
+        healths.append(
+            DirectoryHealth(
+                path=log_dir.path,
+                log_dir=log_dir,
+                standing=standing(log_dir.path),
+                partitions=read,
+                findings=tuple(findings),
+            )
+        )
     for partition in inventory.standalone:
         if id(partition) in meant:
             findings = [finding for finding in together if finding.file == partition.path]
             read = _several([partition], None, None, jobs, on_read)
-            healths.append(DirectoryHealth(partition.path, None, None, read, tuple(findings)))
+            healths.append(
+                DirectoryHealth(
+                    path=partition.path, log_dir=None, standing=None, partitions=read, findings=tuple(findings)
+                )
+            )
     return tuple(healths)
 
 
@@ -317,7 +336,11 @@ def _as_rows(
             rest.append(finding)
         elif select.takes(name.topic, name.partition):
             hidden = Partition(path, name, (), findings=(finding,))
-            rows.append(PartitionHealth(hidden, (), (finding,), BehindDamage(), is_read=False))
+            rows.append(
+                PartitionHealth(
+                    partition=hidden, segments=(), findings=(finding,), behind=BehindDamage(), is_read=False
+                )
+            )
     return rest, tuple(rows)
 
 

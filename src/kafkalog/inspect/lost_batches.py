@@ -38,7 +38,7 @@ _MOST_OFFSETS = 1 << 24
 _OF_BATCHES = codes_with(Trait.TAIL | Trait.NO_BATCH) - {FindingCode.LIMIT_EXCEEDED}
 
 
-class LostBatch(Struct, frozen=True):
+class LostBatch(Struct, frozen=True, kw_only=True):
     """Facts from the bytes at a damaged place of a log."""
 
     outline: BatchOutline | None = None
@@ -78,11 +78,16 @@ def lost_batch_at(path: str, position: int) -> LostBatch:
             before = _header_before(source, path, position)
             outline = _outline(source, position)
             if before is None:
-                return LostBatch(outline, by_eye=_by_eye(source, position))
+                return LostBatch(outline=outline, by_eye=_by_eye(source, position))
             if outline is not None and outline.first_offset <= before.last_offset:
                 outline = None
             newest = before.max_timestamp if before.max_timestamp >= 0 else None
-            return LostBatch(outline, newest, _by_eye(source, position), before.last_offset + 1)
+            return LostBatch(
+                outline=outline,
+                newest_before=newest,
+                by_eye=_by_eye(source, position),
+                next_offset=before.last_offset + 1,
+            )
     except (KafkaLogError, OSError):
         return LostBatch()
 

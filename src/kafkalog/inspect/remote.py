@@ -36,7 +36,7 @@ __all__ = ["RemoteView", "inspect_remote"]
 Key = tuple[str, str, int]
 
 
-class RemoteView(Struct):
+class RemoteView(Struct, frozen=True, kw_only=True):
     """All tiered logs, with findings."""
 
     partitions: list[RemotePartition]
@@ -90,7 +90,13 @@ def inspect_remote(
     looking = _Looking(log_dirs, metadata, tier, listed)
     partitions = [looking.partition(key, now) for key in looking.known()]
     others = [] if tier is None else tier.others()
-    return RemoteView(partitions, metadata.sources, tier.place if tier else None, others, list(metadata.findings))
+    return RemoteView(
+        partitions=partitions,
+        sources=metadata.sources,
+        place=tier.place if tier else None,
+        others=others,
+        own_findings=list(metadata.findings),
+    )
 
 
 class _Looking:

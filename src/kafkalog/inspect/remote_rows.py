@@ -35,7 +35,7 @@ class LocalPart(Struct, frozen=True):
         return self.begins <= first and last < self.end
 
 
-class RemoteRow(Struct, frozen=True):
+class RemoteRow(Struct, frozen=True, kw_only=True):
     """One remote segment, known by events, by the listing, or by both."""
 
     topic: str
@@ -64,7 +64,7 @@ class RemoteRow(Struct, frozen=True):
         return _size(self.segment, self.listed)
 
 
-class RemotePartition(Struct):
+class RemotePartition(Struct, kw_only=True):
     """One tiered log in both tiers."""
 
     topic: str

@@ -31,7 +31,7 @@ __all__ = ["PartitionRetention", "Retention", "SegmentRetention", "foresee_reten
 NEVER = 2**63 - 1
 
 
-class SegmentRetention(Struct, frozen=True):
+class SegmentRetention(Struct, frozen=True, kw_only=True):
     """A segment, and what becomes of it if nothing more is written."""
 
     base_offset: int
@@ -48,7 +48,7 @@ class SegmentRetention(Struct, frozen=True):
     """base offset of the older segment that it has to wait for; null if it waits for none"""
 
 
-class PartitionRetention(Struct, frozen=True):
+class PartitionRetention(Struct, frozen=True, kw_only=True):
     """Prediction for one partition."""
 
     path: str
@@ -254,12 +254,12 @@ def _foreseen(facts: Sequence[_Facts], settings: CleanerConfig, log_start: int, 
         goes = max(own, waits_until)
         segment_retentions.append(
             SegmentRetention(
-                each.base_offset,
-                each.size,
-                each.largest_timestamp,
-                None if goes == NEVER else goes,
-                None if goes == NEVER else reason,
-                holder if waits_until > max(own, at) else None,
+                base_offset=each.base_offset,
+                size=each.size,
+                largest_timestamp=each.largest_timestamp,
+                goes_at=None if goes == NEVER else goes,
+                reason=None if goes == NEVER else reason,
+                held_by=holder if waits_until > max(own, at) else None,
             )
         )
         if own > waits_until:

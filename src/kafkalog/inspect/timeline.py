@@ -25,7 +25,7 @@ _OTHERS = ""
 """Name for all topics beyond the first thousand."""
 
 
-class Series(Struct, frozen=True):
+class Series(Struct, frozen=True, kw_only=True):
     """Equal buckets from `start` (ms since 1970) on. Records outside are only counted."""
 
     start: int
@@ -44,7 +44,7 @@ class Series(Struct, frozen=True):
         return self.start + self.width * max((len(buckets) for buckets in self.topics.values()), default=0)
 
 
-class Timeline(Struct):
+class Timeline(Struct, kw_only=True):
     """Collector of batches by time and topic."""
 
     width: int = _WIDTHS[0]
@@ -112,7 +112,13 @@ class Timeline(Struct):
                 bucket = number // per - start
                 row[bucket] = (row[bucket][0] + records, row[bucket][1] + size)
         ordered = sorted(topics.items(), key=lambda item: (-sum(size for _records, size in item[1]), item[0]))
-        return Series(start * per * self.width, per * self.width, dict(ordered), outside, self.untimed)
+        return Series(
+            start=start * per * self.width,
+            width=per * self.width,
+            topics=dict(ordered),
+            outside=outside,
+            untimed=self.untimed,
+        )
 
     def _window(self) -> tuple[int, int]:
         """Return the numbers of the first and the last bucket to show: those with nearly all bytes if that makes the

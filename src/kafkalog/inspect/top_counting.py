@@ -52,7 +52,7 @@ def count_groups(question: TopQuestion, partitions: Iterable[Partition], threads
     `threads` decode records. Raises `StorageError`; other errors are those of `top`.
     """
     names = tuple(dict.fromkeys(name for group in question.by for name in _COLUMN_OF[group]))
-    counted = _Counted(names, is_repeats=TopBy.REPEAT in question.by)
+    counted = _Counted(names=names, is_repeats=TopBy.REPEAT in question.by)
     findings: list[Finding] = []
     open_transactions: list[str] = []
     unit = "minute" if TopBy.MINUTE in question.by else "hour"
@@ -139,7 +139,7 @@ def _digest(value: Any) -> bytes | None:
     return None if buffer is None else hashlib.blake2b(buffer, digest_size=16).digest()
 
 
-class _Counted(Struct):
+class _Counted(Struct, kw_only=True):
     """Groups so far, as a table with one row each, and rows that are not grouped yet."""
 
     names: tuple[str, ...]
@@ -183,7 +183,13 @@ class _Counted(Struct):
         if self.pending:
             self._merge()
         groups = list(self._groups(order, most)) if self.pending else []
-        return TopGroups(groups, self.records, self.size, self.missed, tuple(dict.fromkeys(findings)))
+        return TopGroups(
+            groups=groups,
+            records=self.records,
+            size=self.size,
+            missed_bytes=self.missed,
+            findings=tuple(dict.fromkeys(findings)),
+        )
 
     def _groups(self, order: str, most: int | None) -> Iterator[TopGroup]:
         (groups,) = self.pending

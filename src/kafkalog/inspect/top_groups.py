@@ -28,7 +28,7 @@ class TopBy(enum.StrEnum):
     """equal key and value in one topic; only records that occur more than once form a group"""
 
 
-class TopGroup(Struct, frozen=True):
+class TopGroup(Struct, frozen=True, kw_only=True):
     """Records with equal values of the properties that they are grouped by; other properties are None."""
 
     records: int
@@ -54,7 +54,7 @@ class TopGroup(Struct, frozen=True):
         return self.records * 60_000 / (self.last_timestamp - self.first_timestamp)
 
 
-class TopGroups(Struct, frozen=True):
+class TopGroups(Struct, frozen=True, kw_only=True):
     """The largest groups first, totals of all records, and the precision of the counts."""
 
     groups: Sequence[TopGroup]

@@ -137,7 +137,9 @@ def walk_over(
                     worst[stretch.kind] = True
             if len(kept) < MOST_CLEAN or (not segment_map.is_sound and not_sound <= MOST_DAMAGED):
                 kept.append(segment_map)
-        report = verified.get(partition.path) or PartitionReport(partition.path, partition.log_start_offset)
+        report = verified.get(partition.path) or PartitionReport(
+            path=partition.path, log_end_offset=partition.log_start_offset
+        )
         serious = [finding for finding in report.findings if finding.severity is not Severity.INFO]
         serious.sort(key=lambda each: each.severity is not Severity.ERROR)
         facts = PartitionFacts(
@@ -191,12 +193,16 @@ def _topics(partitions: Sequence[PartitionFacts]) -> tuple[TopicFacts, ...]:
         by_name.setdefault(facts.topic, []).append(facts)
     topic_facts = [
         TopicFacts(
-            name,
-            len({facts.number for facts in several}),
-            sum(facts.size for facts in several),
-            sum(facts.records for facts in several),
-            min((facts.first_timestamp for facts in several if facts.first_timestamp is not None), default=None),
-            max((facts.last_timestamp for facts in several if facts.last_timestamp is not None), default=None),
+            name=name,
+            partitions=len({facts.number for facts in several}),
+            size=sum(facts.size for facts in several),
+            records=sum(facts.records for facts in several),
+            first_timestamp=min(
+                (facts.first_timestamp for facts in several if facts.first_timestamp is not None), default=None
+            ),
+            last_timestamp=max(
+                (facts.last_timestamp for facts in several if facts.last_timestamp is not None), default=None
+            ),
         )
         for name, several in by_name.items()
     ]

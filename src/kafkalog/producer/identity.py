@@ -58,7 +58,12 @@ class Identity:
         if self.producer_id == NO_PRODUCER_ID:
             return NO_PRODUCER
         sequence = log.next_sequence(self.producer_id, self.producer_epoch)
-        return ProducerState(self.producer_id, self.producer_epoch, sequence, self.transactional)
+        return ProducerState(
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=sequence,
+            is_transactional=self.transactional,
+        )
 
     def ended(self) -> None:
         """Note that the transaction is over."""

@@ -33,7 +33,7 @@ __all__ = ["PlannedTopic", "ReplayPlan", "plan_replay"]
 _BESIDE_A_LOG = (*INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)
 
 
-class PlannedTopic(Struct, frozen=True):
+class PlannedTopic(Struct, frozen=True, kw_only=True):
     """A topic of the source and its plan."""
 
     name: str
@@ -149,7 +149,15 @@ def plan_replay(request: Replay | PathLike, *paths: PathLike, jobs: Count = 1) -
         logs = [decided_partition.listed for decided_partition in here.values()]
         settings = settings_for(old, logs, now, keep=options.keep_settings, further=options.configs)
         target = options.renamed.get(name, f"{options.prefix}{name}")
-        planned.append(PlannedTopic(name, target, cluster.partition_count(name, topic), here, settings))
+        planned.append(
+            PlannedTopic(
+                name=name,
+                target=target,
+                partition_count=cluster.partition_count(name, topic),
+                partitions=here,
+                settings=settings,
+            )
+        )
     if not planned:
         raise UsageError(f"{', '.join(given)}: no topic of a user is here to replay")
     for name in options.renamed:
@@ -170,7 +178,8 @@ def plan_replay(request: Replay | PathLike, *paths: PathLike, jobs: Count = 1) -
         commits=commits.committed if commits is not None else (),
         damaged=tuple({finding.file: finding for finding in reversed(damaged)}.values()),
         findings=(
-            *options.select.of_unreadable(inventory.all_unreadable), *coordinator.findings,
+            *options.select.of_unreadable(inventory.all_unreadable),
+            *coordinator.findings,
             *(commits.findings if commits is not None else ()),
         ),
         problem=cluster.problem,

@@ -50,7 +50,7 @@ _LOOKED_AT = 8
 _STANDS = (RunState.FINISHED, RunState.CUT_SHORT, RunState.HALF_PURGED)
 
 
-class LossRow(Struct, frozen=True):
+class LossRow(Struct, frozen=True, kw_only=True):
     """One row of the table: what a partition loses permanently and by a simple start, and when it was written."""
 
     partition: str
@@ -147,7 +147,14 @@ def loss_rows(facts: ReportFacts) -> list[LossRow]:
     """Rows of the table, one for each loss: at most `MOST_ROWS`, and one more that counts the others."""
     rows = list(_rows(facts))
     left = len(rows) - MOST_ROWS
-    return rows if left <= 0 else [*rows[:MOST_ROWS], LossRow(f"and {counted(left, 'more row')}", "", "", "")]
+    return (
+        rows
+        if left <= 0
+        else [
+            *rows[:MOST_ROWS],
+            LossRow(partition=f"and {counted(left, 'more row')}", permanently="", by_start="", written=""),
+        ]
+    )
 
 
 def _rows(facts: ReportFacts) -> Iterator[LossRow]:
@@ -165,13 +172,24 @@ def _rows(facts: ReportFacts) -> Iterator[LossRow]:
                 times = _times(ranges, planned.root, facts, batches)
                 by_eye = str(sum(batch.by_eye for batch in batches) or "")
                 elsewhere = _elsewhere(lost, planned)
-                yield LossRow(name + where, _amount(lost) + elsewhere, _amount(at_start), times, by_eye)
+                yield LossRow(
+                    partition=name + where,
+                    permanently=_amount(lost) + elsewhere,
+                    by_start=_amount(at_start),
+                    written=times,
+                    by_eye=by_eye,
+                )
     for root, run in runs_that_lost(facts):
         for name, lost in _of_run(run).items():
             if _is_any(lost):
                 words = f"{_amount(lost)}, by run {run.run_id}"
                 where = f" in {root}" if several else ""
-                yield LossRow(name + where, words, "", _times(lost.lost[:3], root, facts, ()))
+                yield LossRow(
+                    partition=name + where,
+                    permanently=words,
+                    by_start="",
+                    written=_times(lost.lost[:3], root, facts, ()),
+                )
 
 
 def codes_elsewhere(facts: ReportFacts) -> list[FindingCode]:

@@ -20,6 +20,6 @@ def why_no_plan(planned: Planned) -> str:
 def given_in(facts: ReportFacts) -> Given:
     """Return the words that the report's commands repeat, and which of its directories are in use."""
     locked = frozenset(os.path.realpath(each.path) for each in facts.directories if each.standing.locked)
-    given = Given(facts.arguments, locked=locked)
+    given = Given(words=facts.arguments, locked=locked)
     has_problem = any(planned.problem is not None for planned in facts.planned)
     return given if has_problem else of_all_together(facts.planned, given)

@@ -9,7 +9,7 @@ from kafkalog.reporting.markup import Content, Markup, element
 __all__ = ["Section", "section"]
 
 
-class Section(Struct, frozen=True):
+class Section(Struct, frozen=True, kw_only=True):
     """Section with its entry in the index."""
 
     anchor: str
@@ -30,4 +30,9 @@ def section(anchor: str, title: str, note: str, *content: Content, is_open: bool
     )
     body = element("div", *content, class_="body")
     inner = element("details", heading, body, open=is_open)
-    return Section(anchor, title, note, element("section", inner, id=anchor, aria_labelledby=f"{anchor}-title"))
+    return Section(
+        anchor=anchor,
+        title=title,
+        note=note,
+        markup=element("section", inner, id=anchor, aria_labelledby=f"{anchor}-title"),
+    )

@@ -41,10 +41,10 @@ def screen_of(facts: ReportFacts) -> FirstScreen:
 def _outlook(planned: Planned, given: Given) -> Outlook:
     note, commands = what_to_type(planned, given)
     return Outlook(
-        planned.root,
-        planned.forecast,
-        planned.choice,
-        planned.consequences,
+        root=planned.root,
+        forecast=planned.forecast,
+        choice=planned.choice,
+        consequences=planned.consequences,
         partitions=len(planned.names),
         note=note,
         commands=commands,

@@ -33,7 +33,7 @@ NO_TOPIC_ID = "A" * 22
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
-class Topic(Struct, frozen=True):
+class Topic(Struct, frozen=True, kw_only=True):
     """A topic. `partitions` has those with a log here, `partition_count` is the number in the cluster."""
 
     name: str
@@ -154,7 +154,12 @@ class Catalog:
             image_id, _ = self.cluster.topics.get(name, (NO_TOPIC_ID, 0))
             ids = [log.listed.metadata.topic_id for log in partitions.values() if log.listed.metadata is not None]
             topic_id = _first([*ids, image_id]) or _made_id(name)
-            topics[name] = Topic(name, topic_id, partitions, self.cluster.partition_count(name, partitions))
+            topics[name] = Topic(
+                name=name,
+                id=topic_id,
+                partitions=partitions,
+                partition_count=self.cluster.partition_count(name, partitions),
+            )
         return topics
 
     def refresh(self) -> bool:

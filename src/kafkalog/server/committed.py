@@ -106,7 +106,10 @@ class CommittedWalk:
                 return None
         aborted = tuple(self._tracker.aborted)
         found_all = Transactions(
-            aborted, self._tracker.open_first_offsets, log_end, log_start_offset=partition.log_start_offset
+            aborted=aborted,
+            open_first_offsets=self._tracker.open_first_offsets,
+            log_end_offset=log_end,
+            log_start_offset=partition.log_start_offset,
         )
         undecided: dict[int, list[Undecided]] = {}
         stable = found_all.last_stable_offset

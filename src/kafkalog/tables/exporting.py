@@ -161,7 +161,7 @@ def _table(format: str, root: str, topic: str) -> TopicTable:
     return ParquetTable(root, topic)
 
 
-class _Added(Struct, kw_only=True):
+class _Added(Struct, frozen=True, kw_only=True):
     """Files and position of one span of a round."""
 
     span: Span
@@ -182,7 +182,7 @@ def _forget(work: Future[_Added]) -> None:
             fs.remove(file.path)
 
 
-class _TopicExport(Struct, kw_only=True):
+class _TopicExport(Struct, frozen=True, kw_only=True):
     """Export one topic to its table in rounds: each writes files for a range of offsets of every partition, and
     commits them with the new positions in one step.
     """

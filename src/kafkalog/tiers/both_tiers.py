@@ -246,7 +246,9 @@ class BothTiers:
                 is_missing = item is None and is_log
                 if item is None and is_log:
                     lacking = "" if there is None else "".join(there.lacking)
-                    item = RemoteObject(f"{self.tier.place}: segment {segment.id}{lacking}", segment.size, 0)
+                    item = RemoteObject(
+                        path=f"{self.tier.place}: segment {segment.id}{lacking}", size=segment.size, modified_ns=0
+                    )
                 if item is not None:
                     untold = (key, segment) if is_log and is_untold else None
                     size = segment.size if is_log and item.is_packed else item.size
@@ -376,7 +378,7 @@ class BothTiers:
         """
         parts = self._parts(path)
         if not parts:
-            return RemoteEntry(os.path.basename(self.path), self.path, True, 0, 0)
+            return RemoteEntry(name=os.path.basename(self.path), path=self.path, directory=True, size=0, modified_ns=0)
         around = "/".join([self.path, *parts[:-1]])
         return next((entry for entry in self.entries(around) if entry.name == parts[-1]), None)
 
@@ -393,10 +395,17 @@ class BothTiers:
             case [directory]:
                 found = self._files(directory)
                 return [
-                    RemoteEntry(name, f"{self.path}/{directory}/{name}", False, self._size(held, directory, name),
-                                held.modified_ns, held.newest, held.untold is not None and held.newest is None)
+                    RemoteEntry(
+                        name=name,
+                        path=f"{self.path}/{directory}/{name}",
+                        directory=False,
+                        size=self._size(held, directory, name),
+                        modified_ns=held.modified_ns,
+                        newest=held.newest,
+                        is_untold=held.untold is not None and held.newest is None,
+                    )
                     for name, held in found.items()
-                ]  # fmt: skip
+                ]
             case _:
                 return []
 
@@ -407,10 +416,14 @@ class BothTiers:
             is_dir = entry.is_dir(follow_symlinks=False)
             size = 0 if is_dir else status.st_size
             path = f"{self.path}/{entry.name}"
-            found[entry.name] = RemoteEntry(entry.name, path, is_dir, size, status.st_mtime_ns)
+            found[entry.name] = RemoteEntry(
+                name=entry.name, path=path, directory=is_dir, size=size, modified_ns=status.st_mtime_ns
+            )
         for topic, number in self._keys():
             name = f"{topic}-{number}"
-            found.setdefault(name, RemoteEntry(name, f"{self.path}/{name}", True, 0, 0))
+            found.setdefault(
+                name, RemoteEntry(name=name, path=f"{self.path}/{name}", directory=True, size=0, modified_ns=0)
+            )
         return list(found.values())
 
     def _size(self, held: _Held, directory: str, name: str) -> int:

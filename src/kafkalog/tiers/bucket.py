@@ -144,7 +144,15 @@ def _made(tier: RemoteTier, listed: ListedSegment, end: int, epochs: Sequence[Le
         leader_epochs=tuple(own) or (LeaderEpoch(0, listed.base_offset),),
         has_transaction_index=FileKind.TRANSACTION_INDEX in listed.objects,
         custom_metadata=None,
-        events=(RemoteSegmentEvent(RemoteSegmentState.COPY_SEGMENT_FINISHED, _UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN),),
+        events=(
+            RemoteSegmentEvent(
+                state=RemoteSegmentState.COPY_SEGMENT_FINISHED,
+                timestamp=_UNKNOWN,
+                broker_id=_UNKNOWN,
+                metadata_partition=_UNKNOWN,
+                offset=_UNKNOWN,
+            ),
+        ),
     )
 
 

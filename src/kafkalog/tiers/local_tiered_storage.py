@@ -91,7 +91,7 @@ class LocalTieredStorage:
                 continue
             base, segment_id, suffix = named
             status = entry.stat()
-            remote_object = RemoteObject(entry.path, status.st_size, status.st_mtime_ns)
+            remote_object = RemoteObject(path=entry.path, size=status.st_size, modified_ns=status.st_mtime_ns)
             if suffix == _EPOCHS:
                 epochs[base, segment_id] = remote_object
             else:

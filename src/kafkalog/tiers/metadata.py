@@ -172,7 +172,13 @@ class _Events:
 
 def _event(fields: Mapping[str, Any], number: int, offset: int) -> RemoteSegmentEvent:
     state = RemoteSegmentState(fields["remote_log_segment_state"])
-    return RemoteSegmentEvent(state, fields["event_timestamp_ms"], fields["broker_id"], number, offset)
+    return RemoteSegmentEvent(
+        state=state,
+        timestamp=fields["event_timestamp_ms"],
+        broker_id=fields["broker_id"],
+        metadata_partition=number,
+        offset=offset,
+    )
 
 
 def _segment(fields: Mapping[str, Any], number: int, offset: int) -> RemoteSegment:

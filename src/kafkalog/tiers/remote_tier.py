@@ -18,7 +18,7 @@ from kafkalog.tiers.segments import RemoteSegment
 __all__ = ["ListedSegment", "RemoteObject", "RemoteTier"]
 
 
-class RemoteObject(Struct, frozen=True):
+class RemoteObject(Struct, frozen=True, kw_only=True):
     """An object of a segment, as listed."""
 
     path: str

@@ -38,7 +38,7 @@ def may_follow(state: RemoteSegmentState | None, following: RemoteSegmentState) 
     return following == state or following in _FOLLOWS[state]
 
 
-class RemoteSegmentEvent(Struct, frozen=True):
+class RemoteSegmentEvent(Struct, frozen=True, kw_only=True):
     """A record of `__remote_log_metadata` about a segment."""
 
     state: RemoteSegmentState

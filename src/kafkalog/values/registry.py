@@ -84,7 +84,7 @@ class Schema:
         return digest.hexdigest()
 
 
-class SchemaRegistry(Struct, dict=True):
+class SchemaRegistry(Struct, dict=True, kw_only=True):
     """A schema registry at one moment."""
 
     sources: tuple[str, ...] = ()

@@ -141,7 +141,7 @@ def schema_of(record: SchemaRecord) -> Schema:
     )
 
 
-class SchemaLog(Struct):
+class SchemaLog(Struct, frozen=True):
     """Apply records of `_schemas` one after the other; `registry` is the state after the last one."""
 
     path: str | None = None

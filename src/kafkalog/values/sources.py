@@ -103,7 +103,7 @@ def _partitions(paths: Sequence[str], replica: str | None) -> list[Partition]:
 
 
 def _log_of(partitions: Sequence[Partition], until: Until) -> SchemaLog:
-    log = SchemaLog(partitions[0].path, SchemaRegistry(tuple(each.path for each in partitions)))
+    log = SchemaLog(partitions[0].path, SchemaRegistry(sources=tuple(each.path for each in partitions)))
     for partition in partitions:
         _replay(partition, log, until)
     return log
@@ -147,7 +147,7 @@ def _of_folder(path: str, found: Sequence[tuple[str, re.Match[str]]], others: Se
     numbered from 1 in the order of `found`. Files that are not UTF-8 or too large are skipped with a finding; `others`,
     files with other names, are one finding. Raises `StorageError` if a file cannot be read.
     """
-    registry = SchemaRegistry((path,))
+    registry = SchemaRegistry(sources=(path,))
     if others:
         detail = f"{counted(len(others), 'file')} not named after the id of a schema: {_PATTERN} is expected"
         file = os.path.join(path, others[0])
@@ -173,7 +173,7 @@ def _of_folder(path: str, found: Sequence[tuple[str, re.Match[str]]], others: Se
 
 
 def _of_lines(path: str) -> SchemaRegistry:
-    log = SchemaLog(path, SchemaRegistry((path,)))
+    log = SchemaLog(path, SchemaRegistry(sources=(path,)))
     for number, line in enumerate(read_small(path, LARGEST_FILE).split(b"\n")):
         if not line.strip():
             continue

@@ -48,7 +48,7 @@ class PlannedFor(Protocol):
         """Compared ways."""
 
 
-class Given(Struct, frozen=True):
+class Given(Struct, frozen=True, kw_only=True):
     """Arguments of the present command that a recommended command repeats."""
 
     words: Sequence[str] = ()

@@ -33,7 +33,7 @@ _FEWEST = 2
 """Most lines of each part; losses get what the other parts leave. A sentence gets two lines, or is left out."""
 
 
-class Loss(Struct, frozen=True):
+class Loss(Struct, frozen=True, kw_only=True):
     """Loss of one partition, as a sentence for one line or two."""
 
     place: str
@@ -52,7 +52,7 @@ class Loss(Struct, frozen=True):
         return f"  {self.place}: {self.offsets}{written}{eye}"
 
 
-class FirstScreen(Struct, frozen=True):
+class FirstScreen(Struct, frozen=True, kw_only=True):
     """Parts of the screen, in its order. Each text is one sentence, not yet wrapped."""
 
     title: str

@@ -40,7 +40,7 @@ _OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.FUTURE_T
 DONE_NEXT: Final = "this is done next, and `kafkalog undo` takes it back"
 
 
-class Outlook(Struct, frozen=True):
+class Outlook(Struct, frozen=True, kw_only=True):
     """Forecast and plan for one log directory."""
 
     root: str
@@ -103,7 +103,7 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
     if problems and not commands:
         note = "first see to what is said at the top; then ask again"
     return FirstScreen(
-        title,
+        title=title,
         start=list(_starts(outlooks, are_alone=bool(problems))),
         out_of_service=_out_of_service(outlooks, are_alone=bool(problems)),
         lost=_lost(outlooks),
@@ -303,7 +303,9 @@ def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
         offsets = ranges_text(lost.lost)
         is_said = lost.records_lost in (None, 0) and bool(offsets)  # the range itself says that a number is unknown
         said = offsets if is_said else f"{records}, {offsets}" if offsets else records
-        yield Loss(place, said, _written(lost, batches), sum(batch.by_eye for batch in batches))
+        yield Loss(
+            place=place, offsets=said, written=_written(lost, batches), by_eye=sum(batch.by_eye for batch in batches)
+        )
 
 
 def _written(lost: Measured, batches: Sequence[LostBatch]) -> str:

@@ -69,7 +69,12 @@ def record_of(row: dict[str, Any]) -> Record:
     ROWS,
     st.integers(60, 400),
     st.sampled_from(list(Codec)),
-    st.sampled_from([ProducerState(), ProducerState(7, 1, 2**31 - 3, True)]),
+    st.sampled_from(
+        [
+            ProducerState(),
+            ProducerState(producer_id=7, producer_epoch=1, base_sequence=2**31 - 3, is_transactional=True),
+        ]
+    ),
     st.booleans(),
     st.integers(0, 2),
 )
@@ -92,7 +97,12 @@ def test_bytes_are_those_of_the_readable_builder(
         (batch,) = scan(data).batches
         count = len(iter_records(batch))
         mine = records[at : at + count]
-        state = ProducerState(producer.producer_id, producer.producer_epoch, sequence, producer.is_transactional)
+        state = ProducerState(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=sequence,
+            is_transactional=producer.is_transactional,
+        )
         assert data == build_batch(mine, codec=codec, producer=state, partition_leader_epoch=3)
         more = records[at : at + count + 1]
         if len(more) > count and more[-1].offset - more[0].offset < 2**31:

@@ -137,8 +137,8 @@ def test_no_message_is_no_bytes() -> None:
         lambda: build_batch([record(0), record(2**31)]),
         lambda: build_batch([record(1)], timestamp_type=TimestampType.NO_TIMESTAMP_TYPE),
         lambda: build_batch([record(1)], producer=ProducerState(is_transactional=True)),
-        lambda: build_batch([record(1)], producer=ProducerState(5, -1, 0)),
-        lambda: build_batch([record(1)], producer=ProducerState(5, 0, -1)),
+        lambda: build_batch([record(1)], producer=ProducerState(producer_id=5, producer_epoch=-1, base_sequence=0)),
+        lambda: build_batch([record(1)], producer=ProducerState(producer_id=5, producer_epoch=0, base_sequence=-1)),
         lambda: build_batch([record(1)], partition_leader_epoch=2**31),
         lambda: empty_batch(5, 4, max_timestamp=0),
         lambda: build_messages([record(1)], magic=2),
@@ -258,7 +258,9 @@ def test_a_batch_that_cannot_be_read_cannot_be_taken_apart() -> None:
 @pytest.mark.parametrize("codec", OLD_CODECS)
 def test_down(codec: Codec, magic: int) -> None:
     headers = [record(7, 1000, b"a", b"1", Header("h", b"x")), *THREE[1:]]
-    source = only(build_batch(headers, codec=codec, producer=ProducerState(3, 0, 0)))
+    source = only(
+        build_batch(headers, codec=codec, producer=ProducerState(producer_id=3, producer_epoch=0, base_sequence=0))
+    )
     data = down_convert([source], magic)
     result = scan(data)
     assert {found.header.magic for found in result.batches} == {magic}
@@ -322,7 +324,7 @@ def test_up_with_the_fields_of_the_newest_format() -> None:
         codec=Codec.ZSTD,
         timestamp_type=TimestampType.LOG_APPEND_TIME,
         log_append_time=5555,
-        producer=ProducerState(3, 1, 0),
+        producer=ProducerState(producer_id=3, producer_epoch=1, base_sequence=0),
         partition_leader_epoch=4,
     )
     header = only(data).header

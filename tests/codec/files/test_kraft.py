@@ -30,12 +30,23 @@ from kafkalog.codec.names import KRaftSnapshotName, kraft_snapshot_file, parse_k
 from kafkalog.codec.plain.control import parse_control_key
 
 UUID_1_2 = (1).to_bytes(8, "big") + (2).to_bytes(8, "big")
-VOTERS = KRaftVoters(0, (VoterNode(1, UUID_1_2, (VoterEndpoint("C", "h", 9093),), 0, 1),))
+VOTERS = KRaftVoters(
+    0,
+    (
+        VoterNode(
+            voter_id=1,
+            directory_id=UUID_1_2,
+            endpoints=(VoterEndpoint(name="C", host="h", port=9093),),
+            min_supported_version=0,
+            max_supported_version=1,
+        ),
+    ),
+)
 
 # control record -> checksum of the batch, the record's bytes
 VECTORS: dict[str, tuple[KRaftRecord, int, str]] = {
     "LEADER_CHANGE": (
-        LeaderChange(0, 1, (Voter(1), Voter(2)), (Voter(1),)),
+        LeaderChange(version=0, leader_id=1, voters=(Voter(1), Voter(2)), granting_voters=(Voter(1),)),
         0xF1FCFDEC,
         "44 00 00 00 08 0000 0002 30 0000 00000001 03 00000001 00 00000002 00 02 00000001 00 00 00",
     ),
@@ -74,7 +85,7 @@ def test_lengths_of_the_longer_ones() -> None:
 
 
 def test_directories_of_voters_since_version_1() -> None:
-    change = LeaderChange(1, 1, (Voter(1, UUID_1_2),), (Voter(1, UUID_1_2),))
+    change = LeaderChange(version=1, leader_id=1, voters=(Voter(1, UUID_1_2),), granting_voters=(Voter(1, UUID_1_2),))
     kind, value = encode_kraft_value(change)
     assert value == bytes.fromhex("0001 00000001") + 2 * (bytes.fromhex("02 00000001") + UUID_1_2 + b"\x00") + b"\x00"
     assert parse_kraft_value(kind, value) == change
@@ -207,7 +218,10 @@ V1 = b'{"leaderId":3,"leaderEpoch":3,"votedId":-1,"votedDirectoryId":"AAAAAAAAAA
 
 @pytest.mark.parametrize(
     ("data", "state"),
-    [(V0, QuorumState(0, 7, 3, current_voters=(7,))), (V1, QuorumState(1, 3, 3))],
+    [
+        (V0, QuorumState(data_version=0, leader_id=7, leader_epoch=3, current_voters=(7,))),
+        (V1, QuorumState(data_version=1, leader_id=3, leader_epoch=3)),
+    ],
     ids=["version 0", "version 1"],
 )
 def test_quorum_states_of_brokers(data: bytes, state: QuorumState) -> None:
@@ -245,4 +259,4 @@ def test_what_is_no_json_object(data: bytes) -> None:
 
 def test_only_known_versions_are_written() -> None:
     with pytest.raises(UsageError):
-        encode_quorum_state(QuorumState(2, 1, 1))
+        encode_quorum_state(QuorumState(data_version=2, leader_id=1, leader_epoch=1))

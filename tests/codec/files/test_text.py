@@ -189,7 +189,9 @@ def test_meta_properties_of_brokers(data: bytes, version: int, node: int, direct
 
 
 def test_meta_properties_may_say_little() -> None:
-    assert decode_meta_properties(b"") == MetaProperties(0, None, None, None, {})
+    assert decode_meta_properties(b"") == MetaProperties(
+        version=0, cluster_id=None, node_id=None, directory_id=None, properties={}
+    )
     assert decode_meta_properties(b"cluster.id = x\n").cluster_id == "x"
 
 

@@ -160,7 +160,7 @@ HORIZON = """0000000000000064 00000044 00000005 02 0a347558 0040 00000002 000000
 APPEND_TIME = """000000000000000a 00000043 ffffffff 02 aaa755a3 0008 00000001 00000000000003e8 0000000000001e61
     ffffffffffffffff ffff ffffffff 00000002 10 00 00 00 02 6b 02 76 00   10 00 02 02 02 6b 02 77 00"""
 
-PRODUCER = ProducerState(42, 3, 10)
+PRODUCER = ProducerState(producer_id=42, producer_epoch=3, base_sequence=10)
 SPECIALS = [NULLS_AND_HEADERS, COMMIT, ABORT, EMPTY, HORIZON, APPEND_TIME]
 
 
@@ -208,7 +208,7 @@ def test_an_emptied_batch() -> None:
     assert (batch.header.base_offset, batch.header.last_offset, batch.header.records_count) == (100, 104, 0)
     assert (batch.header.base_timestamp, batch.header.max_timestamp, batch.header.next_offset) == (-1, 1000, 105)
     assert decode_batch(batch).records == ()
-    transactional = ProducerState(42, 3, 10, is_transactional=True)
+    transactional = ProducerState(producer_id=42, producer_epoch=3, base_sequence=10, is_transactional=True)
     assert empty_batch(100, 104, max_timestamp=1000, producer=transactional, partition_leader_epoch=7) == data
 
 

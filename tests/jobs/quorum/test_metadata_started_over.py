@@ -46,7 +46,9 @@ def start_over(root: Path) -> int:
     newest = max((root / METADATA).glob("*.checkpoint"))
     os.truncate(newest, 12 + int.from_bytes(newest.read_bytes()[8:12]))
     voter, epoch, time = Voter(before.node or 0), before.epoch + 1, before.last_time
-    change = encode_kraft_value(LeaderChange(0, voter.voter_id, (voter,), (voter,)))
+    change = encode_kraft_value(
+        LeaderChange(version=0, leader_id=voter.voter_id, voters=(voter,), granting_voters=(voter,))
+    )
     head = build_control_batch([change], base_offset=before.end, timestamp=time, partition_leader_epoch=epoch)
     records = [
         Record(before.end + 1 + number, time, TimestampType.CREATE_TIME, None, value)

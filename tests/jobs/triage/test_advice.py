@@ -17,8 +17,11 @@ def advice(
     ends: dict[int, int], leaders: Callable[[Order], set[int]], *, up: tuple[int, ...], eligible: tuple[int, ...]
 ) -> StartAdvice:
     """Of a partition with these log ends, whose brokers `up` come up."""
-    logs = {node: ReplicaLog(node, "p", 0, end, Lineage.of([LeaderEpoch(0, 0)], end)) for node, end in ends.items()}
-    known = KnownReplicas((1, 2, 3), eligible, -1)
+    logs = {
+        node: ReplicaLog(node=node, path="p", start=0, end=end, lineage=Lineage.of([LeaderEpoch(0, 0)], end))
+        for node, end in ends.items()
+    }
+    known = KnownReplicas(replicas=(1, 2, 3), isr=eligible, leader=-1)
     found = judged("t", 0, known, frozenset(leaders(None)), logs, frozenset(up) & logs.keys())
     return advised(found, lambda order: frozenset(leaders(order)), up, eligible)
 

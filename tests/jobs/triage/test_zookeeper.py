@@ -150,10 +150,10 @@ def test_a_server_that_cannot_be_read_gives_way_to_another(cluster: Path, monkey
 @pytest.mark.parametrize("known", [True, False])
 def test_who_is_left_is_no_ground_for_an_advice(known: bool, cluster: Path) -> None:
     """`tests/interop/test_election_rules.py` compares the order with Scala's, and real clusters with all of it."""
-    states: Known = {("t", 0): ((1, 2, 3), PartitionState(2, 5, (3, 2), 9))}
+    states: Known = {("t", 0): ((1, 2, 3), PartitionState(leader=2, leader_epoch=5, isr=(3, 2), controller_epoch=9))}
     memory = ZooKeeperMemory("source", states, {"t": False}, frozenset(), known)
     disk = open_log_dir(cluster / "broker-3")
-    memory.begin({node: BrokerDisks(node, [disk], online=[disk]) for node in (1, 2, 3)})
+    memory.begin({node: BrokerDisks(node=node, directories=[disk], online=[disk]) for node in (1, 2, 3)})
 
     def leaders_of(*order: int, cautious: bool = False) -> list[int]:
         return sorted(memory.leaders(("t", 0), order, cautious=cautious) or ())

@@ -38,7 +38,12 @@ def step(log: kafkalog.Log, rng: random.Random, open_transactions: dict[int, int
     elif what == "transaction":
         producer_id = rng.randint(1, 3)
         sequence = log.next_sequence(producer_id)
-        log.append(values, producer=kafkalog.ProducerState(producer_id, 0, sequence, True))
+        log.append(
+            values,
+            producer=kafkalog.ProducerState(
+                producer_id=producer_id, producer_epoch=0, base_sequence=sequence, is_transactional=True
+            ),
+        )
         open_transactions[producer_id] = 1
     elif what == "end" and open_transactions:
         producer_id = rng.choice(sorted(open_transactions))

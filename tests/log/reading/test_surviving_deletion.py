@@ -35,7 +35,12 @@ def log_of_segments(directory: Path, segments: int = SEGMENTS) -> Path:
     with Log.open(directory) as log:
         for _ in range(segments):
             log.append([b"one", b"two"])
-            log.append([b"three", b"four"], producer=ProducerState(7, 0, log.next_sequence(7), False))
+            log.append(
+                [b"three", b"four"],
+                producer=ProducerState(
+                    producer_id=7, producer_epoch=0, base_sequence=log.next_sequence(7), is_transactional=False
+                ),
+            )
             log.roll()
     return directory
 

@@ -120,7 +120,9 @@ class MadeLog:
         is_transactional = producer_id > 2
         if is_transactional:
             self.open.add(producer_id)
-        return ProducerState(producer_id, 0, self.offset, is_transactional)
+        return ProducerState(
+            producer_id=producer_id, producer_epoch=0, base_sequence=self.offset, is_transactional=is_transactional
+        )
 
     def _marker(self) -> bytes:
         producer_id = self.rng.choice(sorted(self.open))

@@ -42,7 +42,11 @@ def filled(root: Path, clock: Clock, count: int = 40) -> dict[bytes, bytes | Non
             clock.now_ms += 10
             append(b"k%d" % (number % 5), b"%d" % number * 5, compression="gzip" if number % 7 == 0 else "none")
         append(b"k3", None)
-        append(b"k9", b"in a transaction", producer=kafkalog.ProducerState(5, 0, 0, True))
+        append(
+            b"k9",
+            b"in a transaction",
+            producer=kafkalog.ProducerState(producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True),
+        )
         log.end_transaction(5, 0, commit=False, timestamp=clock.now_ms)
         del latest[b"k9"]
         log.roll()

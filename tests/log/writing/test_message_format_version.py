@@ -94,7 +94,7 @@ def test_batches_of_another_format_are_converted(tmp_path: Path) -> None:
 def test_what_an_old_format_does_not_know_is_refused(tmp_path: Path) -> None:
     config = kafkalog.LogConfig(message_format_version="0.10.0")
     record = kafkalog.Record(0, T0, kafkalog.TimestampType.CREATE_TIME, b"k", b"v")
-    producer = kafkalog.ProducerState(1, 0, 0)
+    producer = kafkalog.ProducerState(producer_id=1, producer_epoch=0, base_sequence=0)
     with kafkalog.Log.open(tmp_path / "t-0", config) as log:
         for given, options, words in (
             ([kafkalog.NewRecord(b"v", headers=[("h", b"")])], {}, "no record headers"),

@@ -105,7 +105,7 @@ def test_names_that_a_broker_would_not_find(name: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-PRODUCER = kafkalog.ProducerState(7, 1, 0)
+PRODUCER = kafkalog.ProducerState(producer_id=7, producer_epoch=1, base_sequence=0)
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def life(root: Path, ends: dict[str, int]) -> None:
     config = kafkalog.LogConfig(segment_bytes=500, index_interval_bytes=80, retention_ms=-1, file_delete_delay_ms=0)
     ends |= {"low": 0, "start": 0, "appended": 0}
     with kafkalog.Log.open(root / "t-0", config, clock=lambda: T0) as log:
-        producer = kafkalog.ProducerState(5, 0, 0, True)
+        producer = kafkalog.ProducerState(producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True)
 
         def append(count: int) -> None:
             ends["appended"] = log.end_offset + count

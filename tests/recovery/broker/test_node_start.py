@@ -26,7 +26,9 @@ from testkit.running.command import kafkalog
 
 METADATA = "__cluster_metadata-0"
 NOBODY = "AAAAAAAAAAAAAAAAAAAABA"
-NAMELESS = PartitionDirectory("/data", "orders-0", PartitionName("orders", 0, DirectoryState.LIVE), None)
+NAMELESS = PartitionDirectory(
+    root="/data", name="orders-0", parsed=PartitionName("orders", 0, DirectoryState.LIVE), topic_id=None
+)
 
 
 @pytest.fixture(scope="session")

@@ -292,7 +292,9 @@ def test_with_zookeeper_missing_files_are_written_again(old_node: Path) -> None:
 
 def directory(name: str, topic_id: str | None) -> PartitionDirectory:
     topic, _, number = name.rpartition("-")
-    return PartitionDirectory("/data", name, PartitionName(topic, int(number), DirectoryState.LIVE), topic_id)
+    return PartitionDirectory(
+        root="/data", name=name, parsed=PartitionName(topic, int(number), DirectoryState.LIVE), topic_id=topic_id
+    )
 
 
 def test_a_partition_with_another_topic_id_than_zookeeper_has_is_not_served() -> None:

@@ -43,7 +43,12 @@ def aborted_across_segments(root: Path, passes: int) -> Path:
             log.append([(key, b"before")])
 
         def write(key: bytes, sequence: int) -> None:
-            log.append([(key, b"in a transaction")], producer=kafkalog.ProducerState(5, 0, sequence, True))
+            log.append(
+                [(key, b"in a transaction")],
+                producer=kafkalog.ProducerState(
+                    producer_id=5, producer_epoch=0, base_sequence=sequence, is_transactional=True
+                ),
+            )
 
         write(b"k", 0)
         log.end_transaction(5, 0, commit=True)
@@ -103,7 +108,10 @@ def test_beside_the_right_entry_an_earlier_one_is_not_there(tmp_path: Path) -> N
     root = tmp_path
     with kafkalog.Log.open(root / "t-0", kafkalog.LogConfig(retention_ms=-1)) as log:
         log.append([(b"a", b"1")])
-        log.append([(b"k", b"1")], producer=kafkalog.ProducerState(5, 0, 0, True))
+        log.append(
+            [(b"k", b"1")],
+            producer=kafkalog.ProducerState(producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True),
+        )
         log.end_transaction(5, 0, commit=False)
     index = next((root / "t-0").glob("*.txnindex"))
     earlier = bytearray(index.read_bytes())
@@ -117,7 +125,12 @@ def test_beside_the_right_entry_an_earlier_one_is_not_there(tmp_path: Path) -> N
 def test_a_transaction_may_have_begun_in_a_segment_that_was_deleted(tmp_path: Path) -> None:
     with kafkalog.Log.open(tmp_path / "t-0", kafkalog.LogConfig(retention_ms=-1)) as log:
         for sequence in range(2):
-            log.append([(b"k", b"1")], producer=kafkalog.ProducerState(5, 0, sequence, True))
+            log.append(
+                [(b"k", b"1")],
+                producer=kafkalog.ProducerState(
+                    producer_id=5, producer_epoch=0, base_sequence=sequence, is_transactional=True
+                ),
+            )
             log.roll()
         log.end_transaction(5, 0, commit=False)
     for path in (tmp_path / "t-0").glob(f"{0:020d}.*"):

@@ -136,7 +136,11 @@ def test_every_flipped_bit_is_located_exactly(each: int, root: Path, compared: C
     for batch, following in itertools.pairwise(batches):
         window = bytearray(data[batch.position :])
         header = batch.header
-        neighbors = Neighbors(header.base_offset, following.header.base_offset, header.partition_leader_epoch)  # type: ignore[union-attr]
+        neighbors = Neighbors(
+            next_offset=header.first_offset,
+            following=following.header.first_offset,
+            leader_epoch=header.partition_leader_epoch,
+        )
         for position in [*range(8, 12), *range(16, batch.size, each)]:
             for bit in range(8):
                 window[position] ^= 1 << bit

@@ -269,7 +269,7 @@ def test_a_damaged_marker_is_told(tmp_path: Path) -> None:
     data = [
         build_batch(
             [Record(base, AT, TimestampType.CREATE_TIME, None, b"v")],
-            producer=ProducerState(7, 0, base, is_transactional=True),
+            producer=ProducerState(producer_id=7, producer_epoch=0, base_sequence=base, is_transactional=True),
         )
         for base in (0, 2)
     ]
@@ -349,7 +349,9 @@ def test_a_sound_marker_is_not_dropped_without_consent(tmp_path: Path) -> None:
 
     def data(base: int) -> bytes:
         records = [Record(base, AT, TimestampType.CREATE_TIME, None, b"v")]
-        return build_batch(records, producer=ProducerState(7, 0, base, is_transactional=True))
+        return build_batch(
+            records, producer=ProducerState(producer_id=7, producer_epoch=0, base_sequence=base, is_transactional=True)
+        )
 
     damaged = bytearray(data(1))
     damaged[-1] ^= 0x33

@@ -17,7 +17,7 @@ from kafkalog import FindingCode, RecoveryRefused, verify
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.recovery import Recovery, Undo, plan, recover, undo
 from kafkalog.recovery.run import recover_into
-from kafkalog.spark.fleet import _recover
+from kafkalog.spark.fleet import RecoveredLine, _recover
 from testkit.judging.trees import contents, stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
@@ -277,13 +277,13 @@ def test_python_goes_on_too(root: Path, fail: Fail, tmp_path: Path) -> None:
     assert not second.declined
     assert first.run_id is not None
     undo(Undo(run_ids=[first.run_id]), root)
-    ((_path, outcome, run_id, _quarantine, message, report),) = _recover(
-        (str(root),), mode="safe", config={}, full=True, quarantine=None, accept_loss=True
-    )
-    assert outcome == "recovered"
-    assert run_id is not None
-    assert message == first.declined[VICTIM]
-    assert list(json.loads(report)["declined"]) == [VICTIM]
+    (line,) = _recover((str(root),), mode="safe", config={}, full=True, quarantine=None, accept_loss=True)
+    assert isinstance(line, RecoveredLine)
+    assert line.outcome == "recovered"
+    assert line.run_id is not None
+    assert line.message == first.declined[VICTIM]
+    assert line.report is not None
+    assert list(json.loads(line.report)["declined"]) == [VICTIM]
 
 
 def test_it_can_be_read_again_when_it_is_recovered(root: Path, fail: Fail) -> None:

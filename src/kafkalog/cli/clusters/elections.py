@@ -20,7 +20,6 @@ from kafkalog.cli.shapes.elections_lines import (
     ControllerLine,
     ZookeeperControllerLine,
     ZookeeperPartitionLine,
-    ZookeeperStateLine,
 )
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.kraft.metadata_log import QuorumTerm
@@ -28,7 +27,6 @@ from kafkalog.cluster.questions.elections import ZooKeeperElections, departures,
 from kafkalog.cluster.questions.moment import NOW
 from kafkalog.cluster.zookeeper.timeline import LeaderChange, ZxidSpan
 from kafkalog.codec.common.errors import UsageError
-from kafkalog.codec.common.shapes import shaped
 from kafkalog.log.directories.selection import Selection
 
 __all__ = ["command"]
@@ -51,8 +49,8 @@ def _lines(found: ZooKeeperElections) -> Iterator[ZookeeperControllerLine | Brok
         yield ZookeeperPartitionLine(
             chroot=change.chroot, zxid=change.zxid, time=change.time, topic=change.topic, partition=change.partition,
             election=change.is_election, cause=change.cause, writer=change.writer,
-            before=None if change.before is None else shaped(change.before, ZookeeperStateLine),
-            after=None if change.after is None else shaped(change.after, ZookeeperStateLine),
+            before=change.before,
+            after=change.after,
         )  # fmt: skip
 
 

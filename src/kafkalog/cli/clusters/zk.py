@@ -52,7 +52,7 @@ def _print_typed(chosen: Sequence[tuple[str, Node]], *, show_secrets: bool) -> N
         rows = [
             [config.chroot, config.type, config.shown_name, name, value]
             for config in configs
-            for name, value in (config.config if show_secrets else config.hidden()).items()
+            for name, value in (config if show_secrets else config.hidden()).config.items()
         ]
         print_table(
             "configurations",

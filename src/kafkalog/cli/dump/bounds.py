@@ -40,7 +40,7 @@ class Bounds(Struct, frozen=True):
         return self.start_offset is not None and self.end_offset is not None and self.start_offset >= self.end_offset
 
 
-class Begin(Struct, frozen=True):
+class Begin(Struct, frozen=True, kw_only=True):
     """Start position from the request, the same for all partitions."""
 
     word: str | None = None
@@ -108,16 +108,16 @@ def begin_of(texts: Sequence[str], group: str | None) -> Begin:
         elif time is not None:
             starts.append(Begin(start_time=int(time[2])))
         elif text in ("beginning", "end", "stored"):
-            starts.append(Begin(text))
+            starts.append(Begin(word=text))
         elif _NUMBER.fullmatch(text) and -(2**63) <= int(text) < 2**63:
             starts.append(Begin(offset=int(text)))
         else:
             raise UsageError(f"-o {text[:100]!r} is not one of beginning, end, stored, N, -N, s@MS and e@MS")
     if len(starts) > 1:
         raise UsageError("-o says twice where to begin")
-    begin = starts[0] if starts else Begin("stored" if group is not None else None)
+    begin = starts[0] if starts else Begin(word="stored" if group is not None else None)
     if begin.word == "stored" and group is None:
         raise UsageError("-o stored needs -G GROUP: what a group has committed is read from __consumer_offsets")
     if begin.word != "stored" and group is not None:
         raise UsageError("-G has no effect with a -o that is not stored")
-    return Begin(begin.word, begin.offset, begin.start_time, stop)
+    return Begin(word=begin.word, offset=begin.offset, start_time=begin.start_time, stop_time=stop)

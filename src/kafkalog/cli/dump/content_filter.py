@@ -13,7 +13,7 @@ from kafkalog.codec.model import Record, RecordBatch
 __all__ = ["ContentFilter"]
 
 
-class ContentFilter(Struct, frozen=True):
+class ContentFilter(Struct, frozen=True, kw_only=True):
     """Filter on records: all conditions must hold, and one that is None or empty always holds. Times are ms since
     1970, the end exclusive.
     """

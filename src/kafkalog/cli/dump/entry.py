@@ -80,16 +80,16 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     committed = committed_of(request.group, sources.at_hand, sources.findings) if request.group is not None else {}
     progress = ByteProgress("reading", sum(partition.size for partition in sources.partitions), quiet=request.quiet)
     walk = Walk(
-        wanted,
-        RecordFilter(
+        wanted=wanted,
+        filter=RecordFilter(
             isolation_level=request.isolation_level,
             producer_ids=request.producer_ids or None,
             codecs=request.codecs or None,
             transactional=request.transactional,
         ),
-        request.everything,
-        request.max_records,
-        progress,
+        everything=request.everything,
+        max_records=request.max_records,
+        progress=progress,
         findings=sources.findings,
     )
     with ExitStack() as stack:

@@ -70,9 +70,9 @@ class KafkaLogs:
         self._with_data = bool(request.print_data_log or topic or classes)
         self._deep = self._with_data or request.deep_iteration
         self._text = RecordText(
-            decoder,
-            redaction,
-            request.with_metadata,
+            decoder=decoder,
+            redaction=redaction,
+            with_metadata=request.with_metadata,
             skip_record_metadata=request.skip_record_metadata,
             skip_data=not self._with_data,
         )
@@ -121,9 +121,7 @@ class KafkaLogs:
         if found != batch.header.crc:
             detail = f"stored checksum {batch.header.crc:#010x}, computed {found:#010x}"
             self._walk.findings.append(
-                Finding.of(
-                    FindingCode.CRC_MISMATCH, batch.position, batch.last_offset, detail, segment.path
-                )
+                Finding.of(FindingCode.CRC_MISMATCH, batch.position, batch.last_offset, detail, segment.path)
             )
         return found == batch.header.crc
 

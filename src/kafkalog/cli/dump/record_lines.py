@@ -95,7 +95,7 @@ def _control_text(record: Record, *, decode: bool) -> str:
     return escape_controls(f" {name}{colon} {_texts(fields)}")
 
 
-class RecordText(Struct, frozen=True):
+class RecordText(Struct, frozen=True, kw_only=True):
     """Makes the lines that kafka-dump-log prints for records."""
 
     decoder: Decoder = msgspec.field(default_factory=PlainDecoder)

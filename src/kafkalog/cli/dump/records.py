@@ -30,7 +30,7 @@ from kafkalog.words.escapes import text_of
 __all__ = ["Walk", "json_lines", "text_lines"]
 
 
-class Walk(Struct):
+class Walk(Struct, kw_only=True):
     """One execution of `dump` over all partitions: filters, limit, progress, number of printed records and findings."""
 
     wanted: ContentFilter

@@ -72,7 +72,13 @@ def shown(
         if kcat.failed:
             walk.is_incomplete = True
     else:
-        text = TextSink(writer, decode, request.show_secrets, request.with_metadata, redaction)
+        text = TextSink(
+            writer=writer,
+            decode=decode,
+            show_secrets=request.show_secrets,
+            with_metadata=request.with_metadata,
+            redaction=redaction,
+        )
         plain = not (request.with_metadata or request.redact)
 
         def show_text(partition: Partition, bounds: Bounds) -> None:

@@ -6,6 +6,7 @@ import json
 
 from kafkalog.cli.dump.records import Walk
 from kafkalog.cli.output import LineWriter
+from kafkalog.codec.common.shapes import plain
 from kafkalog.log.directories.side_files import read_side_file
 from kafkalog.words.escapes import escape_controls
 
@@ -24,7 +25,7 @@ def write_side_file(path: str, walk: Walk, writer: LineWriter, *, as_json: bool)
         if walk.full:
             break
         walk.printed += 1
-        writer.write(json.dumps(entry) if as_json else _line(entry))
+        writer.write(json.dumps(plain(entry)) if as_json else _line(plain(entry)))
     walk.findings.extend(content.findings)
 
 

@@ -50,7 +50,7 @@ def heading_lines(path: str, base_offset: int) -> list[str]:
     return lines
 
 
-class TextSink(Struct):
+class TextSink(Struct, kw_only=True):
     """Lines as kafka-dump-log prints them for records, each segment's under its heading."""
 
     writer: LineWriter
@@ -66,7 +66,12 @@ class TextSink(Struct):
         decoder: Decoder | None = None
         if self.decode and self.redaction is None:
             decoder = decoder_of(partition.topic, show_secrets=self.show_secrets)
-        self._text = RecordText(decoder or PlainDecoder(), self.redaction, self.with_metadata, decode=self.decode)
+        self._text = RecordText(
+            decoder=decoder or PlainDecoder(),
+            redaction=self.redaction,
+            with_metadata=self.with_metadata,
+            decode=self.decode,
+        )
 
     def heading(self, segment: Segment | None) -> None:
         """Print the heading of a segment, before the first of its lines."""

@@ -15,7 +15,7 @@ from kafkalog.cli.options.selection import selected, selection_options
 from kafkalog.cli.output import behind_text, print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.sentences import SentenceWriter
-from kafkalog.cli.shapes.ls_lines import DeletedSegmentLine, LsLine, PartitionLine, SegmentLine
+from kafkalog.cli.shapes.ls_lines import DeletedSegmentLine, LsLine, PartitionLine
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.findings import FindingJson
@@ -28,8 +28,7 @@ from kafkalog.log import LogDir, open_all
 from kafkalog.log.directories.deleted import deleted_segments
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
-from kafkalog.log.walk.behind_damage import BehindDamage
-from kafkalog.log.walk.summary import SegmentSummary
+from kafkalog.log.walk.summary import segment_line
 from kafkalog.recovery.act.unfinished_business import Standing, StandingJson
 from kafkalog.tiers.tiering import TieringJson
 from kafkalog.words.advice import in_options
@@ -47,28 +46,6 @@ _UNKNOWN = "unknown"
 
 def _topic_id(partition: Partition) -> str | None:
     return partition.metadata.topic_id if partition.metadata is not None else None
-
-
-def _segment_line(summary: SegmentSummary, behind: BehindDamage) -> SegmentLine:
-    segment = summary.segment
-    batches, records = behind.of(segment)
-    return SegmentLine(
-        base_offset=segment.base_offset,
-        path=segment.path,
-        bytes=segment.size,
-        valid_bytes=summary.valid_bytes,
-        stop=summary.stop,
-        batches=summary.batches,
-        sound_batches_behind_damage=batches,
-        sound_records_behind_damage=records,
-        first_offset=summary.first_offset,
-        last_offset=summary.last_offset,
-        first_timestamp=summary.first_timestamp,
-        last_timestamp=summary.last_timestamp,
-        codecs=summary.codecs,
-        magics={str(magic): count for magic, count in summary.magics.items()},
-        files={kind.value: size for kind, size in segment.sizes.items()},
-    )
 
 
 def _partition_line(summary: PartitionHealth, log_dir: LogDir | None) -> PartitionLine:
@@ -95,7 +72,7 @@ def _partition_line(summary: PartitionHealth, log_dir: LogDir | None) -> Partiti
         sound_batches_behind_damage=summary.behind.batches,
         sound_records_behind_damage=summary.behind.records,
         leader_epochs=[LeaderEpochJson(*leader_epoch) for leader_epoch in partition.leader_epochs],
-        segments=[_segment_line(segment, summary.behind) for segment in summary.segments],
+        segments=[segment_line(each, summary.behind.of(each.segment)) for each in summary.segments],
         unfinished_files=partition.unfinished,
         deleted_segments=[
             DeletedSegmentLine(base_offset=segment.base_offset, path=segment.path, bytes=segment.size)

@@ -42,7 +42,7 @@ def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequ
     commands = [shell_line(["kafkalog", "plan", *told])] if dirty else []
     problems = [finding.detail for finding in report.findings if finding.code in _GRAVE]
     return FirstScreen(
-        title,
+        title=title,
         start=list(_starts(report.directories, are_alone=bool(problems))),
         out_of_service=out_of_service_sentence([node for node in nodes if node is not None]),
         lost=f"found something in {counted(len(hurt), 'partition')}:" if hurt else "",
@@ -82,7 +82,7 @@ def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
     begins = _first_missing(first, batch, partition)
     offsets = "" if begins is None else f" from offset {begins} on"
     name = partition.path if several else os.path.basename(partition.path)
-    return Loss(name, f"{', '.join(codes[:_CODES])}{more}{offsets}{after}", batch.since)
+    return Loss(place=name, offsets=f"{', '.join(codes[:_CODES])}{more}{offsets}{after}", written=batch.since)
 
 
 def _batch_at(finding: Finding) -> LostBatch:

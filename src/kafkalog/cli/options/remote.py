@@ -20,7 +20,7 @@ __all__ = ["Remote", "remote_options"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Remote(Struct, frozen=True):
+class Remote(Struct, frozen=True, kw_only=True):
     """The remote tier that the options name, if any, and how to read it."""
 
     uri: str | None
@@ -84,7 +84,9 @@ def remote_options(function: Function) -> Function:
         private_keys: tuple[str, ...],
         **given: Any,
     ) -> Any:
-        return function(*args, remote=Remote(remote, layout, storage, private_keys), **given)
+        return function(
+            *args, remote=Remote(uri=remote, layout=layout, storage=storage, private_keys=private_keys), **given
+        )
 
     wrapped = cast(Function, with_tier)
     for option in (

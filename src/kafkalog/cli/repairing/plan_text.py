@@ -173,10 +173,10 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
     if note == NOTHING_TO_DO:
         note = f"{note}; {NOT_EXAMINED}"
     return Outlook(
-        plan.root,
-        plan.broker,
-        plan.choice,
-        plan.consequences,
+        root=plan.root,
+        forecast=plan.broker,
+        choice=plan.choice,
+        consequences=plan.consequences,
         partitions=len(plan.partitions),
         made_stray=plan.made_stray,
         others="; other partitions were not examined" if plan.survey.is_partial else "",

@@ -5,27 +5,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from kafkalog.cli.shapes.metadata_lines import PartitionLine
-from kafkalog.cluster.kraft.metadata_json import PartitionStateJson
+from kafkalog.cluster.kraft.metadata_json import KraftStateJson
+from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
 
 __all__ = [
     "BrokerLine", "ControllerLine", "LeaderAndIsrLine", "Line", "WithoutLine", "ZookeeperControllerLine",
-    "ZookeeperPartitionLine", "ZookeeperStateLine", "ZookeeperWithoutLine",
+    "ZookeeperPartitionLine", "ZookeeperWithoutLine",
 ]  # fmt: skip
-
-
-class ZookeeperStateLine(Struct, frozen=True, kw_only=True):
-    """State of a partition in its ZooKeeper znode."""
-
-    leader: int
-    """broker id of the leader; -1 if none"""
-    leader_epoch: int
-    """leader epoch"""
-    isr: tuple[int, ...]
-    """ids of the in-sync replicas (ISR)"""
-    controller_epoch: int
-    """epoch of the controller that decided the state"""
-    recovering: bool
-    """whether the leader was elected uncleanly and has not recovered yet (Kafka 3.2 and later)"""
 
 
 class LeaderAndIsrLine(Struct, frozen=True, kw_only=True):
@@ -127,9 +113,9 @@ class ZookeeperPartitionLine(Struct, frozen=True, kw_only=True, tag_field="kind"
     """cause of the change, derived from the states before and after it"""
     writer: str | None
     """id of the broker whose ZooKeeper session wrote the change; null if unknown"""
-    before: ZookeeperStateLine | None
+    before: PartitionState | None
     """state of the partition before the change; null if the change created it"""
-    after: ZookeeperStateLine | None
+    after: PartitionState | None
     """state of the partition after the change; null if the change deleted it"""
 
 
@@ -148,9 +134,9 @@ class WithoutLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="with
     """
     unclean_allowed: bool
     """whether unclean leader election is enabled for the topic, by settings or by `--unclean`"""
-    before: PartitionStateJson
+    before: KraftStateJson
     """state of the partition before this broker leaves; brokers that leave earlier have already left"""
-    after: PartitionStateJson
+    after: KraftStateJson
     """state of the partition after this broker has left"""
 
 

@@ -4,51 +4,14 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kafkalog.codec.common.findings import FindingJson, StopReason
+from kafkalog.codec.common.findings import FindingJson
 from kafkalog.codec.files.text import LeaderEpochJson
 from kafkalog.codec.plain.insides import Insides
+from kafkalog.log.walk.summary import SegmentLine
 from kafkalog.recovery.act.unfinished_business import StandingJson
 from kafkalog.tiers.tiering import TieringJson
 
-__all__ = ["DeletedSegmentLine", "LsLine", "PartitionLine", "SegmentLine"]
-
-
-class SegmentLine(Struct, frozen=True, kw_only=True):
-    """One segment."""
-
-    base_offset: int
-    """base offset, from the name of the segment's files"""
-    path: str
-    """path of the segment's log file"""
-    bytes: int
-    """size of the log file, in bytes"""
-    valid_bytes: int
-    """size of the valid batches before the first damage, in bytes: the position at which the damage begins"""
-    stop: StopReason
-    """reason why the scan of the log file ended: `end` if the whole file is valid, else the kind of damage, or `limit`
-    """
-    batches: int
-    """number of valid batches before the first damage"""
-    sound_batches_behind_damage: int
-    """number of sound batches in this segment that follow the partition's first damage"""
-    sound_records_behind_damage: int
-    """number of records, without control records, in this segment's sound batches that follow the partition's first
-    damage
-    """
-    first_offset: int | None
-    """first offset in the valid batches before the first damage (inclusive); null if none"""
-    last_offset: int | None
-    """last offset in the valid batches before the first damage (inclusive); null if none"""
-    first_timestamp: int | None
-    """smallest timestamp of a valid batch's first record, in ms since 1970; null if no batch has a timestamp"""
-    last_timestamp: int | None
-    """largest timestamp in the valid batches, in ms since 1970; null if no batch has a timestamp"""
-    codecs: dict[str, int]
-    """number of valid batches by compression codec"""
-    magics: dict[str, int]
-    """number of valid batches by message format (magic)"""
-    files: dict[str, int]
-    """size in bytes of each file of the segment, by suffix"""
+__all__ = ["DeletedSegmentLine", "LsLine", "PartitionLine"]
 
 
 class DeletedSegmentLine(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kafkalog.cluster.kraft.metadata_json import ImageLine, PartitionStateJson
+from kafkalog.cluster.kraft.metadata_json import ImageLine, KraftStateJson
 from kafkalog.cluster.rules.configuration import ConfigSource
 
 __all__ = ["Line", "PartitionLine", "SettingLine"]
@@ -25,9 +25,9 @@ class PartitionLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="pa
     """partition number"""
     cause: str
     """cause of the change, derived from the states before and after it"""
-    before: PartitionStateJson | None
+    before: KraftStateJson | None
     """state of the partition before the change; null if the change created it"""
-    after: PartitionStateJson | None
+    after: KraftStateJson | None
     """state of the partition after the change; null if the change deleted it"""
 
 

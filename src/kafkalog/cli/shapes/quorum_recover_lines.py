@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field, structs
 
@@ -11,22 +11,10 @@ from kafkalog.jobs.quorum.expiry import Expiry
 from kafkalog.jobs.quorum.planned import QuorumPlan
 from kafkalog.jobs.quorum.request import QuorumWay
 from kafkalog.jobs.quorum.run import QuorumResult
+from kafkalog.jobs.quorum.voters import QuorumMember
 from kafkalog.recovery.decide.actions import ActionJson
 
 __all__ = ["QuorumRecoverLine", "plan_line", "result_line"]
-
-
-class MemberLine(Struct, frozen=True, kw_only=True):
-    """Controller of the new quorum."""
-
-    node: int
-    """node id of the controller"""
-    directory_id: str | None
-    """directory id of the controller's metadata log directory; null if it has none"""
-    host: str | None
-    """host on which the controller listens; null if unknown"""
-    port: int | None
-    """port on which the controller listens; null if unknown"""
 
 
 class ConfigurationLine(Struct, frozen=True, kw_only=True):
@@ -99,7 +87,7 @@ class QuorumRecoverLine(Struct, frozen=True, kw_only=True):
     """
     bytes_appended: int = 0
     """size of the appended batch with the new voter set, in bytes; 0 if no batch is appended"""
-    members: list[MemberLine] = []
+    members: Sequence[QuorumMember] = ()
     """controllers of the new quorum"""
     stay_dead: list[int] = []
     """node ids of known voters that are not in the new quorum; they must never be started again with their disks"""
@@ -138,7 +126,7 @@ def plan_line(plan: QuorumPlan) -> QuorumRecoverLine:
         end_before=plan.metadata.end_before,
         end=plan.metadata.end,
         bytes_appended=len(plan.metadata.batch),
-        members=shaped(plan.members, list[MemberLine]),
+        members=plan.members,
         stay_dead=[other.node for other in plan.others if other.node not in own],
         loss=plan.quorum.loss(),
         warnings=plan.warnings,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from kafkalog.codec.common.shapes import shaped
+from kafkalog.cluster.transactions.undecided import OpenProducer
 
 if TYPE_CHECKING:
     from kafkalog.cluster.transactions.undecided import Waiting
@@ -54,21 +54,6 @@ class ProgressLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="pro
     """name of the progress topic in the target cluster"""
 
 
-class TransactionLine(Struct, frozen=True, kw_only=True):
-    """Open transaction."""
-
-    producer_id: int
-    """producer id of the transaction"""
-    transactional_id: str | None
-    """transactional id of the producer; null if it is not in any readable `__transaction_state` log"""
-    state: str | None
-    """last state of the transaction in `__transaction_state`, for example `Ongoing`; null if unknown"""
-    first_offset: int
-    """source offset of the transaction's first record in this partition"""
-    records: int
-    """number of the transaction's records in this partition; they are never replayed if it is aborted"""
-
-
 class WaitingLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="waiting"):
     """Partition with an undecided transaction: records from the transaction's start on are not replayed."""
 
@@ -82,7 +67,7 @@ class WaitingLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="wait
     """number of records of other producers from this offset on, which are not replayed; without the records of the open
     transactions
     """
-    transactions: list[TransactionLine]
+    transactions: list[OpenProducer]
     """open transactions of the partition, in the order of their first offsets"""
 
 
@@ -189,7 +174,7 @@ def plan_lines(plan: ReplayPlan) -> Iterator[Line]:
             partition=waiting.partition,
             from_offset=waiting.first_offset,
             records=waiting.records,
-            transactions=shaped(waiting.producers, list[TransactionLine]),
+            transactions=list(waiting.producers),
         )
 
 

@@ -201,4 +201,6 @@ def summary_line(found: Triage, refusal: str | None = None) -> SummaryLine:
 
 def refused_line(why: str) -> SummaryLine:
     """Return the summary line of a refused triage, with `why` as the reason."""
-    return summary_line(Triage(None, "", None, [], (), 0), why)
+    return summary_line(
+        Triage(cluster_id=None, source="", order=None, partitions=[], best_order=(), worse_in_best_order=0), why
+    )

@@ -24,7 +24,7 @@ ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 _UNKNOWN = -1
 
 
-class GroupMember(Struct, frozen=True):
+class GroupMember(Struct, frozen=True, kw_only=True):
     """A member as an assignor sees it."""
 
     member_id: str
@@ -89,7 +89,7 @@ def _round_robin(counts: Mapping[str, int], members: Sequence[GroupMember]) -> d
     return given
 
 
-class _Claims(Struct):
+class _Claims(Struct, frozen=True):
     """Previous owners of partitions, contradicting claims resolved."""
 
     owned: dict[str, list[TopicPartition]] = field(default_factory=dict)
@@ -329,7 +329,12 @@ def _sticky(
 ) -> dict[str, list[TopicPartition]]:
     if not subscribe_differently(members):
         return (_EarlySticky if early else _Sticky)(counts, members).assign(cooperative=cooperative)
-    subscribers = [Subscriber(each.member_id, frozenset(each.topics), each.owned, each.generation) for each in members]
+    subscribers = [
+        Subscriber(
+            member_id=each.member_id, topics=frozenset(each.topics), owned=each.owned, generation=each.generation
+        )
+        for each in members
+    ]
     given = GeneralSticky(counts, subscribers, _Claims.of(counts, members).owned).assign()
     if not cooperative:
         return given

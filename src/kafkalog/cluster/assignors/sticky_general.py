@@ -31,7 +31,7 @@ def _key(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-class Subscriber(Struct, frozen=True):
+class Subscriber(Struct, frozen=True, kw_only=True):
     """A member with its subscription, and what it owned in which generation (-1 if unknown)."""
 
     member_id: str

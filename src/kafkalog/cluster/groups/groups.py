@@ -51,7 +51,7 @@ _MEMBER_STABLE = {CONSUMER: 0, SHARE: 0, STREAMS: 1}
 _OF_A_MEMBER = ("member", "target", "current")
 
 
-class Member(Struct, frozen=True):
+class Member(Struct, frozen=True, kw_only=True):
     """A member of a group; `assignment` is None if it is encoded by another protocol than the consumers'."""
 
     member_id: str
@@ -187,13 +187,13 @@ def _classic_member(
         except FormatError as error:
             problems.append((f"member {fields['member_id']}: {error}", Severity.ERROR))
     return Member(
-        fields["member_id"],
-        fields.get("group_instance_id"),
-        fields["client_id"],
-        fields["client_host"],
-        assignment,
-        subscription,
-        subscription.rack if subscription is not None else None,
+        member_id=fields["member_id"],
+        instance_id=fields.get("group_instance_id"),
+        client_id=fields["client_id"],
+        client_host=fields["client_host"],
+        assignment=assignment,
+        subscription=subscription,
+        rack_id=subscription.rack if subscription is not None else None,
     )
 
 

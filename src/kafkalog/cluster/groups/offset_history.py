@@ -40,7 +40,7 @@ class OffsetChange(Struct, frozen=True):
     log_offset: int
 
 
-class OffsetHistory(Struct, frozen=True):
+class OffsetHistory(Struct, frozen=True, kw_only=True):
     """Offset changes in all given partitions of `__consumer_offsets`, sorted by group, topic and partition, then in log
     order.
     """
@@ -111,4 +111,10 @@ def read_offset_history(
     logs = coordinator_logs(partitions, CONSUMER_OFFSETS_TOPIC, findings, limits)
     by_key = tuple(sorted(changes, key=lambda each: each.key))
     places = {(offset_change.key.group, offset_change.log_partition) for offset_change in by_key}
-    return OffsetHistory(by_key, missing, tuple(findings), logs, logs.count or partition_count(places, logs.read))
+    return OffsetHistory(
+        changes=by_key,
+        missing=missing,
+        findings=tuple(findings),
+        logs=logs,
+        partition_count=logs.count or partition_count(places, logs.read),
+    )

@@ -106,7 +106,16 @@ def as_group(group: OldGroup) -> Group:
         made = consumer_id(group.group, name)
         subscription = Subscription(topics=topics[name]) if name in topics else None
         host = made.host if made is not None else ""
-        members.append(Member(name, None, "", host, frozenset(owned.get(name, ())), subscription))
+        members.append(
+            Member(
+                member_id=name,
+                instance_id=None,
+                client_id="",
+                client_host=host,
+                assignment=frozenset(owned.get(name, ())),
+                subscription=subscription,
+            )
+        )
     return Group(
         group_id=group.group,
         type=ZOOKEEPER,

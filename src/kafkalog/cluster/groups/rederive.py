@@ -44,11 +44,11 @@ def _member(member: Member) -> GroupMember | None:
     if subscription is None:
         return None
     return GroupMember(
-        member.member_id,
-        subscription.topics,
-        member.instance_id,
-        subscription.owned,
-        subscription.generation,
+        member_id=member.member_id,
+        topics=subscription.topics,
+        instance_id=member.instance_id,
+        owned=subscription.owned,
+        generation=subscription.generation,
     )
 
 
@@ -82,17 +82,17 @@ def assignment_of(
         now = {member.member_id: member.assignment or frozenset() for member in group.members}
         known = [
             GroupMember(
-                group_member.member_id,
-                tuple(dict.fromkeys((*group_member.topics, *matching))),
-                group_member.instance_id,
-                tuple(sorted(now[group_member.member_id])),
-                1,
+                member_id=group_member.member_id,
+                topics=tuple(dict.fromkeys((*group_member.topics, *matching))),
+                instance_id=group_member.instance_id,
+                owned=tuple(sorted(now[group_member.member_id])),
+                generation=1,
             )
             for group_member in known
         ]
     if joining is not None:
         topics = tuple(sorted({topic for group_member in known for topic in group_member.topics}))
-        known.append(GroupMember(joining, topics))
+        known.append(GroupMember(member_id=joining, topics=topics))
     return assign(group.assignor, _counts(group, counts), known, early=early)
 
 

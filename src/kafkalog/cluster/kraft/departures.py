@@ -133,4 +133,12 @@ def kraft_departures(
             after, lossy = without_replica(before, broker, rules)
             states[name, number] = after
             outcome = departure_result(before.leader, after.leader, unclean=lossy)
-            yield Departure(broker, name, number, before, after, outcome, topic.unclean)
+            yield Departure(
+                broker=broker,
+                topic=name,
+                partition=number,
+                before=before,
+                after=after,
+                outcome=outcome,
+                unclean_allowed=topic.unclean,
+            )

@@ -17,7 +17,7 @@ from kafkalog.codec.common.findings import Finding
 __all__ = ["PartitionChange", "partition_changes"]
 
 
-class PartitionChange(Struct, frozen=True):
+class PartitionChange(Struct, frozen=True, kw_only=True):
     """A change of a partition; `before` is None at its creation, `after` is None if the topic was deleted."""
 
     offset: int
@@ -104,7 +104,18 @@ def partition_changes(
 
     def note(place: TopicImage, number: int, before: PartitionImage | None, after: PartitionImage | None) -> None:
         if topic in (None, place.name) and partition in (None, number):
-            partition_changes.append(PartitionChange(*at, place.name, place.id, number, before, after))
+            offset, timestamp = at
+            partition_changes.append(
+                PartitionChange(
+                    offset=offset,
+                    timestamp=timestamp,
+                    topic=place.name,
+                    topic_id=place.id,
+                    partition=number,
+                    before=before,
+                    after=after,
+                )
+            )
 
     image.on_change = note
     for event in log.events(findings, first):

@@ -51,7 +51,7 @@ class PartitionImage(Struct, frozen=True):
         return self.leader_recovery_state != 0
 
 
-class TopicImage(Struct):
+class TopicImage(Struct, frozen=True):
     """A topic with its partitions by number."""
 
     name: str
@@ -59,7 +59,7 @@ class TopicImage(Struct):
     partitions: dict[int, PartitionImage] = field(default_factory=dict)
 
 
-class BrokerImage(Struct, frozen=True):
+class BrokerImage(Struct, frozen=True, kw_only=True):
     """A broker's registration (`BrokerRegistration`)."""
 
     id: int

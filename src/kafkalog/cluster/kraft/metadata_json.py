@@ -12,14 +12,14 @@ from kafkalog.cluster.kraft.metadata_image import BrokerImage, PartitionImage
 from kafkalog.cluster.kraft.metadata_log import MetadataState
 from kafkalog.cluster.rules.secrets import HIDDEN, is_secret_config
 
-__all__ = ["SCRAM_MECHANISMS", "ImageLine", "PartitionStateJson", "partition_json", "state_json"]
+__all__ = ["SCRAM_MECHANISMS", "ImageLine", "KraftStateJson", "partition_json", "state_json"]
 
 SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _RECOVERY = {0: "RECOVERED", 1: "RECOVERING"}
 _SCRAM_SECRETS = ("salt", "stored_key", "server_key")
 
 
-class PartitionStateJson(Struct, frozen=True, kw_only=True):
+class KraftStateJson(Struct, frozen=True, kw_only=True):
     """A partition as the KRaft controller has it (`PartitionRegistration`)."""
 
     replicas: tuple[int, ...]
@@ -51,7 +51,7 @@ class TopicJson(Struct, frozen=True, kw_only=True):
 
     id: str
     """topic id"""
-    partitions: dict[str, PartitionStateJson]
+    partitions: dict[str, KraftStateJson]
     """by number"""
 
 
@@ -136,12 +136,12 @@ class ImageLine(Struct, frozen=True, kw_only=True):
     """what the file quorum-state says; null if there is none"""
 
 
-def partition_json(partition: PartitionImage) -> PartitionStateJson:
+def partition_json(partition: PartitionImage) -> KraftStateJson:
     """Convert a partition's state to its JSON object, with the field names of `PartitionRegistration`.
 
     An unknown recovery state is written as its number.
     """
-    return PartitionStateJson(
+    return KraftStateJson(
         replicas=partition.replicas,
         isr=partition.isr,
         leader=partition.leader,

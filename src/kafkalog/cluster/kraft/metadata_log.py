@@ -51,7 +51,7 @@ class MetadataEvent(Struct, frozen=True):
         return None if decoded is None else decoded.fields
 
 
-class QuorumTerm(Struct, frozen=True):
+class QuorumTerm(Struct, frozen=True, kw_only=True):
     """A leadership of the quorum, from its LeaderChange record on."""
 
     leader: int
@@ -196,7 +196,16 @@ class MetadataLog:
                 tuple(field["voter_id"] for field in fields[name]) for name in ("voters", "granting_voters")
             )
             leader = fields["leader_id"]
-            quorum_terms.append(QuorumTerm(leader, event.epoch, event.offset, event.timestamp, voters, granting))
+            quorum_terms.append(
+                QuorumTerm(
+                    leader=leader,
+                    epoch=event.epoch,
+                    from_offset=event.offset,
+                    from_time=event.timestamp,
+                    voters=voters,
+                    granting_voters=granting,
+                )
+            )
         return quorum_terms
 
     def quorum_state(self, findings: list[Finding]) -> dict[str, Any] | None:

@@ -39,7 +39,7 @@ NO_OPS = frozenset({"NoOpRecord", "LeaderChange"})
 _FEW = 6
 
 
-class KnownVoter(Struct, frozen=True):
+class KnownVoter(Struct, frozen=True, kw_only=True):
     """A voter that some file names."""
 
     node: int
@@ -461,7 +461,16 @@ def _voters(ranked: Sequence[QuorumLog]) -> tuple[KnownVoter, ...]:
     if best.is_static:
         ids = dict.fromkeys([*best.static_voters, *(voter for log in ranked for voter in log.static_voters)])
         nodes = {log.node for log in ranked if log.is_voter}
-        return tuple(KnownVoter(each, None, (), each in best.static_voters, each in nodes) for each in ids)
+        return tuple(
+            KnownVoter(
+                node=each,
+                directory_id=None,
+                endpoints=(),
+                is_in_force=each in best.static_voters,
+                is_given=each in nodes,
+            )
+            for each in ids
+        )
     found: dict[tuple[int, bytes], VoterNode] = {(voter.voter_id, voter.directory_id): voter for voter in best.voters}
     for log in ranked:
         for key, voter_node in log.known.items():
@@ -469,11 +478,11 @@ def _voters(ranked: Sequence[QuorumLog]) -> tuple[KnownVoter, ...]:
     in_force = {(voter.voter_id, voter.directory_id) for voter in best.voters}
     return tuple(
         KnownVoter(
-            node.voter_id,
-            encode_uuid(node.directory_id),
-            tuple((point.name, point.host, point.port) for point in node.endpoints),
-            key in in_force,
-            (node.voter_id, encode_uuid(node.directory_id)) in given,
+            node=node.voter_id,
+            directory_id=encode_uuid(node.directory_id),
+            endpoints=tuple((point.name, point.host, point.port) for point in node.endpoints),
+            is_in_force=key in in_force,
+            is_given=(node.voter_id, encode_uuid(node.directory_id)) in given,
         )
         for key, node in found.items()
     )

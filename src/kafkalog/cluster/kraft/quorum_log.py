@@ -51,7 +51,7 @@ _FEW = 3
 _WANTED = "a controller's or broker's log directory (metadata.log.dir, or else the first of log.dirs)"
 
 
-class Term(Struct, frozen=True):
+class Term(Struct, frozen=True, kw_only=True):
     """A leadership that the log still has a record of."""
 
     leader: int
@@ -473,7 +473,15 @@ def _note_control(found: QuorumLog, offset: int, header: BatchHeader, value: KRa
         case LeaderChange():
             voters = tuple(voter.voter_id for voter in value.voters)
             granting = tuple(granting_voter.voter_id for granting_voter in value.granting_voters)
-            found.terms.append(Term(value.leader_id, header.partition_leader_epoch, offset, voters, granting))
+            found.terms.append(
+                Term(
+                    leader=value.leader_id,
+                    epoch=header.partition_leader_epoch,
+                    from_offset=offset,
+                    voters=voters,
+                    granting=granting,
+                )
+            )
         case KRaftVersion() if offset >= in_snapshot:
             found.kraft_version = value.kraft_version
         case KRaftVoters():
@@ -545,6 +553,4 @@ def _judge(found: QuorumLog) -> None:
     elif found.end == 0:
         found.refusal = found.why_empty
     if found.refusal is not None and not any(finding.severity is Severity.ERROR for finding in found.findings):
-        found.findings.append(
-            Finding.of(FindingCode.METADATA_GAP, None, None, found.refusal, found.directory)
-        )
+        found.findings.append(Finding.of(FindingCode.METADATA_GAP, None, None, found.refusal, found.directory))

@@ -28,7 +28,7 @@ _REGISTRATION_COUNTS_SINCE = 22
 """`metadata.version` of 4.0-IV0: earlier controllers change no ISR when a broker registers"""
 
 
-class Starts(Struct, frozen=True):
+class Starts(Struct, frozen=True, kw_only=True):
     """What is about to be started; the same for all partitions."""
 
     image: MetadataImage

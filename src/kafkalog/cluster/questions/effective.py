@@ -47,7 +47,7 @@ class EffectiveSettings(Struct, frozen=True):
     findings: tuple[Finding, ...]
 
 
-class _Configured(Struct, frozen=True):
+class _Configured(Struct, frozen=True, kw_only=True):
     """The resources of a cluster and the settings that were made for them."""
 
     resources: Mapping[str, Mapping[str, str]]
@@ -138,7 +138,9 @@ def _of_zookeeper(
     brokers.update(_brokers_with_settings(resources))
     known = known_from_zookeeper(replay.tree, place).values()
     replicas = frozenset(number for topic in known for each in topic.partitions.values() for number in each.replicas)
-    return _Configured(resources, tuple(sorted(topics)), tuple(sorted(brokers)), replicas)
+    return _Configured(
+        resources=resources, topics=tuple(sorted(topics)), brokers=tuple(sorted(brokers)), others=replicas
+    )
 
 
 def _children(tree: Tree, path: str) -> Collection[str]:
@@ -162,4 +164,4 @@ def _of_image(state: MetadataState) -> _Configured:
     levels = {number: high for number, broker_image in image.brokers.items()
               for name, _, high in broker_image.features if name == "metadata.version"}  # fmt: skip
     topics, brokers = tuple(sorted(image.topics)), tuple(sorted(image.brokers))
-    return _Configured(image.configs, topics, brokers, frozenset(others), levels)
+    return _Configured(resources=image.configs, topics=topics, brokers=brokers, others=frozenset(others), levels=levels)

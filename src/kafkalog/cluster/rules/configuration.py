@@ -31,7 +31,7 @@ class ConfigSource(StrEnum):
     DEFAULT = "DEFAULT_CONFIG"
 
 
-class Setting(Struct, frozen=True):
+class Setting(Struct, frozen=True, kw_only=True):
     """The effective value of a setting, with its source."""
 
     name: str
@@ -133,7 +133,7 @@ def effective_of_broker(
     found: dict[str, Setting] = {}
     for source, values in (*_layers(resources, broker, static or {}), (ConfigSource.DEFAULT, defaults or {})):
         for name, value in values.items():
-            found.setdefault(name, Setting(name, value, source, name))
+            found.setdefault(name, Setting(name=name, value=value, source=source, given_as=name))
     return dict(sorted(found.items()))
 
 
@@ -162,12 +162,16 @@ def effective_of_topic(
     value are omitted.
     """
     own = resources.get(f"topic:{topic}", {})
-    found = {name: Setting(name, value, ConfigSource.TOPIC, name) for name, value in own.items()}
+    found = {
+        name: Setting(name=name, value=value, source=ConfigSource.TOPIC, given_as=name) for name, value in own.items()
+    }
     for source, values in _layers(resources, broker, static or {}):
         for name, synonyms in TOPIC_SYNONYMS.items():
             given = next((synonym for synonym in synonyms if synonym[0] in values), None)
             if given is not None and name not in found:
-                found[name] = Setting(name, _converted(values[given[0]], given[1]), source, given[0])
+                found[name] = Setting(
+                    name=name, value=_converted(values[given[0]], given[1]), source=source, given_as=given[0]
+                )
     for name, value in (defaults or {}).items():
-        found.setdefault(name, Setting(name, value, ConfigSource.DEFAULT, name))
+        found.setdefault(name, Setting(name=name, value=value, source=ConfigSource.DEFAULT, given_as=name))
     return dict(sorted(found.items()))

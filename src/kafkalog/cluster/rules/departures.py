@@ -19,7 +19,7 @@ StateT = TypeVar("StateT")
 """state of a partition: `PartitionImage` with KRaft, `PartitionState` with ZooKeeper"""
 
 
-class Departure(Struct, Generic[StateT], frozen=True):
+class Departure(Struct, Generic[StateT], frozen=True, kw_only=True):
     """The departure of a broker and one of the partitions that it led or was in sync for."""
 
     broker: int

@@ -69,7 +69,7 @@ class TransactionalIdLine(Struct, frozen=True, kw_only=True, rename="camel", tag
     timeout_ms: int
     """of its transactions, in ms"""
     last_update_timestamp: int
-    """in ms since 1970"""
+    """when it last changed, in ms since 1970"""
     start_timestamp: int | None
     """of the transaction, in ms since 1970; null if there is none"""
     log_partition: int

@@ -83,7 +83,7 @@ class TransactionalId(Struct, frozen=True, kw_only=True):
         return self.status in _UNDECIDED
 
 
-class TransactionalIds(Struct, frozen=True):
+class TransactionalIds(Struct, frozen=True, kw_only=True):
     """All transactional ids, and the partitions of `__transaction_state` that were read."""
 
     ids: tuple[TransactionalId, ...]
@@ -171,7 +171,13 @@ def read_transactions(
                 listed.update(dict.fromkeys(((state.producer_id, place) for place in state.partitions), last))
     ids = tuple(found[name] for name in sorted(found))
     logs = coordinator_logs(partitions, TRANSACTION_STATE_TOPIC, findings, limits)
-    return TransactionalIds(ids, tuple(place.partition or 0 for place in places), tuple(findings), logs, listed)
+    return TransactionalIds(
+        ids=ids,
+        partitions_read=tuple(place.partition or 0 for place in places),
+        findings=tuple(findings),
+        logs=logs,
+        listed=listed,
+    )
 
 
 class OpenTransaction(Struct, frozen=True, kw_only=True):

@@ -26,19 +26,21 @@ __all__ = ["DecidedPartition", "OpenProducer", "Waiting"]
 
 
 class OpenProducer(Struct, frozen=True, kw_only=True):
-    """A producer with an undecided transaction."""
+    """Open transaction."""
 
     producer_id: int
+    """producer id of the transaction"""
     transactional_id: str | None
-    """None if no coordinator's log here has it"""
+    """transactional id of the producer; null if it is not in any readable `__transaction_state` log"""
     state: str | None
-    """Kafka's name of the coordinator's last state; None if unknown"""
+    """last state of the transaction in `__transaction_state`, for example `Ongoing`; null if unknown"""
     first_offset: int
+    """source offset of the transaction's first record in this partition"""
     records: int
-    """number of records in its transaction, which are lost if it is aborted"""
+    """number of the transaction's records in this partition; they are never replayed if it is aborted"""
 
 
-class Waiting(Struct, frozen=True):
+class Waiting(Struct, frozen=True, kw_only=True):
     """Records that a consumer of committed data does not get because of open transactions."""
 
     topic: str
@@ -182,7 +184,13 @@ class DecidedPartition:
             self._open_producer(number, first, own[number])
             for number, first in sorted(transactions.open_first_offsets.items(), key=lambda pair: pair[1])
         )
-        return Waiting(self.topic or "", self.partition or 0, begin, records, producers)
+        return Waiting(
+            topic=self.topic or "",
+            partition=self.partition or 0,
+            first_offset=begin,
+            records=records,
+            producers=producers,
+        )
 
     def _open_producer(self, producer_id: int, first: int, records: int) -> OpenProducer:
         known = self._known.get(producer_id)

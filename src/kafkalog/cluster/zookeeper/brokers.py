@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import unquote_plus
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.cluster.rules.secrets import HIDDEN, is_secret_config
 from kafkalog.cluster.zookeeper.kafka_nodes import json_object
@@ -58,40 +60,52 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         return f"{self.listener}://{host}:{self.port}"
 
 
-class BrokerRegistration(Struct, frozen=True, kw_only=True):
-    """`/brokers/ids/N`; what a version of the format does not have is None or empty."""
+class BrokerRegistration(Struct, frozen=True, kw_only=True, tag_field="kind", tag="broker"):
+    """A broker's registration."""
 
     chroot: str
+    """the node that the cluster lies below; empty at the root"""
     broker: int
+    """its id"""
     version: int
+    """of the format"""
     host: str | None
-    """for clients of 0.8; None where the broker has no plain listener"""
+    """for clients of 0.8; null without a plain listener"""
     port: int
+    """the same"""
     endpoints: tuple[Endpoint, ...]
-    """in version 1 the one that host and port say"""
+    """its listeners"""
     jmx_port: int | None
+    """null if not given"""
     timestamp: int | None
-    """when it registered, by its own clock, ms"""
+    """when it registered, in ms since 1970; null if not given"""
     rack: str | None
-    features: Mapping[str, object] | None
+    """null if there is none"""
+    features: Mapping[str, Any] | None
+    """null if there is none"""
 
 
-class ConfigEntity(Struct, frozen=True):
-    """A configuration `/config/<type>/<name>`: settings of a topic, client, user, broker or address."""
+class ConfigEntity(Struct, frozen=True, kw_only=True, tag_field="kind", tag="config"):
+    """A configuration."""
 
     chroot: str
+    """the node that the cluster lies below; empty at the root"""
     type: str
+    """`topics`, `clients`, `users`, `brokers` or `ips`"""
     name: str
+    """of what"""
     config: Mapping[str, str]
+    """settings; secrets are [hidden]"""
 
     @property
     def shown_name(self) -> str:
         """Decoded name; `(default)` for the default of all entities of a kind."""
         return "/".join("(default)" if part == DEFAULT_ENTITY else entity_name(part) for part in self.name.split("/"))
 
-    def hidden(self) -> dict[str, str]:
-        """Settings, with possible secrets replaced by [hidden]."""
-        return {name: HIDDEN if is_secret_config(name) else value for name, value in self.config.items()}
+    def hidden(self) -> ConfigEntity:
+        """Return the same with possible secrets replaced by [hidden]."""
+        shown = {name: HIDDEN if is_secret_config(name) else value for name, value in self.config.items()}
+        return replace(self, config=shown)
 
 
 def _endpoint(text: object, protocols: Mapping[str, object]) -> Endpoint | None:
@@ -160,5 +174,8 @@ def config_entity(path: str, data: bytes | None) -> ConfigEntity | None:
     if place is None or not isinstance(config, dict):
         return None
     return ConfigEntity(
-        place["chroot"], place["type"], place["name"], {name: str(value) for name, value in config.items()}
+        chroot=place["chroot"],
+        type=place["type"],
+        name=place["name"],
+        config={name: str(value) for name, value in config.items()},
     )

@@ -36,15 +36,19 @@ _BROKERS = ("/brokers/ids", "/brokers/topics")
 _OF_A_GROUP = frozenset({"ids", "owners", "offsets"})
 
 
-class PartitionState(Struct, frozen=True):
-    """State of a partition (`/brokers/topics/T/partitions/P/state`)."""
+class PartitionState(Struct, frozen=True, kw_only=True):
+    """State of a partition in its ZooKeeper znode (`/brokers/topics/T/partitions/P/state`)."""
 
     leader: int
+    """broker id of the leader; -1 if none"""
     leader_epoch: int
+    """leader epoch"""
     isr: tuple[int, ...]
+    """ids of the in-sync replicas (ISR)"""
     controller_epoch: int
+    """epoch of the controller that decided the state"""
     recovering: bool = False
-    """the leader was elected uncleanly and has not recovered (3.2 and later)"""
+    """whether the leader was elected uncleanly and has not recovered yet (Kafka 3.2 and later)"""
 
 
 def json_object(data: bytes | None) -> dict[str, Any] | None:
@@ -85,7 +89,13 @@ def partition_state(data: bytes | None) -> PartitionState | None:
     leader, epoch, controller = (fields.get(name) for name in ("leader", "leader_epoch", "controller_epoch"))
     if isr is None or not (isinstance(leader, int) and isinstance(epoch, int) and isinstance(controller, int)):
         return None
-    return PartitionState(leader, epoch, isr, controller, bool(fields.get("leader_recovery_state")))
+    return PartitionState(
+        leader=leader,
+        leader_epoch=epoch,
+        isr=isr,
+        controller_epoch=controller,
+        recovering=bool(fields.get("leader_recovery_state")),
+    )
 
 
 def controller_id(data: bytes | None) -> int | None:

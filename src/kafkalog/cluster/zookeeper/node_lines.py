@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct
 
 from kafkalog.cluster.rules.secrets import HIDDEN
-from kafkalog.cluster.zookeeper.brokers import Endpoint, broker_registration, config_entity
+from kafkalog.cluster.zookeeper.brokers import BrokerRegistration, ConfigEntity, broker_registration, config_entity
 from kafkalog.cluster.zookeeper.kafka_nodes import shown_data
 from kafkalog.cluster.zookeeper.tree import Node
-from kafkalog.codec.common.shapes import shaped
 
 __all__ = ["ZkLine", "znode_line"]
 
@@ -26,44 +23,6 @@ class AclLine(Struct, frozen=True, kw_only=True):
     """`world`, `sasl` …"""
     id: str
     """who"""
-
-
-class BrokerLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="broker"):
-    """A broker's registration."""
-
-    chroot: str
-    """the node that the cluster lies below; empty at the root"""
-    broker: int
-    """its id"""
-    version: int
-    """of the format"""
-    host: str | None
-    """for clients of 0.8; null without a plain listener"""
-    port: int
-    """the same"""
-    endpoints: tuple[Endpoint, ...]
-    """its listeners"""
-    jmx_port: int | None
-    """null if not given"""
-    timestamp: int | None
-    """when it registered, in ms since 1970; null if not given"""
-    rack: str | None
-    """null if there is none"""
-    features: Mapping[str, Any] | None
-    """null if there is none"""
-
-
-class ConfigLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="config"):
-    """A configuration."""
-
-    chroot: str
-    """the node that the cluster lies below; empty at the root"""
-    type: str
-    """`topics`, `clients`, `users`, `brokers` or `ips`"""
-    name: str
-    """of what"""
-    config: dict[str, str]
-    """settings; secrets are [hidden]"""
 
 
 class ZkLine(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -97,7 +56,7 @@ class ZkLine(Struct, frozen=True, kw_only=True, rename="camel"):
     """number of them"""
     acl: list[AclLine] | None
     """access control; null if unknown"""
-    kafka: BrokerLine | ConfigLine | None = None
+    kafka: BrokerRegistration | ConfigEntity | None = None
     """what it says as a broker's registration or a configuration, secrets hidden; null for other nodes"""
 
 
@@ -127,12 +86,7 @@ def znode_line(path: str, node: Node, *, hides: bool = False) -> ZkLine:
     )
 
 
-def _typed(path: str, node: Node) -> BrokerLine | ConfigLine | None:
+def _typed(path: str, node: Node) -> BrokerRegistration | ConfigEntity | None:
     """Convert a broker registration or a configuration to its JSON object, secrets hidden; None for all other nodes."""
-    broker = broker_registration(path, node.data)
-    if broker is not None:
-        return shaped(broker, BrokerLine)
     entity = config_entity(path, node.data)
-    if entity is not None:
-        return ConfigLine(chroot=entity.chroot, type=entity.type, name=entity.name, config=entity.hidden())
-    return None
+    return broker_registration(path, node.data) if entity is None else entity.hidden()

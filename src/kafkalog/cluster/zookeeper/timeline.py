@@ -36,7 +36,7 @@ class ZxidSpan(Struct, frozen=True, kw_only=True):
     ended_by: str | None = None
 
 
-class ControllerTerm(Struct, frozen=True):
+class ControllerTerm(Struct, frozen=True, kw_only=True):
     """A broker's term as controller; `epoch` is None if `/controller_epoch` does not contain it."""
 
     chroot: str
@@ -168,7 +168,11 @@ class _Watcher:
         if term is None:
             self.terms[chroot] = len(self.found.terms)
             span = ZxidSpan(from_zxid=node.czxid, from_time=node.ctime)
-            self.found.terms.append(ControllerTerm(chroot, controller_id(node.data), epoch, node.ephemeral_owner, span))
+            self.found.terms.append(
+                ControllerTerm(
+                    chroot=chroot, broker=controller_id(node.data), epoch=epoch, session=node.ephemeral_owner, span=span
+                )
+            )
         elif at is not None:  # up to 2.0 the epoch follows in a transaction of its own, from 2.2 on the data
             self.found.terms[at] = replace(term, broker=controller_id(node.data), epoch=epoch)
 

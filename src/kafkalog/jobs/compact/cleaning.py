@@ -62,7 +62,7 @@ class CompactionRules(Struct, frozen=True, kw_only=True):
     """settings under Kafka's names; a topic's own settings in the metadata take precedence"""
 
 
-class CompactedPartition(Struct):
+class CompactedPartition(Struct, kw_only=True):
     """One compacted partition: what a pass has to do, and what it leaves. Sizes are in bytes."""
 
     name: str
@@ -198,7 +198,7 @@ class _LeftAlone(Struct, frozen=True):
     finding: Finding | None
 
 
-class _Cleaned(Struct, frozen=True):
+class _Cleaned(Struct, frozen=True, kw_only=True):
     """Plan of a cleaning pass for one partition."""
 
     partition: CompactedPartition
@@ -278,7 +278,9 @@ class _Pass:
         tree, directory = self._tree, self._directory
         files = {name: tree.files[f"{directory}/{name}"] for name in tree.all_names(directory)}
         times = {path: modified_ms for path, modified_ms in tree.times.items() if path.rpartition("/")[0] == directory}
-        return _Cleaned(partition, self._groups, files, times, self._cleaned_to)
+        return _Cleaned(
+            partition=partition, groups=self._groups, files=files, times=times, checkpoints=self._cleaned_to
+        )
 
     def _run(self) -> CompactedPartition:
         """Load the log as a broker does, clean it if it is dirty enough, and delete segments past retention; return the
@@ -307,7 +309,12 @@ class _Pass:
         try:
             dirty = dirty_part(log, self._checkpoint.offset(self._key), self._now_ms)
             is_cleaned = dirty.is_cleaned(self._config.min_cleanable_dirty_ratio)
-            compacted = CompactedPartition(self._directory, dirty.first_offset, dirty.ratio, is_cleaned)
+            compacted = CompactedPartition(
+                name=self._directory,
+                first_dirty_offset=dirty.first_offset,
+                dirty_ratio=dirty.ratio,
+                is_cleaned=is_cleaned,
+            )
             if is_cleaned:
                 self._clean(log, dirty, compacted)
             if compacted.problem is None:

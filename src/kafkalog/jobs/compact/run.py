@@ -36,7 +36,7 @@ from kafkalog.recovery.facts.unreadable import around_unreadable
 __all__ = ["CompactionResult", "compact", "compact_into", "plan_compaction"]
 
 
-class CompactionResult(Struct, frozen=True):
+class CompactionResult(Struct, frozen=True, kw_only=True):
     """Result of a compaction; `run_id` is None if there was nothing to do."""
 
     done: CompactionPlan
@@ -200,7 +200,7 @@ class _CompactionJob(Job[Compaction, CompactionPlan, CompactionResult]):
         done = execute(
             opened, planned, lambda: survey(root, only=self._only[root], tolerant=True), workers=self._workers
         )
-        return CompactionResult(planned, done.run_id, done.quarantine, done.earlier)
+        return CompactionResult(done=planned, run_id=done.run_id, quarantine=done.quarantine, earlier=done.earlier)
 
 
 def _plan(

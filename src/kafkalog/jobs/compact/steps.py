@@ -78,15 +78,19 @@ def _replacement(found: Survey, after: Tree, directory: str, group: CleanedGroup
     for path in reversed(new):
         content = after.files[path]
         time = after.times.get(path)
-        yield RecoveryAction(ActionKind.WRITE, path + CLEANED, size=content.size, content=content, modified_ms=time)
+        yield RecoveryAction(
+            kind=ActionKind.WRITE, path=path + CLEANED, size=content.size, content=content, modified_ms=time
+        )
     for path in new:
-        yield RecoveryAction(ActionKind.RENAME, path + CLEANED, target=path + SWAP, size=after.files[path].size)
+        yield RecoveryAction(
+            kind=ActionKind.RENAME, path=path + CLEANED, target=path + SWAP, size=after.files[path].size
+        )
     for base in group.replaced:
         for path in _paths(directory, base):
             if path in found.files:
-                yield RecoveryAction(ActionKind.REMOVE, path)
+                yield RecoveryAction(kind=ActionKind.REMOVE, path=path)
     for path in new:
-        yield RecoveryAction(ActionKind.RENAME, path + SWAP, target=path, size=after.files[path].size)
+        yield RecoveryAction(kind=ActionKind.RENAME, path=path + SWAP, target=path, size=after.files[path].size)
 
 
 def _without(after: Tree, paths: set[str]) -> Tree:

@@ -5,7 +5,6 @@ large.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
@@ -25,7 +24,7 @@ from kafkalog.cluster.rules.configuration import (
 from kafkalog.cluster.transactions.transactions import TransactionState, read_transactions
 from kafkalog.codec.common.advice import Ask, Sentence
 from kafkalog.codec.common.errors import UsageError
-from kafkalog.codec.common.wording import counted
+from kafkalog.codec.common.wording import counted, moment_text
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, DirectoryState, parse_java_long
 from kafkalog.log.directories.directory import LogDir, open_log_dir
 from kafkalog.log.directories.partition import Partition
@@ -56,8 +55,6 @@ _POLICY = "log.cleanup.policy"
 _KNOWN = tuple(sorted([*_OF_BROKER, *(name for each in _BY_TOPIC for name, _factor in TOPIC_SYNONYMS[each])]))
 """names in a broker's properties that decide about deletion"""
 _SUPERSEDED = "superseded records go, and tombstones older than this: who reads from the start no longer sees deletions"
-_MAX_TIME = 253_402_300_799_000
-"""last millisecond that can be printed, in the year 9999"""
 _ENDED = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 _EMPTY = "Empty"
 _SOURCES = {
@@ -68,7 +65,7 @@ _SOURCES = {
 }
 
 
-class Expiry(Struct, frozen=True):
+class Expiry(Struct, frozen=True, kw_only=True):
     """Something that brokers delete at their first start, because it has become too old or too much."""
 
     kind: str
@@ -219,12 +216,6 @@ def _value(name: str, setting: Setting | None, otherwise: int) -> _Value:
     return _Value(name, number, _SOURCES[setting.source])
 
 
-def _time(ms: int) -> str:
-    if not 0 <= ms <= _MAX_TIME:
-        return f"{ms} ms since 1970"
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-
-
 # --- with a broker's directory
 
 
@@ -247,7 +238,7 @@ def _of_log(partition: Partition, rules: _Rules) -> Iterator[Expiry]:
         left = segments[first:]
         if limit.name == _BY_TIME:
             count = _older(partition, rules.now_ms - limit.value)
-            why = f"{_verb(count, 'have')} nothing newer than {_time(rules.now_ms - limit.value)}"
+            why = f"{_verb(count, 'have')} nothing newer than {moment_text(rules.now_ms - limit.value)}"
         else:
             count = beyond_size([_Facts(segment.base_offset, segment.size) for segment in left], limit.value)
             why = f"{_verb(count, 'are')} beyond {limit.value} bytes"
@@ -284,7 +275,7 @@ def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expir
         count = len(old)
         if count:
             total = len(group.offsets)
-            detail = f"{counted(count, 'offset')} of {total} {_verb(count, 'are')} of before {_time(before)}"
+            detail = f"{counted(count, 'offset')} of {total} {_verb(count, 'are')} of before {moment_text(before)}"
             yield value.expiry("group", group.group_id, detail, count=count)
 
 
@@ -308,7 +299,7 @@ def _of_transactions(partitions: Sequence[Partition], rules: _Rules) -> Iterator
     yield from _of_unread("transactional_id", transactions.logs, value)
     for transactional_id in transactions.ids:
         if transactional_id.status in _ENDED and transactional_id.last_update_timestamp + value.value <= rules.now_ms:
-            detail = f"last used {_time(transactional_id.last_update_timestamp)}"
+            detail = f"last used {moment_text(transactional_id.last_update_timestamp)}"
             yield value.expiry("transactional_id", transactional_id.transactional_id, detail, count=1)
 
 
@@ -327,13 +318,13 @@ def _by_settings(rules: _Rules) -> Iterator[Expiry]:
         for limit in rules.of_topic(topic):
             details = {
                 _TOMBSTONES: _SUPERSEDED,
-                _BY_TIME: f"segments that have nothing newer than {_time(rules.now_ms - limit.value)}",
+                _BY_TIME: f"segments that have nothing newer than {moment_text(rules.now_ms - limit.value)}",
                 _BY_SIZE: f"segments beyond {limit.value} bytes",
             }
             yield limit.expiry("topic", topic, details[limit.name])
     offsets = rules.of_broker("offsets.retention.minutes", _WEEK_MS // _MINUTE_MS)
     ids = rules.of_broker("transactional.id.expiration.ms", _WEEK_MS)
-    detail = f"offsets of groups without members of before {_time(rules.now_ms - offsets.value * _MINUTE_MS)}"
+    detail = f"offsets of groups without members of before {moment_text(rules.now_ms - offsets.value * _MINUTE_MS)}"
     yield offsets.expiry("group", "*", detail)
-    detail = f"transactional ids that were last used before {_time(rules.now_ms - ids.value)}"
+    detail = f"transactional ids that were last used before {moment_text(rules.now_ms - ids.value)}"
     yield ids.expiry("transactional_id", "*", detail)

@@ -38,7 +38,7 @@ __all__ = ["NewMetadata", "actions_of", "broken_snapshots", "content_elsewhere",
 NOBODY = -1
 
 
-class NewMetadata(Struct, frozen=True):
+class NewMetadata(Struct, frozen=True, kw_only=True):
     """Files of a metadata directory after the recovery."""
 
     files: dict[str, Content]
@@ -137,7 +137,7 @@ def make_metadata(
     tree.write(f"{CLUSTER_METADATA_DIRECTORY}/{QUORUM_STATE}", encode_quorum_state(state))
     names = tree.all_names(CLUSTER_METADATA_DIRECTORY)
     files = {name: tree.files[f"{CLUSTER_METADATA_DIRECTORY}/{name}"] for name in names}
-    return NewMetadata(files, end, end + len(records), batch)
+    return NewMetadata(files=files, end_before=end, end=end + len(records), batch=batch)
 
 
 def _drop_log(tree: Tree) -> None:

@@ -155,7 +155,7 @@ def _nothing(
         voters=best.voters,
         others=(),
         epoch=best.epoch,
-        metadata=NewMetadata({}, best.end, best.end, b""),
+        metadata=NewMetadata(files={}, end_before=best.end, end=best.end, batch=b""),
         changes=changes,
         donor_survey=surveys[best.root],
         needless=why,
@@ -281,11 +281,13 @@ class _Making:
         Static voters are listed in it; dynamic voters are not, because they are in the log.
         """
         if self.voters:
-            return QuorumState(_KRAFT_DYNAMIC, NOBODY, epoch)
+            return QuorumState(data_version=_KRAFT_DYNAMIC, leader_id=NOBODY, leader_epoch=epoch)
         before = self.best.state
         cluster = "" if before is None else before.cluster_id
         ids = tuple(sorted(member.node for member in self.members))
-        return QuorumState(_KRAFT_STATIC, NOBODY, epoch, current_voters=ids, cluster_id=cluster)
+        return QuorumState(
+            data_version=_KRAFT_STATIC, leader_id=NOBODY, leader_epoch=epoch, current_voters=ids, cluster_id=cluster
+        )
 
     def change(self, log: QuorumLog, metadata: NewMetadata) -> DirectoryChange:
         survey = self.surveyed(log.root)

@@ -33,7 +33,7 @@ from kafkalog.recovery.facts.survey import survey
 __all__ = ["QuorumResult", "plan_quorum", "recover_quorum"]
 
 
-class DirectoryRun(Struct, frozen=True):
+class DirectoryRun(Struct, frozen=True, kw_only=True):
     """Result for one directory; `run_id` is None if there was nothing to do."""
 
     root: str
@@ -150,7 +150,7 @@ class _QuorumJob(Job[QuorumRecovery, DirectoryChange, DirectoryRun]):
     def act(self, opened: Transaction, planned: DirectoryChange) -> DirectoryRun:
         only = frozenset({CLUSTER_METADATA_DIRECTORY})
         done = execute(opened, planned, lambda: survey(opened.root, only=only))
-        return DirectoryRun(opened.root, done.run_id, done.quarantine, done.earlier)
+        return DirectoryRun(root=opened.root, run_id=done.run_id, quarantine=done.quarantine, earlier=done.earlier)
 
     def finish(self, results: list[DirectoryRun]) -> list[DirectoryRun]:
         results = [structs.replace(run, start=node_start([run.root], loads_others=False)) for run in results]

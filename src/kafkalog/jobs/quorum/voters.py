@@ -25,14 +25,17 @@ _SMALLEST, _LARGEST = 0, 1
 """levels of kraft.version that every release with dynamic voters supports"""
 
 
-class QuorumMember(Struct, frozen=True):
-    """A controller of the new quorum."""
+class QuorumMember(Struct, frozen=True, kw_only=True):
+    """Controller of the new quorum."""
 
     node: int
+    """node id of the controller"""
     directory_id: str | None
+    """directory id of the controller's metadata log directory; null if it has none"""
     host: str | None
-    """None if unknown, which is possible with static voters"""
+    """host on which the controller listens; null if unknown, which is possible with static voters"""
     port: int | None
+    """port on which the controller listens; null if unknown"""
 
     @property
     def place(self) -> str:
@@ -49,7 +52,7 @@ def endpoints_known(log: QuorumLog, image: MetadataImage) -> dict[int, tuple[Vot
     endpoints: dict[int, tuple[VoterEndpoint, ...]] = {}
     for node, fields in image.controllers.items():
         endpoints[node] = tuple(
-            VoterEndpoint(field["name"], field["host"], field["port"]) for field in fields["end_points"]
+            VoterEndpoint(name=field["name"], host=field["host"], port=field["port"]) for field in fields["end_points"]
         )
     for voter_node in (*log.known.values(), *log.voters):
         endpoints[voter_node.voter_id] = voter_node.endpoints
@@ -70,13 +73,13 @@ def _member(
     if host is None:
         first = next(iter(known.get(node, ())), None)
         host, port = (None, None) if first is None else (first.host, first.port)
-    return QuorumMember(node, directory_id, host, port)
+    return QuorumMember(node=node, directory_id=directory_id, host=host, port=port)
 
 
 def new_member(node: int, wanted: QuorumRecovery) -> QuorumMember:
     """Return the controller that is made from a broker's copy."""
     host, port = wanted.endpoints[node]
-    return QuorumMember(node, wanted.directory_id, host, port)
+    return QuorumMember(node=node, directory_id=wanted.directory_id, host=host, port=port)
 
 
 def listener_of(wanted: QuorumRecovery, known: Mapping[int, tuple[VoterEndpoint, ...]]) -> str:
@@ -115,11 +118,19 @@ def node_of(
                 ),
                 reason="endpoint",
             )
-        endpoints: tuple[VoterEndpoint, ...] = (VoterEndpoint(listener_of(wanted, known), member.host, member.port),)
+        endpoints: tuple[VoterEndpoint, ...] = (
+            VoterEndpoint(name=listener_of(wanted, known), host=member.host, port=member.port),
+        )
     else:
         endpoints = known[member.node]
     lowest, highest = (_SMALLEST, _LARGEST) if old is None else (old.min_supported_version, old.max_supported_version)
-    return VoterNode(member.node, decode_uuid(member.directory_id), endpoints, lowest, highest)
+    return VoterNode(
+        voter_id=member.node,
+        directory_id=decode_uuid(member.directory_id),
+        endpoints=endpoints,
+        min_supported_version=lowest,
+        max_supported_version=highest,
+    )
 
 
 def new_records(voters: Sequence[VoterNode], *, becomes_dynamic: bool) -> tuple[KRaftRecord, ...]:
@@ -141,4 +152,6 @@ def bootstrap_line(voters: Sequence[VoterNode]) -> str:
 def _places(voters: Sequence[VoterNode]) -> Iterator[str]:
     for voter in voters:
         first = voter.endpoints[0]
-        yield QuorumMember(voter.voter_id, encode_uuid(voter.directory_id), first.host, first.port).place
+        yield QuorumMember(
+            node=voter.voter_id, directory_id=encode_uuid(voter.directory_id), host=first.host, port=first.port
+        ).place

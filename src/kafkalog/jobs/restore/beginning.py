@@ -24,7 +24,7 @@ __all__ = ["Beginning", "beginning_of", "is_missed", "local_logs", "sound_end"]
 Key = tuple[str, int]
 
 
-class Beginning(Struct, frozen=True):
+class Beginning(Struct, frozen=True, kw_only=True):
     """Files of a partition directory that has nothing local."""
 
     name: str
@@ -65,7 +65,7 @@ def beginning_of(both: BothTiers, key: Key, log_start: int | None = None) -> Beg
             files[segment_file(end, FileKind.PRODUCER_SNAPSHOT)] = file.read(0, file.size)
         finally:
             file.close()
-    return Beginning(str(PartitionName(*key)), start, end, files)
+    return Beginning(name=str(PartitionName(*key)), log_start=start, end=end, files=files)
 
 
 def _from_start(epochs: Sequence[LeaderEpoch], start: int) -> list[LeaderEpoch]:

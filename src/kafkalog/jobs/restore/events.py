@@ -39,7 +39,7 @@ _MASK = 0xFFFFFFFF
 _NEEDED = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 
-class RebuiltEvents(Struct):
+class RebuiltEvents(Struct, kw_only=True):
     """Result of rebuilding."""
 
     path: str
@@ -91,7 +91,7 @@ def rebuild_remote_metadata(
     now = time.time_ns() // 1_000_000 if at is None else at
     root = new_directory(target, beside=os.path.join(tier.place, ""))
     both = BothTiers(None, tier)
-    done = RebuiltEvents(root)
+    done = RebuiltEvents(path=root)
     events: dict[int, list[bytes]] = defaultdict(list)
     for listed in tier.segments():
         if on_segment is not None:

@@ -151,14 +151,18 @@ def _actions(survey: Survey, begun: Beginning) -> list[RecoveryAction]:
     inside = [path for path in survey.files if path.partition("/")[0] == begun.name]
     gone = [path for path in inside if parse_segment_file(path.rpartition("/")[2]) is not None]
     kept = {f"{begun.name}/{name}" for name in begun.files}
-    actions = [RecoveryAction(ActionKind.REMOVE, path) for path in sorted(gone, reverse=True) if path not in kept]
+    actions = [
+        RecoveryAction(kind=ActionKind.REMOVE, path=path) for path in sorted(gone, reverse=True) if path not in kept
+    ]
     if begun.name not in survey.directories:
-        actions.append(RecoveryAction(ActionKind.MAKE_DIRECTORY, begun.name))
+        actions.append(RecoveryAction(kind=ActionKind.MAKE_DIRECTORY, path=begun.name))
     return actions + [_write(f"{begun.name}/{name}", data) for name, data in begun.files.items()]
 
 
 def _write(path: str, data: bytes) -> RecoveryAction:
-    return RecoveryAction(ActionKind.WRITE, path, size=len(data), content=Content((Literal(data),) if data else ()))
+    return RecoveryAction(
+        kind=ActionKind.WRITE, path=path, size=len(data), content=Content((Literal(data),) if data else ())
+    )
 
 
 def _with_lines(

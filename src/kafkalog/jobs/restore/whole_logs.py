@@ -42,7 +42,7 @@ __all__ = ["BroughtBack", "bring_back"]
 Key = tuple[str, int]
 
 
-class BroughtBack(Struct, frozen=True):
+class BroughtBack(Struct, frozen=True, kw_only=True):
     """Result for one log."""
 
     name: str
@@ -52,9 +52,7 @@ class BroughtBack(Struct, frozen=True):
     """whether nothing of the log was local"""
 
 
-def bring_back(
-    root: str, tier: RemoteTier, select: Selection = ALL, *, keep_remote: bool = False
-) -> list[BroughtBack]:
+def bring_back(root: str, tier: RemoteTier, select: Selection = ALL, *, keep_remote: bool = False) -> list[BroughtBack]:
     """Write missing and damaged segments of the tiered logs into a log directory that no other process uses; return the
     logs that were written.
 
@@ -110,7 +108,7 @@ def _bring_back(fs: FileSystem, both: BothTiers, key: Key, partition: Partition 
         fs.set_mtime(path, item.modified_ns)
     if stretches:
         fs.sync_directory(name)
-    return BroughtBack(name, len(stretches), size, partition is None)
+    return BroughtBack(name=name, segments=len(stretches), size=size, is_new=partition is None)
 
 
 def _new_directory(fs: FileSystem, both: BothTiers, key: Key) -> None:
@@ -132,7 +130,7 @@ def _begin_after(fs: FileSystem, both: BothTiers, key: Key) -> BroughtBack:
         for name, data in begun.files.items():
             _write(fs, f"{begun.name}/{name}", data)
         fs.sync_directory(begun.name)
-    return BroughtBack(str(PartitionName(*key)), 0, 0, is_new=True)
+    return BroughtBack(name=str(PartitionName(*key)), segments=0, size=0, is_new=True)
 
 
 def _wanted(copied: list[RemoteStretch], partition: Partition | None) -> Iterator[RemoteStretch]:

@@ -61,7 +61,11 @@ class KRaftMemory(Memory):
         for name, topic in sorted(self.images[0].topics.items()):
             for number, partition in sorted(topic.partitions.items()):
                 partitions[name, number] = KnownReplicas(
-                    partition.replicas, partition.isr, partition.leader, partition.elr, partition.last_known_elr
+                    replicas=partition.replicas,
+                    isr=partition.isr,
+                    leader=partition.leader,
+                    elr=partition.elr,
+                    last_known_elr=partition.last_known_elr,
                 )
         return partitions
 
@@ -117,7 +121,9 @@ class KRaftMemory(Memory):
             clean = frozenset(node for node in up if disks[node].was_stopped(there[node].epoch))
             after = _with_brokers(image, there)
             counts = Starts.counts_registrations(level)
-            self._starts.append((image, Starts(after, groups, up, clean, registration_counts=counts)))
+            self._starts.append(
+                (image, Starts(image=after, fencing=groups, running=up, clean=clean, registration_counts=counts))
+            )
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
         """Ids of all brokers that may lead, under any controller that may win; `NO_LEADER` is among them if there may

@@ -41,7 +41,7 @@ _READ = (DirectoryState.LIVE, DirectoryState.FUTURE)
 _TAKES = (ConsequenceKind.DELETED, ConsequenceKind.STRAY, ConsequenceKind.FUTURE_TRUNCATED)
 
 
-class ReplicaLog(Struct, frozen=True):
+class ReplicaLog(Struct, frozen=True, kw_only=True):
     """One broker's log of a partition, as the broker will have it when it is up."""
 
     node: int
@@ -62,7 +62,7 @@ class ReplicaLog(Struct, frozen=True):
         return (-1 if last is None else last), self.end
 
 
-class BrokerDisks(Struct):
+class BrokerDisks(Struct, kw_only=True):
     """Log directories of one broker, as far as they were given."""
 
     node: int
@@ -127,7 +127,7 @@ def read_brokers(
     brokers: dict[int, BrokerDisks] = {}
     workers = Workers(jobs, on_progress)
     for node, log_dirs in sorted(directories.items()):
-        disks = brokers[node] = BrokerDisks(node, list(log_dirs), beside.get(node, ()))
+        disks = brokers[node] = BrokerDisks(node=node, directories=list(log_dirs), beside=beside.get(node, ()))
         known = LogSettings.from_server_properties(config or {})
         rules = settled(Recovery(mode=Mode.KAFKA, config=known), [each.path for each in log_dirs])
         for log_dir in log_dirs:
@@ -231,11 +231,11 @@ def _log(node: int, log_dir: LogDir, key: Key, found: LoadedPartition, tree: Tre
         with suppress(FormatError):  # a broker's own file after its start: it was written by the model
             entries = decode_leader_epochs(tree.read(path))
     return ReplicaLog(
-        node,
-        f"{log_dir.path}/{found.name}",
-        found.log_start_offset,
-        found.log_end_offset,
-        Lineage.of(entries, found.log_end_offset),
-        log_dir.high_watermarks.get(key),
-        cut_bytes,
+        node=node,
+        path=f"{log_dir.path}/{found.name}",
+        start=found.log_start_offset,
+        end=found.log_end_offset,
+        lineage=Lineage.of(entries, found.log_end_offset),
+        high_watermark=log_dir.high_watermarks.get(key),
+        cut_bytes=cut_bytes,
     )

@@ -18,7 +18,7 @@ ELECTION_COMMAND = (
 )
 
 
-class KnownReplicas(Struct, frozen=True):
+class KnownReplicas(Struct, frozen=True, kw_only=True):
     """Replicas of a partition when the cluster stopped."""
 
     replicas: tuple[int, ...]

@@ -30,7 +30,7 @@ class FollowerLoss(Struct, frozen=True):
     """number of them that lie below a high watermark that either broker wrote down: these were committed"""
 
 
-class StartAdvice(Struct, frozen=True):
+class StartAdvice(Struct, frozen=True, kw_only=True):
     """Steps before the first start that make a best copy of the partition lead."""
 
     what: str = msgspec.field(name="do")
@@ -76,7 +76,7 @@ def _steps(order: str, held: str, elect: int | None) -> str:
     return f"{hold}start {order}{election}" + (f"; then {held}" if held else "")
 
 
-class PartitionTriage(Struct):
+class PartitionTriage(Struct, kw_only=True):
     """One partition: possible leaders, and what each of them loses."""
 
     topic: str
@@ -99,7 +99,7 @@ class PartitionTriage(Struct):
     """leader -> broker -> its log end offset after following"""
     losses: dict[int, dict[int, FollowerLoss]] = {}
     """leader -> broker -> what it loses"""
-    advice: StartAdvice = StartAdvice("nothing")
+    advice: StartAdvice = StartAdvice(what="nothing")
 
     @property
     def may_lose(self) -> bool:
@@ -223,23 +223,29 @@ def advised(
     here = frozenset(found.logs).intersection(order)
     good = here.intersection(found.best)
     if found.is_clean or (found.is_foreseen and frozenset(found.leaders) <= good):
-        return StartAdvice("nothing")
+        return StartAdvice(what="nothing")
     for start_order in (order, *(_beginning_with(node, order) for node in sorted(good))):
         under = leaders(start_order)
         if under and under <= good:
-            return StartAdvice("start_order", start_order)
+            return StartAdvice(what="start_order", order=start_order)
     held = tuple(sorted(here - good))
     rest = tuple(start_order for start_order in order if start_order not in held)
     absent = tuple(sorted(set(eligible) - here))
     under = leaders(rest) if good else None
     if held and under and under <= good:
-        return StartAdvice("hold_back", rest, held)
+        return StartAdvice(what="hold_back", order=rest, hold_back=held)
     needs_election = under == frozenset({NO_LEADER})
     if needs_election:
-        return StartAdvice("bring" if absent else "hold_back" if held else "elect", rest, held, min(good), absent)
+        return StartAdvice(
+            what="bring" if absent else "hold_back" if held else "elect",
+            order=rest,
+            hold_back=held,
+            elect=min(good),
+            bring=absent,
+        )
     if held:
-        return StartAdvice("merge", bring=absent)
-    return StartAdvice("bring" if absent else "nothing_helps", bring=absent)
+        return StartAdvice(what="merge", bring=absent)
+    return StartAdvice(what="bring" if absent else "nothing_helps", bring=absent)
 
 
 def _beginning_with(node: int, order: tuple[int, ...]) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ _MOST_ORDERS = 64
 """most orders of starts that are compared"""
 
 
-class Triage(Struct):
+class Triage(Struct, frozen=True, kw_only=True):
     """Prediction of a cluster's next start."""
 
     cluster_id: str | None
@@ -236,9 +236,7 @@ def _by_broker(shelf: Shelf, memory: Memory, findings: list[Finding]) -> dict[in
         node = None if log_dir.meta_properties is None else log_dir.meta_properties.node_id
         if node is None:
             detail = "it does not say which broker it is of: its logs are left out"
-            findings.append(
-                Finding.of(FindingCode.META_PROPERTIES_INVALID, None, None, detail, log_dir.path)
-            )
+            findings.append(Finding.of(FindingCode.META_PROPERTIES_INVALID, None, None, detail, log_dir.path))
         elif node in memory.brokers:
             log_dirs.setdefault(node, []).append(log_dir)
         elif any(
@@ -331,7 +329,7 @@ def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -
             continue
         log = broker.logs.get(key)
         if log is None and broker.is_up and broker.is_whole and len(broker.online) == len(broker.directories):
-            log = ReplicaLog(node, None, 0, 0, Lineage((), 0))
+            log = ReplicaLog(node=node, path=None, start=0, end=0, lineage=Lineage((), 0))
         if log is not None:
             logs[node] = log
     return logs

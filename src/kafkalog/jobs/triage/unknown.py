@@ -27,7 +27,7 @@ __all__ = ["UnknownPartition", "unknown_partitions"]
 _METADATA_BYTES = 4096
 
 
-class UnknownPartition(Struct, frozen=True):
+class UnknownPartition(Struct, frozen=True, kw_only=True):
     """A partition directory of a partition that the metadata does not know."""
 
     topic: str

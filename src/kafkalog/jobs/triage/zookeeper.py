@@ -60,7 +60,7 @@ class ZooKeeperMemory(Memory):
     def partitions(self) -> dict[Key, KnownReplicas]:
         """Replicas of every partition by topic and number, sorted."""
         return {
-            key: KnownReplicas(tuple(replicas), tuple(state.isr), state.leader)
+            key: KnownReplicas(replicas=tuple(replicas), isr=tuple(state.isr), leader=state.leader)
             for key, (replicas, state) in sorted(self.states.items())
         }
 

@@ -66,11 +66,18 @@ def below_start_in(
         try:
             segments = tuple(_segments(found, directory, files[directory], start))
             if any(segment.records or segment.damage for segment in segments):
-                remains.append(Remains(
-                    name.topic, name.partition, RemainsKind.BELOW_START, found.root, directory, segments,
-                    topic_id=topic_id_or_none(tree, directory),
-                    why_not=_why_not(start, is_alone=len(replicas.get((name.topic, name.partition), ())) == 1),
-                ))  # fmt: skip
+                remains.append(
+                    Remains(
+                        topic=name.topic,
+                        partition=name.partition,
+                        kind=RemainsKind.BELOW_START,
+                        place=found.root,
+                        directory=directory,
+                        segments=segments,
+                        topic_id=topic_id_or_none(tree, directory),
+                        why_not=_why_not(start, is_alone=len(replicas.get((name.topic, name.partition), ())) == 1),
+                    )
+                )
         except StorageError as error:
             if on_unreadable is None:
                 raise

@@ -119,10 +119,19 @@ def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remain
         if remains.kind is RemainsKind.STRAY:
             raise RecoveryRefused(f"{remains.directory} is already one that no broker removes", reason="nothing")
         target = remains.directory.removesuffix(DirectoryState.DELETE) + DirectoryState.STRAY
-        actions.append(RecoveryAction(ActionKind.RENAME_DIRECTORY, remains.directory, target=target))
+        actions.append(RecoveryAction(kind=ActionKind.RENAME_DIRECTORY, path=remains.directory, target=target))
         end = remains.segments[0].base_offset if remains.last_offset is None else remains.last_offset + 1
         first = remains.segments[0].base_offset
-        held.append(PutBack(target, remains.directory, first, end, remains.records, remains.topic_id))
+        held.append(
+            PutBack(
+                directory=target,
+                source=remains.directory,
+                log_start_offset=first,
+                log_end_offset=end,
+                records=remains.records,
+                topic_id=remains.topic_id,
+            )
+        )
     found = stack.enter_context(survey(root, only=frozenset(remains.directory for remains in chosen)))
     refuse_unsafe(found, actions, found.tree())
     ordered = marker_first(found, actions)
@@ -371,9 +380,7 @@ class _Making:
         partition = result.partitions.get(target)
         if partition is None or partition.stray is not None:
             raise RecoveryRefused(
-                Sentence(
-                    f"{target} has no topic id, so a broker would rename it -stray: name one with ", Ask.TOPIC_ID
-                ),
+                Sentence(f"{target} has no topic id, so a broker would rename it -stray: name one with ", Ask.TOPIC_ID),
                 reason="topic_id",
             )
         if partition.log_start_offset > first:
@@ -385,12 +392,12 @@ class _Making:
                 reason="mode",
             )
         return PutBack(
-            target,
-            remains.directory,
-            partition.log_start_offset,
-            partition.log_end_offset,
-            records,
-            topic_id_or_none(result.tree, target),
+            directory=target,
+            source=remains.directory,
+            log_start_offset=partition.log_start_offset,
+            log_end_offset=partition.log_end_offset,
+            records=records,
+            topic_id=topic_id_or_none(result.tree, target),
         )
 
 

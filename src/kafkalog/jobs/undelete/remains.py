@@ -75,7 +75,7 @@ class RemainsKind(enum.StrEnum):
     """records in live segments, below the log start offset; only listed"""
 
 
-class RemainsSegment(Struct, frozen=True):
+class RemainsSegment(Struct, frozen=True, kw_only=True):
     """One deleted log file, and when it was changed."""
 
     base_offset: int
@@ -99,7 +99,7 @@ class RemainsSegment(Struct, frozen=True):
     """kind and position of the first damage in the log; None if there is none. Sound batches after it are counted"""
 
 
-class Remains(Struct, frozen=True):
+class Remains(Struct, frozen=True, kw_only=True):
     """Deleted data of one partition in one directory."""
 
     topic: str
@@ -361,12 +361,12 @@ def _judged(
         kind = RemainsKind.SEGMENTS
         outcome, why_not = _of_segments(files[directory], segments)
     return Remains(
-        name.topic,
-        name.partition,
-        kind,
-        found.root,
-        directory,
-        segments,
+        topic=name.topic,
+        partition=name.partition,
+        kind=kind,
+        place=found.root,
+        directory=directory,
+        segments=segments,
         run_id=run_id,
         outcome=outcome,
         why_not=why_not,

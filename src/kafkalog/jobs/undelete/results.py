@@ -21,7 +21,7 @@ __all__ = ["PutBack", "UndeletePlan", "UndeleteResult", "holds_data", "in_the_wa
 MODE = "undelete"
 
 
-class PutBack(Struct, frozen=True):
+class PutBack(Struct, frozen=True, kw_only=True):
     """One partition as it is afterwards."""
 
     directory: str

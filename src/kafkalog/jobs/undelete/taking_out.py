@@ -43,7 +43,7 @@ from kafkalog.recovery.safe.result import SafeResult
 __all__ = ["TakenOut", "undelete_into"]
 
 
-class TakenOut(Struct, frozen=True):
+class TakenOut(Struct, frozen=True, kw_only=True):
     """Result of `undelete_into`: logs that were written, and their origin."""
 
     target: str
@@ -90,7 +90,9 @@ def undelete_into(request: Undelete, *paths: PathLike, target: PathLike) -> Take
         )
         _write(destination, result.tree, assembled, os.stat(places[0][0].root))
         reasons = tuple((place, str(error)) for place, error in sorted(unreadable.items()))
-        return TakenOut(destination, put_back, result.lost, tuple(assembled.left), reasons)
+        return TakenOut(
+            target=destination, put_back=put_back, lost=result.lost, left=tuple(assembled.left), unreadable=reasons
+        )
 
 
 def _chosen(
@@ -193,12 +195,12 @@ def _put_back(result: SafeResult, directory: str, remains: Remains, topic_id: st
     if partition is None:
         raise RecoveryRefused(f"a broker would not load what is left of {remains.path}", reason="mode")
     return PutBack(
-        directory,
-        remains.path,
-        partition.log_start_offset,
-        partition.log_end_offset,
-        census(result.tree, [directory], 0).records,
-        topic_id,
+        directory=directory,
+        source=remains.path,
+        log_start_offset=partition.log_start_offset,
+        log_end_offset=partition.log_end_offset,
+        records=census(result.tree, [directory], 0).records,
+        topic_id=topic_id,
     )
 
 

@@ -72,7 +72,7 @@ def settled(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_L
     return inventory
 
 
-class Followed(Struct, frozen=True):
+class Followed(Struct, frozen=True, kw_only=True):
     """State of a partition at one moment."""
 
     partition: Partition
@@ -176,7 +176,15 @@ class Follower:
         all_of_them = (*self._tracker.aborted, *self._tracker.undecided)
         aborted = tuple(each for each in all_of_them if each.last_offset >= partition.log_start_offset)
         why = why_it_ends(open_first_offsets, self._end, partition.log_start_offset)
-        return Followed(partition, self._end, first_open, aborted, self._unread, why, self._damaged_from)
+        return Followed(
+            partition=partition,
+            end_offset=self._end,
+            first_open_offset=first_open,
+            aborted=aborted,
+            unread=self._unread,
+            open_transaction=why,
+            damaged_from=self._damaged_from,
+        )
 
     def _catch_up(self, partition: Partition, *, is_settled: bool, known: KnownTransactions | None = None) -> None:
         segments = partition.segments

@@ -313,7 +313,12 @@ class Partition:
             earlier = first_offsets.get(each.producer_id, each.first_offset)
             first_offsets[each.producer_id] = min(earlier, each.first_offset)
         return Transactions(
-            tuple(tracker.aborted), first_offsets, end, tuple(tracker.findings), undecided, self.log_start_offset
+            aborted=tuple(tracker.aborted),
+            open_first_offsets=first_offsets,
+            log_end_offset=end,
+            findings=tuple(tracker.findings),
+            undecided=undecided,
+            log_start_offset=self.log_start_offset,
         )
 
     def _track_transactions(
@@ -397,7 +402,12 @@ class Partition:
         from kafkalog.log.reading.fetch import fetch  # converts and encodes: most who read do not
 
         return fetch(
-            self, offset, max_bytes, end_offset=end_offset, max_chunk_bytes=max_chunk_bytes, reset=reset,
+            self,
+            offset,
+            max_bytes,
+            end_offset=end_offset,
+            max_chunk_bytes=max_chunk_bytes,
+            reset=reset,
             limits=self._own(limits),
         )
 

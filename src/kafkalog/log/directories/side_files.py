@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
+from kafkalog.codec.common.shapes import shaped
 from kafkalog.codec.common.source import Source, used_end
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.files.index_files import (
@@ -48,11 +50,32 @@ from kafkalog.codec.names import (
     FileKind,
     parse_segment_file,
 )
+from kafkalog.log.directories.side_file_lines import (
+    CheckpointLine,
+    CleanShutdownLine,
+    LeaderEpochLine,
+    OffsetIndexLine,
+    PartitionMetadataLine,
+    ProducerLine,
+    TimeIndexLine,
+    TransactionIndexLine,
+)
 from kafkalog.log.disk.files import FileSource, read_small
 
 __all__ = ["SideFile", "is_side_file", "read_side_file"]
 
-Entry = dict[str, object]
+Entry = (
+    OffsetIndexLine
+    | TimeIndexLine
+    | TransactionIndexLine
+    | ProducerLine
+    | CheckpointLine
+    | LeaderEpochLine
+    | PartitionMetadataLine
+    | CleanShutdownLine
+    | dict[str, Any]
+)
+"""An entry; a dict of a file that may hold names and values of any kind (`meta.properties`, `quorum-state`)."""
 Fields = tuple[Any, ...]
 
 
@@ -100,7 +123,7 @@ def _offset_index(source: Source, path: str, base_offset: int, findings: list[Fi
         path,
         OFFSET_ENTRY,
         offset_entry_increases,
-        lambda fields: {"offset": base_offset + fields[0], "position": fields[1]},
+        lambda fields: OffsetIndexLine(offset=base_offset + fields[0], position=fields[1]),
         findings,
     )
 
@@ -111,7 +134,7 @@ def _time_index(source: Source, path: str, base_offset: int, findings: list[Find
         path,
         TIME_ENTRY,
         time_entry_increases,
-        lambda fields: {"timestamp": fields[0], "offset": base_offset + fields[1]},
+        lambda fields: TimeIndexLine(timestamp=fields[0], offset=base_offset + fields[1]),
         findings,
     )
 
@@ -121,35 +144,29 @@ def _transaction_index(source: Source, path: str, _base_offset: int, findings: l
         detail = f"{source.size} bytes are not a multiple of {ABORTED_TRANSACTION.size}"
         findings.append(_found(FindingCode.INDEX_SIZE_INVALID, path, detail))
     for _slot, fields in each_slot(source, ABORTED_TRANSACTION):
-        aborted_transaction = AbortedTransaction(*fields)
-        yield {
-            "version": aborted_transaction.version,
-            "producerId": aborted_transaction.producer_id,
-            "firstOffset": aborted_transaction.first_offset,
-            "lastOffset": aborted_transaction.last_offset,
-            "lastStableOffset": aborted_transaction.last_stable_offset,
-        }
+        yield shaped(AbortedTransaction(*fields), TransactionIndexLine)
 
 
 def _producer(entry: ProducerEntry) -> Entry:
     open_at = entry.current_txn_first_offset
-    found: Entry = {
-        "producerId": entry.producer_id,
-        "producerEpoch": entry.producer_epoch,
-        "coordinatorEpoch": entry.coordinator_epoch,
-        "currentTxnFirstOffset": None if open_at < 0 else open_at,
-        "lastTimestamp": entry.timestamp,
-    }
-    if entry.last_offset >= 0:
-        first = entry.last_sequence - entry.offset_delta
-        found |= {
-            "firstSequence": first if first >= 0 else first + MAX_SEQUENCE + 1,
-            "lastSequence": entry.last_sequence,
-            "lastOffset": entry.last_offset,
-            "offsetDelta": entry.offset_delta,
-            "timestamp": entry.timestamp,
-        }
-    return found
+    line = ProducerLine(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_first_offset=None if open_at < 0 else open_at,
+        last_timestamp=entry.timestamp,
+    )
+    if entry.last_offset < 0:
+        return line
+    first = entry.last_sequence - entry.offset_delta
+    return replace(
+        line,
+        first_sequence=first if first >= 0 else first + MAX_SEQUENCE + 1,
+        last_sequence=entry.last_sequence,
+        last_offset=entry.last_offset,
+        offset_delta=entry.offset_delta,
+        timestamp=entry.timestamp,
+    )
 
 
 def _snapshot(source: Source, path: str, _base_offset: int, _findings: list[Finding]) -> Iterator[Entry]:
@@ -157,16 +174,15 @@ def _snapshot(source: Source, path: str, _base_offset: int, _findings: list[Find
 
 
 def _offsets(data: bytes, path: str) -> Iterable[Entry]:
-    return [entry._asdict() for entry in decode_offset_checkpoint(data, source=path)]
+    return [CheckpointLine(**entry._asdict()) for entry in decode_offset_checkpoint(data, source=path)]
 
 
 def _epochs(data: bytes, path: str) -> Iterable[Entry]:
-    return [{"epoch": each.epoch, "startOffset": each.start_offset} for each in decode_leader_epochs(data, source=path)]
+    return [LeaderEpochLine(**entry._asdict()) for entry in decode_leader_epochs(data, source=path)]
 
 
 def _metadata(data: bytes, path: str) -> Iterable[Entry]:
-    partition_metadata = decode_partition_metadata(data, source=path)
-    return [{"version": partition_metadata.version, "topic_id": partition_metadata.topic_id}]
+    return [shaped(decode_partition_metadata(data, source=path), PartitionMetadataLine)]
 
 
 def _meta_properties(data: bytes, path: str) -> Iterable[Entry]:
@@ -174,8 +190,7 @@ def _meta_properties(data: bytes, path: str) -> Iterable[Entry]:
 
 
 def _clean_shutdown(data: bytes, _path: str) -> Iterable[Entry]:
-    clean_shutdown = decode_clean_shutdown(data)
-    return [{"version": clean_shutdown.version, "brokerEpoch": clean_shutdown.broker_epoch}]
+    return [shaped(decode_clean_shutdown(data), CleanShutdownLine)]
 
 
 def _quorum_state(data: bytes, path: str) -> Iterable[Entry]:

@@ -270,11 +270,10 @@ class _Store:
             if known.is_missing(place):
                 return None
             if known.listings.get(place) or place == self.root or self._is_directory(place):
-                return RemoteEntry(place.rpartition("/")[2], place, True, 0, 0)
+                return RemoteEntry(name=place.rpartition("/")[2], path=place, directory=True, size=0, modified_ns=0)
         with self.telling("cannot look", path):
             info = self.asking(lambda: self._connection().get_file_info(self.inner(path)))
         return None if info.type is pyarrow.fs.FileType.NotFound else _entry(info, os.path.dirname(path.rstrip("/")))
-
 
     def _is_directory(self, path: str) -> bool:
         """Whether something is below a path, according to its listing, which will be needed next."""
@@ -290,7 +289,13 @@ def _entry(info: Any, directory: str) -> RemoteEntry:
     name = info.base_name
     is_directory = info.type is pyarrow.fs.FileType.Directory
     path = f"{directory.rstrip('/')}/{name}"
-    return RemoteEntry(name, path, is_directory, 0 if is_directory else int(info.size or 0), int(info.mtime_ns or 0))
+    return RemoteEntry(
+        name=name,
+        path=path,
+        directory=is_directory,
+        size=0 if is_directory else int(info.size or 0),
+        modified_ns=int(info.mtime_ns or 0),
+    )
 
 
 class _File:

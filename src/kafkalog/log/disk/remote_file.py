@@ -52,7 +52,7 @@ class Storage(Protocol):
         """Return the entry of a path; None if it does not exist."""
 
 
-class RemoteEntry(Struct, frozen=True):
+class RemoteEntry(Struct, frozen=True, kw_only=True):
     """A file or directory, with the interface of `os.DirEntry`. There are no links."""
 
     name: str

@@ -68,7 +68,7 @@ def marker_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS, *, whole: boo
     return None if marker is None else Marker(marker, decoded.records[0].timestamp)
 
 
-class Undecided(AbortedTransaction, frozen=True):
+class Undecided(AbortedTransaction, frozen=True, kw_only=True):
     """A transaction whose end is in damage, with its records up to `last_offset`, which are excluded like those of an
     aborted one. It is reported, unlike a transaction that is only open, whose records a broker also withholds.
     """
@@ -80,7 +80,7 @@ class Undecided(AbortedTransaction, frozen=True):
         return self.first_offset <= header.last_offset <= self.last_offset
 
 
-class Transactions(Struct, frozen=True):
+class Transactions(Struct, frozen=True, kw_only=True):
     """Result of a complete scan; `aborted` is in the order of the markers, as in the `.txnindex` files."""
 
     aborted: tuple[AbortedTransaction, ...]
@@ -107,9 +107,7 @@ class Transactions(Struct, frozen=True):
         return why_it_ends(self.open_first_offsets, self.log_end_offset, self.log_start_offset)
 
 
-def why_it_ends(
-    open_first_offsets: Mapping[int, int], log_end_offset: int, log_start_offset: int = 0
-) -> str | None:
+def why_it_ends(open_first_offsets: Mapping[int, int], log_end_offset: int, log_start_offset: int = 0) -> str | None:
     """Return a sentence for the user about the earliest open transaction, at which reading with `read_committed` ends;
     None if none is open. `open_first_offsets` has first offsets by producer id. For a transaction that began below the
     log start offset, the sentence says that nothing is read.
@@ -262,7 +260,16 @@ class TransactionTracker:
             FindingCode.TRANSACTION_UNDECIDED, finding.position, first,
             f"whether {what} was committed cannot be told: {finding.detail}", finding.file,
         )  # fmt: skip
-        self.undecided.append(Undecided(ABORTED_TRANSACTION_VERSION, producer_id, first, last, first, undecided))
+        self.undecided.append(
+            Undecided(
+                version=ABORTED_TRANSACTION_VERSION,
+                producer_id=producer_id,
+                first_offset=first,
+                last_offset=last,
+                last_stable_offset=first,
+                finding=undecided,
+            )
+        )
 
     def _abort(self, producer_id: int, first: int, last: int) -> None:
         stable = self._earliest_open(last + 1)

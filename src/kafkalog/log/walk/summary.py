@@ -22,7 +22,7 @@ from kafkalog.log.walk.segment import Segment
 if TYPE_CHECKING:
     from kafkalog.codec.headers.run_scanner import RunScanner
 
-__all__ = ["SegmentSummary", "summarize"]
+__all__ = ["SegmentLine", "SegmentSummary", "segment_line", "summarize"]
 
 
 class SegmentSummary(Struct, frozen=True, kw_only=True):
@@ -55,6 +55,68 @@ class SegmentSummary(Struct, frozen=True, kw_only=True):
     def next_offset(self) -> int:
         """Offset after the highest one; the base offset if there is no batch."""
         return self.segment.base_offset if self.last_offset is None else self.last_offset + 1
+
+
+class SegmentLine(Struct, frozen=True, kw_only=True):
+    """One segment."""
+
+    base_offset: int
+    """base offset, from the name of the segment's files"""
+    path: str
+    """path of the segment's log file"""
+    bytes: int
+    """size of the log file, in bytes"""
+    valid_bytes: int
+    """size of the valid batches before the first damage, in bytes: the position at which the damage begins"""
+    stop: StopReason
+    """reason why the scan of the log file ended: `end` if the whole file is valid, else the kind of damage, or `limit`
+    """
+    batches: int
+    """number of valid batches before the first damage"""
+    sound_batches_behind_damage: int
+    """number of sound batches in this segment that follow the partition's first damage"""
+    sound_records_behind_damage: int
+    """number of records, without control records, in this segment's sound batches that follow the partition's first
+    damage
+    """
+    first_offset: int | None
+    """first offset in the valid batches before the first damage (inclusive); null if none"""
+    last_offset: int | None
+    """last offset in the valid batches before the first damage (inclusive); null if none"""
+    first_timestamp: int | None
+    """smallest timestamp of a valid batch's first record, in ms since 1970; null if no batch has a timestamp"""
+    last_timestamp: int | None
+    """largest timestamp in the valid batches, in ms since 1970; null if no batch has a timestamp"""
+    codecs: dict[str, int]
+    """number of valid batches by compression codec"""
+    magics: dict[str, int]
+    """number of valid batches by message format (magic)"""
+    files: dict[str, int]
+    """size in bytes of each file of the segment, by suffix"""
+
+
+def segment_line(summary: SegmentSummary, behind: tuple[int, int] = (0, 0)) -> SegmentLine:
+    """Convert a summary to its line. `behind` are the numbers of batches and records behind damage, which a summary
+    does not have.
+    """
+    segment = summary.segment
+    return SegmentLine(
+        base_offset=segment.base_offset,
+        path=segment.path,
+        bytes=segment.size,
+        valid_bytes=summary.valid_bytes,
+        stop=summary.stop,
+        batches=summary.batches,
+        sound_batches_behind_damage=behind[0],
+        sound_records_behind_damage=behind[1],
+        first_offset=summary.first_offset,
+        last_offset=summary.last_offset,
+        first_timestamp=summary.first_timestamp,
+        last_timestamp=summary.last_timestamp,
+        codecs=summary.codecs,
+        magics={str(magic): count for magic, count in summary.magics.items()},
+        files={kind.value: size for kind, size in segment.sizes.items()},
+    )
 
 
 def summarize(

@@ -18,7 +18,7 @@ from kafkalog.log.writing.loading import refuse_damage
 __all__ = ["CompactionCounts", "compact"]
 
 
-class CompactionCounts(Struct, frozen=True):
+class CompactionCounts(Struct, frozen=True, kw_only=True):
     """Result of one pass; sizes in bytes."""
 
     first_dirty_offset: int
@@ -47,7 +47,13 @@ def compact(log: CleanableLog, partition: Partition, checkpoint: int | None, now
         raise _unreadable(log, error) from error
     before = _size(log)
     if not dirty.is_cleaned(log.settings.min_cleanable_dirty_ratio):
-        return CompactionCounts(dirty.first_offset, dirty.ratio, None, before, before)
+        return CompactionCounts(
+            first_dirty_offset=dirty.first_offset,
+            dirty_ratio=dirty.ratio,
+            cleaned_to=None,
+            bytes_before=before,
+            bytes_after=before,
+        )
     refuse_damage(partition, dirty.upper_bound)
     cleaner = Cleaner(log, dirty, now_ms)
     try:
@@ -58,7 +64,15 @@ def compact(log: CleanableLog, partition: Partition, checkpoint: int | None, now
         raise error if isinstance(error, FormatError) else _unreadable(log, error) from error
     counts = cleaner.counts
     dropped = counts.records_read - counts.records_kept
-    return CompactionCounts(dirty.first_offset, dirty.ratio, end, before, _size(log), counts.records_read, dropped)
+    return CompactionCounts(
+        first_dirty_offset=dirty.first_offset,
+        dirty_ratio=dirty.ratio,
+        cleaned_to=end,
+        bytes_before=before,
+        bytes_after=_size(log),
+        records_read=counts.records_read,
+        records_dropped=dropped,
+    )
 
 
 def _size(log: CleanableLog) -> int:

@@ -79,7 +79,7 @@ class SealedSegment(Struct, frozen=True):
     """in ms; without timestamps the modification time, as in Kafka's retention"""
 
 
-class Loaded(Struct, kw_only=True):
+class Loaded(Struct, frozen=True, kw_only=True):
     """A log that can be appended to."""
 
     sealed: list[SealedSegment]

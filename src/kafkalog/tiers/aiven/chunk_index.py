@@ -32,7 +32,7 @@ _MOST = MIB
 _PACKED = replace(DEFAULT_LIMITS, decompressed_batch_bytes=_COUNT + _BASE + _WIDTH + _SIZE * _MOST)
 
 
-class ChunkIndex(Struct, frozen=True):
+class ChunkIndex(Struct, frozen=True, kw_only=True):
     """Chunks by number."""
 
     size: int
@@ -88,10 +88,18 @@ def read_chunk_index(fields: Mapping[str, Any]) -> ChunkIndex:
     kind = text(fields, "type")
     if kind == "fixed":
         packed, last = natural(fields, "transformedChunkSize"), natural(fields, "finalTransformedChunkSize")
-        chunk_index = ChunkIndex(size, chunk_size, None, packed, last)
+        chunk_index = ChunkIndex(
+            size=size, chunk_size=chunk_size, starts=None, packed_size=packed, last_packed_size=last
+        )
     elif kind == "variable":
         sizes = _sizes(text(fields, "transformedChunks"))
-        chunk_index = ChunkIndex(size, chunk_size, array("q", accumulate(sizes, initial=0)), 0, 0)
+        chunk_index = ChunkIndex(
+            size=size,
+            chunk_size=chunk_size,
+            starts=array("q", accumulate(sizes, initial=0)),
+            packed_size=0,
+            last_packed_size=0,
+        )
         if len(sizes) != max(chunk_index.count, 1):
             raise FormatError(f"{len(sizes)} chunks, and a log of {size} bytes has {chunk_index.count} of {chunk_size}")
     else:

@@ -116,7 +116,9 @@ class AivenTier:
                     continue
                 status = entry.stat()
                 base, segment_id, suffix = named
-                remote_object = RemoteObject(entry.path, status.st_size, status.st_mtime_ns, is_packed=True)
+                remote_object = RemoteObject(
+                    path=entry.path, size=status.st_size, modified_ns=status.st_mtime_ns, is_packed=True
+                )
                 listed[number, base, segment_id][suffix] = remote_object
         topic = self._without_prefix(name, topic_id, listed)
         for (number, base, segment_id), objects in listed.items():
@@ -208,7 +210,11 @@ class AivenTier:
             custom_metadata=None,
             events=(
                 RemoteSegmentEvent(
-                    RemoteSegmentState.COPY_SEGMENT_FINISHED, described.event_timestamp, described.broker_id, -1, -1
+                    state=RemoteSegmentState.COPY_SEGMENT_FINISHED,
+                    timestamp=described.event_timestamp,
+                    broker_id=described.broker_id,
+                    metadata_partition=-1,
+                    offset=-1,
                 ),
             ),
         )

@@ -127,7 +127,12 @@ class Player:
             return
         producer = kafkalog.ProducerState()
         if "pid" in op:
-            producer = kafkalog.ProducerState(op["pid"], op["epoch"], op["seq"], op.get("txn", False))
+            producer = kafkalog.ProducerState(
+                producer_id=op["pid"],
+                producer_epoch=op["epoch"],
+                base_sequence=op["seq"],
+                is_transactional=op.get("txn", False),
+            )
         codec = op.get("codec", "none")
         log.append(
             [_record(fields) for fields in op["records"]],

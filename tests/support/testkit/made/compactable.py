@@ -24,7 +24,10 @@ def compactable(root: Path, name: str = "t-0", count: int = 14) -> Path:
             codec = "gzip" if number % 5 == 0 else "none"
             log.append([kafkalog.NewRecord(key=b"k%d" % (number % 4), value=b"%d" % number * 9)], compression=codec)
         log.append([kafkalog.NewRecord(key=b"k1", value=None)])
-        log.append([(b"k9", b"aborted")], producer=kafkalog.ProducerState(5, 0, 0, True))
+        log.append(
+            [(b"k9", b"aborted")],
+            producer=kafkalog.ProducerState(producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True),
+        )
         log.end_transaction(5, 0, commit=False)
         log.roll()
         log.append([(b"last", b"of the last segment")])

@@ -117,7 +117,12 @@ def _batch(choose: random.Random) -> Generated:
         codec=codec,
         timestamp_type=TimestampType.CREATE_TIME if append_time is None else TimestampType.LOG_APPEND_TIME,
         log_append_time=-1 if append_time is None else append_time,
-        producer=ProducerState(producer.id, producer.epoch, producer.sequence, producer.transactional),
+        producer=ProducerState(
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            base_sequence=producer.sequence,
+            is_transactional=producer.transactional,
+        ),
         partition_leader_epoch=choose.choice([-1, 0, 7, 2**31 - 1]),
         delete_horizon_ms=horizon,
     )

@@ -96,7 +96,7 @@ def _parts(text: str) -> list[bytes | str]:
     return found
 
 
-class KcatFormat(Struct, frozen=True):
+class KcatFormat(Struct, frozen=True, kw_only=True):
     """A parsed format, with what else changes how a record is printed."""
 
     parts: tuple[bytes | str, ...]
@@ -111,7 +111,13 @@ class KcatFormat(Struct, frozen=True):
     def parse(cls, text: str, *, null: bool = False, key_serdes: str | None = None, value_serdes: str | None = None,
               for_people: bool = False) -> KcatFormat:  # fmt: skip
         """The format that the words of the command line ask for; raises `UsageError`."""
-        return cls(tuple(_parts(text)), null, key_serdes, value_serdes, for_people)
+        return cls(
+            parts=tuple(_parts(text)),
+            null=null,
+            key_serdes=key_serdes,
+            value_serdes=value_serdes,
+            for_people=for_people,
+        )
 
     @property
     def first_literal(self) -> bytes:

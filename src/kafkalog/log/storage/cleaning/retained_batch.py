@@ -182,7 +182,10 @@ def emptied(batch: RecordBatch | LogBatch) -> RecordBatch:
             max_timestamp=header.max_timestamp,
             timestamp_type=header.timestamp_type,
             producer=ProducerState(
-                header.producer_id, header.producer_epoch, header.base_sequence, header.is_transactional
+                producer_id=header.producer_id,
+                producer_epoch=header.producer_epoch,
+                base_sequence=header.base_sequence,
+                is_transactional=header.is_transactional,
             ),
             partition_leader_epoch=header.partition_leader_epoch,
             is_control=header.is_control,
