@@ -6,7 +6,6 @@ decoders accept what a broker accepts, and their errors name the line.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -27,7 +26,7 @@ from kafkalog.codec.layout.text_files import (
     OFFSET_CHECKPOINT_LINE,
     PARTITION_METADATA,
 )
-from kafkalog.codec.layout.text_values import Decimal, uuid_bytes
+from kafkalog.codec.layout.text_values import Decimal, uuid_bytes, uuid_text
 from kafkalog.codec.model import field_names
 from kafkalog.codec.names import parse_java_long
 from kafkalog.codec.parsing.properties import decode_properties, encode_properties, parse_properties
@@ -213,7 +212,7 @@ def decode_uuid(text: str) -> bytes:
 
 def encode_uuid(value: bytes) -> str:
     """Encode 16 bytes in Kafka's text form of a UUID."""
-    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+    return uuid_text(value)
 
 
 class PartitionMetadata(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import binascii
+import re
 from typing import Any
 
 from construct import Construct, Container
@@ -11,11 +11,15 @@ from construct import Construct, Container
 from kafkalog.codec.layout.primitives import LayoutError
 from kafkalog.codec.names import parse_java_long
 
-__all__ = ["NOT_THAT", "Decimal", "TextLeaf", "UuidText", "VoterIds", "Word", "text_of", "uuid_bytes"]
+__all__ = [
+    "NOT_THAT", "Decimal", "TextLeaf", "UuidText", "VoterIds", "Word", "text_of", "url_base64_bytes", "uuid_bytes",
+    "uuid_text",
+]  # fmt: skip
 
 NOT_THAT = "text"
 """Code of the error for text that is not of the expected type."""
 _UUID_BYTES = 16
+_URL_BASE64 = re.compile("(?:[A-Za-z0-9_-]{4})*(?:[A-Za-z0-9_-]{2}(?:==)?|[A-Za-z0-9_-]{3}=?)?")
 
 
 def text_of(data: bytes) -> str:
@@ -85,17 +89,29 @@ class Word(TextLeaf):
         return text
 
 
-def uuid_bytes(text: str) -> bytes:
-    """Decode a UUID in URL-safe base64, with or without padding, to 16 bytes. Raises `ValueError` for any other text,
-    also for one with the characters of ordinary base64 (+ and /).
+def url_base64_bytes(text: str) -> bytes:
+    """Decode URL-safe base64 as Java's `Base64.getUrlDecoder()` does: with all padding or none, and without + and /,
+    both of which Python's decoder is lenient about. Raises `ValueError` for any other text.
     """
+    if _URL_BASE64.fullmatch(text) is None:
+        raise ValueError(f"{text[:40]!r} is not base64 for URLs")
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def uuid_bytes(text: str) -> bytes:
+    """Decode a UUID in URL-safe base64, with all padding or none, to 16 bytes. Raises `ValueError` for other texts."""
     try:
-        value = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
+        value = url_base64_bytes(text)
+    except ValueError:
         value = b""
-    if len(value) != _UUID_BYTES or "+" in text or "/" in text:  # Python takes the ordinary alphabet too, Java does not
+    if len(value) != _UUID_BYTES:
         raise ValueError(f"{text[:40]!r} is not a UUID")
     return value
+
+
+def uuid_text(value: bytes) -> str:
+    """Encode 16 bytes in Kafka's text form of a UUID: URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
 
 
 class UuidText(TextLeaf):

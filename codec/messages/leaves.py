@@ -7,8 +7,6 @@ anything is read.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import enum
 from io import BytesIO
 from struct import Struct, error
@@ -26,6 +24,7 @@ from kafkalog.codec.layout.primitives import (
     UnsignedVarint,
     bytes_left,
 )
+from kafkalog.codec.layout.text_values import uuid_bytes, uuid_text
 
 __all__ = [
     "ELEMENTS", "SCALARS", "Array", "Bytes", "Encoding", "Input", "Optional", "Output", "Placeholder", "Records",
@@ -105,16 +104,13 @@ class _Uuid(Scalar):
         super().__init__("16s")
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> str:
-        return base64.urlsafe_b64encode(read_exactly(stream, 16, path)).rstrip(b"=").decode()
+        return uuid_text(read_exactly(stream, 16, path))
 
     def _build(self, obj: str, stream: BinaryIO, context: Container, path: str) -> str:
         try:
-            data = base64.urlsafe_b64decode(obj + "==")
-        except (binascii.Error, ValueError, TypeError):
-            data = b""
-        if len(data) != 16:
-            raise LayoutError(LENGTH_INVALID, stream.tell(), f"{obj!r} is not a uuid", path)
-        stream.write(data)
+            stream.write(uuid_bytes(obj))
+        except (ValueError, TypeError):
+            raise LayoutError(LENGTH_INVALID, stream.tell(), f"{obj!r} is not a uuid", path) from None
         return obj
 
 

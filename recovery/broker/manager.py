@@ -4,8 +4,6 @@ directory's files in memory) that it leaves.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -14,6 +12,7 @@ from msgspec import Struct, field
 
 from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.files.text import decode_meta_properties
+from kafkalog.codec.layout.text_values import url_base64_bytes
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
@@ -165,12 +164,9 @@ def _parse_metadata(lines: list[str]) -> str:
     text = value(1)
     if len(text) > _MAX_UUID_TEXT:
         raise IllegalArgumentError(f"Input string with prefix `{text[:24]}` is too long to be decoded as a base64 UUID")
-    stripped = text.rstrip("=")
     try:
-        if not stripped.isascii():
-            raise ValueError(stripped)
-        raw = base64.b64decode(stripped + "=" * (-len(stripped) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
+        raw = url_base64_bytes(text)
+    except ValueError:
         raise IllegalArgumentError(f"Illegal base64 character in {text!r}") from None
     if len(raw) != 16:
         raise IllegalArgumentError(f"Input string `{text}` decoded as {len(raw)} bytes, which is not equal to 16")

@@ -14,6 +14,7 @@ from kafkalog.codec.model import AnyHeader, RecordBatch
 from kafkalog.codec.parsing.trace import FieldSpan, read_spans
 from kafkalog.codec.parsing.whole import ENTRY
 from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.framing import MAGIC_POSITION
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.recovery.damage.bit_repair import BitRepair, Neighbors, outside_checksum, repair_at
 from kafkalog.recovery.explain.before_damage import records_before_damage
@@ -191,8 +192,8 @@ def _header_of(part: ExplainedPart) -> ExplainedPart:
 
 
 def _name(data: memoryview) -> str:
-    magic = data[16] if len(data) > 16 else None
-    return {0: "message of magic 0", 1: "message of magic 1", 2: "batch of magic 2"}.get(magic or 0, "entry")
+    magic = data[MAGIC_POSITION] if len(data) > MAGIC_POSITION else -1
+    return {0: "message of magic 0", 1: "message of magic 1", 2: "batch of magic 2"}.get(magic, "entry")
 
 
 def _damage(

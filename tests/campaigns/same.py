@@ -2,8 +2,9 @@
 
 `python3 dev.py same BASE` installs BASE in an environment of its own, and runs this program.  Both commits get copies
 of the same directories under the same path, one after the other.  It compares what they print, their exit codes, the
-trees that they leave, the rows of the Spark source and the processor time.  Runs that BASE began and did not end, or
-ended, are listed, completed and undone by this tree.
+trees that they leave, the rows of the Spark source and the processor time.  Runs that an older commit began and did not
+end, or ended, are listed, completed and undone by this tree.  Text is compared byte for byte, but for run ids, random
+names and the clock.
 
 A difference is accepted if a line of `accepted_differences.txt` matches it; each line has its reason.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import fnmatch
+import itertools
 import json
 import os
 import random
@@ -27,7 +29,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kafkalog.recovery.act.history import RunState
 from kafkalog.words.exit_codes import ExitCode
+from testkit.recorded import fixture_data
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.recovery_cases import unpacked_cases
 
@@ -39,8 +43,9 @@ SHOWN_LINES = 12
 
 _RUN_ID = re.compile(r"\b\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}\b")
 _UNIQUE = re.compile(r"\.[0-9a-f]{32}-(stray|delete|future)\b")
-_AGES = re.compile(r'"(ageMs|seconds|began|modified_ms|mtime|on_disk)": ?-?[\d.]+')
+_AGES = re.compile(r'("(?:ageMs|seconds|began|modified_ms|mtime|on_disk)": ?)-?[\d.]+')
 _CLOCK = re.compile(r"\b20[2-9]\d-\d\d-\d\d \d\d:\d\d:\d\dZ\b")
+_JSON_PARTS = re.compile(r'"(?:[^"\\]|\\.)*"|[{\[,]')
 
 LOOKING: tuple[tuple[str, ...], ...] = (
     ("ls", "--json"), ("ls",), ("verify", "--json"), ("verify",), ("plan", "--json", "--at", AT), ("plan", "--at", AT),
@@ -55,6 +60,8 @@ ACTING: tuple[tuple[str, ...], ...] = (
     ("recover", "--json", "--yes", "--at", AT, "--mode", "salvage", "--accept-loss"),
 )  # fmt: skip
 """Commands that change a directory; each works on a copy, and is undone."""
+CROSSING = (*ACTING[0], "--accept-loss")
+"""The command whose runs an older commit begins."""
 
 
 class Side:
@@ -113,13 +120,14 @@ class Judge:
             return
         lines = [
             line
-            for line in difflib.unified_diff(base.splitlines(), ours.splitlines(), "base", "ours", n=0, lineterm="")
+            for line in difflib.unified_diff(base.splitlines(True), ours.splitlines(True), "base", "ours", n=0)
             if line[:1] in "+-" and line[:3] not in ("+++", "---")
         ]
         left = [line for line in lines if not self._is_accepted(what, line)]
         if left:
             more = f"\n    and {len(left) - SHOWN_LINES} more lines" if len(left) > SHOWN_LINES else ""
-            self.different.append("\n    ".join([what, *(line[:300] for line in left[:SHOWN_LINES])]) + more)
+            shown = (line.rstrip("\n")[:300] for line in left[:SHOWN_LINES])
+            self.different.append("\n    ".join([what, *shown]) + more)
 
     def _is_accepted(self, what: str, line: str) -> bool:
         for glob, pattern, reason in self.accepted:
@@ -149,18 +157,15 @@ def read_accepted(path: Path) -> list[tuple[str, re.Pattern[str], str]]:
 def without_chance(text: str) -> str:
     """The text without what is different at every run: run ids, random names, the clock."""
     text = _UNIQUE.sub(r".UNIQUE-\1", _RUN_ID.sub("RUN", text))
-    text = _CLOCK.sub("CLOCK", _AGES.sub(r'"\1": N', text))
-    return "\n".join(_in_lines(line) for line in text.splitlines())
+    text = _CLOCK.sub("CLOCK", _AGES.sub(r"\1N", text))
+    return "".join(_in_lines(line) for line in text.splitlines(keepends=True))
 
 
 def _in_lines(line: str) -> str:
-    """A line of JSON with one field on each line, so that a difference names its field."""
+    """A line of JSON with one field on each line, so that a difference names its field; nothing else is changed."""
     if not line.startswith("{"):
         return line
-    try:
-        return json.dumps(json.loads(line), indent=0, sort_keys=False)
-    except ValueError:
-        return line
+    return _JSON_PARTS.sub(lambda part: part[0] if part[0].startswith('"') else part[0] + "\n", line)
 
 
 # --- the cases ------------------------------------------------------------------------------------------------------
@@ -179,6 +184,15 @@ def recorded(every: int) -> Iterator[Case]:
     """Every n-th recorded damage."""
     for each in unpacked_cases(every):
         yield Case(f"recorded {each.name}", each.before)
+
+
+def shuffled(seed: int) -> Iterator[Case]:
+    """Every recorded damage, in random order."""
+    cases = list(fixture_data.recovery_cases())
+    random.Random(seed).shuffle(cases)
+    for case in cases:
+        with tempfile.TemporaryDirectory() as scratch:
+            yield Case(f"recorded {case.id}", case.unpack_before(Path(scratch) / "before"))
 
 
 def damaged(seed: int, count: int) -> Iterator[Case]:
@@ -225,10 +239,11 @@ def _damage(directory: Path, chance: random.Random) -> str:
 
 
 class Comparison:
-    """Both sides on one case after the other, always under the same path."""
+    """All sides on one case after the other, always under the same path."""
 
-    def __init__(self, base: Side, ours: Side, judge: Judge, place: Path) -> None:
+    def __init__(self, base: Side, ours: Side, older: Side, judge: Judge, place: Path) -> None:
         self._sides = base, ours
+        self._older = older
         self._judge = judge
         self._place = place
         self._root = place / "data"
@@ -276,28 +291,38 @@ class Comparison:
         for part, *both in zip(("answer", "tree", "undo", "tree after undo"), *texts, strict=True):
             self._judge.compare(f"{case.name} | {' '.join(words)} | {part}", *both)
 
-    def crossing(self, case: Case, most: int) -> None:
-        """Runs that the base began are completed, and undone, by this tree. Cases that need consent are left out."""
-        base, ours = self._sides
-        if base.ask("run", [*ACTING[0], self.fresh(case)])["code"] == ExitCode.REFUSED:
-            return
+    def crossing(self, case: Case, every: int) -> bool:
+        """A run that the older commit begins, stopped at every n-th change and not at all, is listed, completed and
+        undone by this tree. False if that commit changes nothing here.
+        """
+        older, ours = self._older, self._sides[1]
         root = self.fresh(case)
         before = ours.ask("tree", root)["tree"]
-        for number in range(1, most + 1):
+        if older.ask("run", [*CROSSING, root])["code"] != ExitCode.CHANGED:
+            return False
+        whole = older.ask("tree", root)["tree"]
+        completed = 0
+        for number in itertools.count(1, every):
             for ending in ("recover", "undo"):
                 root = self.fresh(case)
-                killed = base.ask("cut_short", [*ACTING[0], root], number)["killed"]
-                listed = ours.ask("run", ["runs", "--json", root])
-                what = f"{case.name} | begun by base, stopped at change {number}, then {ending}"
-                self._judge.compare(f"{what} | runs end with a traceback", "", _traceback(listed))
+                killed = older.ask("cut_short", [*CROSSING, root], number)["killed"]
+                where = f"{case.name} | begun by {older.name}, stopped at change {number}, then {ending}"
+                listings = [side.ask("run", ["runs", "--json", root]) for side in (older, ours)]
+                self._judge.compare(f"{where} | runs", *(_run_ids(each) for each in listings))
                 if ending == "recover":
-                    self._must(f"{what} | code", ours.ask("run", [*ACTING[0], root]), {0, 2})
-                    self._must(f"{what} | verify", ours.ask("run", ["verify", root]), {0, 1})
-                while ours.ask("run", ["undo", "--yes", root])["code"] == 2:
+                    self._must(f"{where} | code", ours.ask("run", [*CROSSING, root]), {0, 2})
+                    if f'"state": "{RunState.CUT_SHORT}"' in listings[1]["out"]:  # else there is nothing to complete
+                        self._judge.compare(f"{where} | tree", _listed(whole), _listed(ours.ask("tree", root)["tree"]))
+                        completed += 1
+                while (undone := ours.ask("run", ["undo", "--yes", root]))["code"] == ExitCode.CHANGED:
                     pass
-                self._judge.compare(f"{what} | tree", _listed(before), _listed(ours.ask("tree", root)["tree"]))
+                self._must(f"{where} | no run is left to undo", undone, {ExitCode.REFUSED})
+                after = ours.ask("tree", root)["tree"]
+                self._judge.compare(f"{where} | tree after undo", *(json.dumps(each) for each in (before, after)))
             if not killed:
-                return
+                self._judge.compare(f"{case.name} | a run was completed", "True", str(completed > 0))
+                return True
+        raise AssertionError  # the count has no end
 
     def _must(self, what: str, answer: dict[str, Any], codes: set[int]) -> None:
         wrong = "" if answer["code"] in codes else f"{answer['code']}: {answer['err']}"
@@ -308,23 +333,26 @@ def _listed(tree: dict[str, str]) -> str:
     return without_chance("\n".join(f"{name}: {facts}" for name, facts in tree.items()))
 
 
-def _traceback(answer: dict[str, Any]) -> str:
-    return "" if isinstance(answer["code"], int) else str(answer["code"])
+def _run_ids(answer: dict[str, Any]) -> str:
+    """The exit code and the ids of the runs that are listed, one a line."""
+    return "\n".join([str(answer["code"]), *sorted(set(_RUN_ID.findall(answer["out"])))])
 
 
 def main(arguments: Sequence[str]) -> int:
     """Compare; exit code 0 if nothing differs that is not accepted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base", type=Path, required=True, help="the tree of the base, set up")
+    parser.add_argument("--older", type=Path, help="the tree of the commit that begins runs; else the base")
     parser.add_argument("--every", type=int, default=1, help="only every n-th case of each kind")
     parser.add_argument("--random", type=int, default=100, help="how many random damages")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--crossings", type=int, default=8, help="cases whose runs the base begins")
+    parser.add_argument("--crossings", type=int, default=8, help="cases whose runs the older commit begins")
+    parser.add_argument("--changes", type=int, default=1, help="stop such a run at every n-th change only")
     given = parser.parse_args(arguments)
     judge = Judge(read_accepted(ACCEPTED))
-    base, ours = Side("base", given.base), Side("ours", ROOT)
+    base, ours, older = Side("base", given.base), Side("ours", ROOT), Side("older", given.older or given.base)
     with tempfile.TemporaryDirectory(prefix="kafkalog-same-") as scratch:
-        comparison = Comparison(base, ours, judge, Path(scratch) / "place")
+        comparison = Comparison(base, ours, older, judge, Path(scratch) / "place")
         for number, case in enumerate(fixtures()):
             if number % given.every == 0:
                 comparison.case(case, acting=True)
@@ -332,10 +360,12 @@ def main(arguments: Sequence[str]) -> int:
             comparison.case(case, acting=True)
         for case in damaged(given.seed, max(given.random // given.every, 1)):
             comparison.case(case, acting=True)
-        for case in recorded(max(562 // max(given.crossings, 1), 1)):
-            comparison.crossing(case, most=40)
-    for side in (base, ours):
+        begun = (case.name for case in shuffled(given.seed) if comparison.crossing(case, given.changes))
+        crossed = list(itertools.islice(begun, given.crossings))
+    for side in (base, ours, older):
         side.close()
+    print(f"crossed versions: {', '.join(crossed)}")
+    judge.compare("cases whose runs an older commit began", str(given.crossings), str(len(crossed)))
     return report(judge)
 
 

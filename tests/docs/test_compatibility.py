@@ -23,4 +23,4 @@ def test_every_recovered_log_is_counted() -> None:
 def test_the_page_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "codec" / "files"))
     assert compatibility.page() == compatibility.PAGE.read_text()
-    sys.modules.pop("test_every_broker_file", None)
+    sys.modules.pop("test_files_of_brokers", None)

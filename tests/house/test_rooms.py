@@ -71,6 +71,29 @@ def test_each_package_has_a_folder_of_tests() -> None:
         assert tested == rooms, package
 
 
+SPANNING = {
+    "cli/test_damaged_directories", "cli/test_golden", "cli/test_newer_formats", "cli/test_odd_topic_names",
+    "cli/test_unreadable_files", "cli/test_unreadable_partitions", "cli/test_unreadable_records",
+    "cluster/test_contradictions", "cluster/test_coordinator_state", "cluster/test_hostile_input",
+}  # fmt: skip
+"""Tests of a subject that concerns modules of several rooms."""
+
+
+def test_each_test_file_is_named_after_a_module_of_its_room() -> None:
+    """`test_MODULE.py` or `test_MODULE_ASPECT.py`; MODULE may also be the room itself."""
+    tests = ROOT / "tests"
+    others = set()
+    for path in tests.rglob("test_*.py"):
+        room = path.parent.relative_to(tests)
+        if not room.parts or room.parts[0] in OTHER_TESTS:
+            continue
+        source = ROOT / "src" / "kafkalog" / room
+        modules = {module.stem for module in source.iterdir() if module.suffix in (".py", ".c")} | {room.name}
+        if not any(f"{path.stem}_".startswith(f"test_{module}_") for module in modules):
+            others.add(str(room / path.stem))
+    assert others == SPANNING
+
+
 MOST_POSITIONAL = 7
 BY_POSITION = {"Record", "Stretch"}
 """Made by the million, or by one function beside them."""

@@ -14,14 +14,14 @@ from testkit.spark import spark_versions
 TESTS = [
     f"tests/spark/test_{name}.py"
     for name in (
-        "contents_queries",
-        "damaged_logs",
+        "spark_contents",
+        "spark_damaged_logs",
         "decoded_columns",
         "source",
         "spark_errors",
         "stream_queries",
-        "uri_queries",
-        "writing_queries",
+        "spark_uris",
+        "spark_writing",
     )
 ]
 """Of each kind of query; what the versions have in common is in the others."""

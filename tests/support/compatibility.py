@@ -57,7 +57,7 @@ def versions() -> list[str]:
 
 def read_and_written(version: str) -> Counter[str]:
     """Files by kind, each of them decoded and encoded again to the same bytes."""
-    import test_every_broker_file as again  # type: ignore[import-not-found]
+    import test_files_of_brokers as again  # type: ignore[import-not-found]
 
     from testkit.recorded.broker_dirs import brokers
     from testkit.recorded.fixture_data import broker_cases

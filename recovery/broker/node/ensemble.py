@@ -7,8 +7,6 @@ Since 3.7 this is `MetaPropertiesEnsemble.verify` and `KafkaRaftServer.initializ
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
 from collections.abc import Mapping
 
@@ -17,6 +15,7 @@ from msgspec import Struct
 from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.files.text import MetaProperties
+from kafkalog.codec.layout.text_values import uuid_bytes
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
 from kafkalog.codec.parsing.properties import decode_properties
 from kafkalog.log.disk.files import read_small
@@ -28,7 +27,7 @@ from kafkalog.recovery.broker.node.releases import Release
 __all__ = ["Identity", "identity_of_start", "identity_with_zookeeper"]
 
 _KAFKA = "org.apache.kafka.common.KafkaException"
-_LONGEST_UUID, _UUID_BYTES, _RESERVED_IDS = 24, 16, 100
+_UUID_BYTES, _RESERVED_IDS = 16, 100
 _ADVICE = "(have you run `kafka-storage.sh` to format the directory?)"
 
 
@@ -236,12 +235,10 @@ def _wrong_directory_id(meta: MetaProperties | None) -> str | None:
 
 
 def _decoded(text: str) -> bytes | None:
-    unpadded = text.rstrip("=")
     try:
-        value = base64.b64decode(unpadded + "=" * (-len(unpadded) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
+        return uuid_bytes(text)
+    except ValueError:
         return None
-    return value if len(text) <= _LONGEST_UUID and len(value) == _UUID_BYTES else None
 
 
 def _is_reserved(text: str) -> bool:

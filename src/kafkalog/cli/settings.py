@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import click
 
 from kafkalog.cli.options.common import JOBS
+from kafkalog.cli.options.pairs import pairs_of
 from kafkalog.cli.options.paths import SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.requests import request_fields, request_option
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
-from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.options import option_words
 from kafkalog.codec.common.shell import shell_option
 from kafkalog.log.reading.record_filter import RecordFilter
@@ -106,13 +106,5 @@ def planning_words(request: Recovery, server_properties: str | None) -> list[str
 
 
 def parse_settings(values: Sequence[str]) -> dict[str, str]:
-    """Return name -> value from NAME=VALUE texts. Blanks around a name are removed; of two texts with one name the last
-    counts, and a value may be empty. Raises `UsageError` if a text has no `=`, or nothing before it.
-    """
-    settings: dict[str, str] = {}
-    for text in values:
-        name, separator, value = text.partition("=")
-        if not separator or not name.strip():
-            raise UsageError(f"--config needs NAME=VALUE, not {text!r}")
-        settings[name.strip()] = value
-    return settings
+    """Return name -> value from the texts of `--config`. Raises `UsageError` if one is not NAME=VALUE."""
+    return pairs_of("--config", values)

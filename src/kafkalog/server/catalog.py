@@ -6,7 +6,6 @@ there is a single broker.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -17,6 +16,7 @@ from kafkalog.cluster.kraft.cluster_facts import ClusterFacts, cluster_facts, li
 from kafkalog.codec.common.errors import KafkaLogError, StorageError
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.layout.text_values import uuid_text
 from kafkalog.log.directories.follow import settled
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.partition import Partition
@@ -286,4 +286,4 @@ def _first(ids: Iterable[str]) -> str | None:
 
 def _made_id(name: str) -> str:
     """Return an id derived from the name. Topics from before 2.8 have none, and the new group protocol needs one."""
-    return base64.urlsafe_b64encode(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()[:16])[:22].decode()
+    return uuid_text(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()[:16])

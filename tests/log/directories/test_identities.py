@@ -87,6 +87,8 @@ def test_a_directory_under_two_names_is_no_copy(make: Make, tmp_path: Path) -> N
     ("directory", "why"),
     [
         ("not an id at all", "base64"),
+        ("BIzrMJ9vQ0mHqlDzTQ1X+Q", "base64"),
+        ("BIzrMJ9vQ0mHqlDzTQ1XGQ=", "base64"),
         ("AQID", "3 bytes"),
         ("A" * 25, "longer"),
         ("AAAAAAAAAAAAAAAAAAAAAQ", "reserved"),

@@ -14,6 +14,7 @@ from kafkalog.cli.options.common import CHROOT, JSON, REPLICA
 from kafkalog.cli.options.hints import group_tool_words
 from kafkalog.cli.options.names import GROUPS
 from kafkalog.cli.options.numbers import PARTITION_COUNT
+from kafkalog.cli.options.pairs import pairs_of
 from kafkalog.cli.options.past import AT_ZXID, as_of_time
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.selection import selection_options
@@ -131,12 +132,12 @@ def _new_counts(texts: tuple[str, ...]) -> dict[str, int]:
     """Return topic -> number of partitions from texts `TOPIC=N` of the option `--partitions`; of two texts for one
     topic the last counts. Raises `UsageError` if a text is not of this form or N is not from 1 to `_MOST_PARTITIONS`.
     """
+    form = f"TOPIC=N with N from 1 to {_MOST_PARTITIONS}"
     counts = {}
-    for text in texts:
-        topic, separator, number = text.rpartition("=")
-        count = parse_java_long(number, 32) if separator and topic else None
+    for topic, number in pairs_of("--partitions", texts, form).items():
+        count = parse_java_long(number, 32)
         if count is None or not 1 <= count <= _MOST_PARTITIONS:
-            raise UsageError(f"--partitions needs TOPIC=N with N from 1 to {_MOST_PARTITIONS}, not {text!r}")
+            raise UsageError(f"--partitions needs {form}, not {f'{topic}={number}'!r}")
         counts[topic] = count
     return counts
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from msgspec import Struct
 
+from kafkalog.cli.options.pairs import pairs_of
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.shell import shell_option
 
@@ -102,11 +103,5 @@ def remote_options(function: Function) -> Function:
     return wrapped
 
 
-def _values(storage: Sequence[str]) -> Mapping[str, str]:
-    found = {}
-    for each in storage:
-        name, sign, value = each.partition("=")
-        if not (name and sign):
-            raise UsageError("--storage takes NAME=VALUE, such as endpoint=http://localhost:9000")
-        found[name] = value
-    return found
+def _values(storage: Sequence[str]) -> dict[str, str]:
+    return pairs_of("--storage", storage, "NAME=VALUE, such as endpoint=http://localhost:9000", is_secret=True)

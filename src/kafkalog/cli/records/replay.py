@@ -12,6 +12,7 @@ from kafkalog.cli.interrupt import held_back
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import CONFIG, JSON, REPLICA, YES
 from kafkalog.cli.options.numbers import Whole
+from kafkalog.cli.options.pairs import pairs_of
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.requests import request_fields, request_option
 from kafkalog.cli.options.selection import selection_options
@@ -100,11 +101,11 @@ def command(
     from kafkalog.replay.planning import plan_replay
     from kafkalog.replay.run import check_target, replay
 
-    fields = {**request_fields(Replay, given), "renamed": _pairs(given["renamed"], "--rename")}
+    fields = {**request_fields(Replay, given), "renamed": pairs_of("--rename", given["renamed"], "OLD=NEW")}
     request = Replay(
         replica=given["replica"], select=given["chosen"], now=given["at"], with_groups=not given["without_groups"],
         replication=-1 if replication_factor is None else replication_factor,
-        configs=_pairs(given["config"], "--config"), client={} if client_config is None else _client(client_config),
+        configs=pairs_of("--config", given["config"]), client={} if client_config is None else _client(client_config),
         start_offset=given["start_offset"], end_offset=given["end_offset"], start_time=given["start_time"],
         end_time=given["end_time"], abort_open=given["open_transactions"] == "abort", **fields,
     )  # fmt: skip
@@ -133,15 +134,6 @@ def command(
     if result.changed:
         return ExitCode.CHANGED
     return exit_code_of_findings((*plan.findings, *result.findings))
-
-
-def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
-    pairs = [each.partition("=") for each in given]
-    for name, equals, value in pairs:
-        if not (name and equals and (value or option == "--config")):
-            form = "NAME=VALUE" if option == "--config" else "OLD=NEW"
-            raise UsageError(f"{option} takes {form}, not {name + equals + value!r}")
-    return {name: value for name, _, value in pairs}
 
 
 def _client(path: str) -> dict[str, str]:

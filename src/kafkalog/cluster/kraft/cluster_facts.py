@@ -84,11 +84,12 @@ def live_partitions(
 ) -> Sequence[Partition]:
     """List the partitions that a broker would serve: live ones with a valid name, without the cluster's metadata.
 
-    `replica` and `select` restrict the result as in `Inventory.readable`. Raises `UsageError` if several directories
-    have one partition and `replica` chooses none.
+    `replica` chooses among several directories of one partition. Partitions that `select` does not accept are listed
+    too, with all their directories, as by `Inventory.all_readable`. Raises `UsageError` if several directories have one
+    accepted partition and `replica` chooses none.
     """
     return [
         each
-        for each in inventory.readable(replica, select, lambda name: name.topic != CLUSTER_METADATA_TOPIC)
-        if each.state is DirectoryState.LIVE and each.name is not None
+        for each in inventory.all_readable(replica, select, lambda name: name.topic != CLUSTER_METADATA_TOPIC)
+        if each.state is DirectoryState.LIVE and each.name is not None and each.topic != CLUSTER_METADATA_TOPIC
     ]

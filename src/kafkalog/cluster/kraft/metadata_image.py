@@ -6,7 +6,6 @@ the image is reported and skipped; Kafka would stop there.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from kafkalog.cluster.records.framed_records import FramedRecord
+from kafkalog.codec.layout.text_values import uuid_bytes
 
 __all__ = ["MIGRATING", "UNASSIGNED", "BrokerImage", "MetadataImage", "PartitionImage", "TopicImage", "resource_name"]
 
@@ -84,7 +84,7 @@ def resource_name(kind: int, name: str) -> str:
 
 def _uuid_order(text: str) -> tuple[int, int]:
     """Sort key of a UUID in the order of `Uuid.compareTo`: two signed longs."""
-    data = base64.urlsafe_b64decode(text + "==")
+    data = uuid_bytes(text)
     return int.from_bytes(data[:8], "big", signed=True), int.from_bytes(data[8:], "big", signed=True)
 
 

@@ -5,8 +5,6 @@ also name volumes of several brokers: volumes of one cluster hold replicas of th
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -17,6 +15,7 @@ from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.files.text import MetaProperties, decode_meta_properties
+from kafkalog.codec.layout.text_values import url_base64_bytes, uuid_text
 from kafkalog.codec.names import META_PROPERTIES, DirectoryState, PartitionName
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition
@@ -123,7 +122,7 @@ def refused_id(meta: MetaProperties, directory: str, *, has_topic_ids: bool) -> 
         detail = f"directory.id is {meta.directory_id[:40]!r}, {wrong}: a broker does not start with it"
         if wrong is not _RESERVED:
             return RefusedId("Unable to read directory.id as a base64 UUID", detail, is_unread=True)
-        as_printed = base64.urlsafe_b64encode(_decoded(meta.directory_id)).decode().rstrip("=")
+        as_printed = uuid_text(url_base64_bytes(meta.directory_id))
         return RefusedId(f"Invalid reserved directory ID {as_printed} found in {directory}", detail)
     if meta.node_id is None:
         why = "a broker of ZooKeeper's time would write its own again"
@@ -157,18 +156,13 @@ def _wrong_uuid(text: str) -> str | None:
     if len(text) > _LONGEST_UUID:
         return f"longer than {_LONGEST_UUID} characters"
     try:
-        value = _decoded(text)
-    except (binascii.Error, ValueError):
+        value = url_base64_bytes(text)
+    except ValueError:
         return "which is not base64 for URLs"
     if len(value) != _UUID_BYTES:
         return f"{len(value)} bytes instead of {_UUID_BYTES}"
     high, low = int.from_bytes(value[:8]), int.from_bytes(value[8:], signed=True)
     return _RESERVED if not high and low < _RESERVED_IDS else None
-
-
-def _decoded(text: str) -> bytes:
-    unpadded = text.rstrip("=")
-    return base64.b64decode(unpadded + "=" * (-len(unpadded) % 4), altchars=b"-_", validate=True)
 
 
 def _clusters(known: Sequence[_Known]) -> Iterator[Finding]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 
 from kafkalog.cluster.rules.patterns import PatternError, matching
+from kafkalog.codec.layout.text_values import uuid_text
 from kafkalog.server.catalog import Catalog, Topic
 from kafkalog.server.error_codes import Code, brief
 from kafkalog.server.groups.assigning import Place
@@ -333,4 +333,4 @@ def _beaten(member_id: str, epoch: int, assignment: Fields | None) -> Fields:
 
 
 def _new_id() -> str:
-    return base64.urlsafe_b64encode(secrets.token_bytes(16)).rstrip(b"=").decode()
+    return uuid_text(secrets.token_bytes(16))

@@ -52,6 +52,12 @@ def test_damage_lies_between_its_neighbors(tmp_path: Path) -> None:
     assert roles(path, position=2 * size) == roles(path, offset=4) == [("asked", 2 * size)]
 
 
+@pytest.mark.parametrize(("size", "name"), [(16, "entry"), (17, "batch of magic 2")])
+def test_an_entry_that_ends_before_its_magic_has_no_format(tmp_path: Path, size: int, name: str) -> None:
+    (_, damaged) = explain(str(log(tmp_path, THREE[0], THREE[1][:size]))).parts
+    assert damaged.what == name
+
+
 def test_a_flipped_bit_is_named_with_its_field(tmp_path: Path) -> None:
     broken = bytearray(THREE[1])
     broken[30] ^= 4

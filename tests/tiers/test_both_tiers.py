@@ -228,7 +228,7 @@ def test_what_is_no_tier(tmp_path: Path) -> None:
         (["--remote", tmp_path / "other"], "no layout of a remote tier that is known (aiven, local-tiered-storage)"),
         (["--remote", tmp_path / "remote", "--layout", "other"], "unknown layout 'other'"),
         (["--layout", "local-tiered-storage"], "--layout is about --remote"),
-        (["--remote", tmp_path / "remote", "--storage", "x"], "--storage takes NAME=VALUE"),
+        (["--remote", tmp_path / "remote", "--storage", "x"], "--storage needs NAME=VALUE"),
     ):
         finished = command("dump", tmp_path / "broker-1", *map(str, arguments))
         assert finished.code == 64

@@ -13,6 +13,7 @@ import pytest
 from kafkalog.cluster.groups.offsets import read_offsets
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.log import open_all
+from kafkalog.log.directories.selection import Selection
 from kafkalog.server.answers import Later
 from kafkalog.server.broker import ServerOptions
 from kafkalog.server.error_codes import Code
@@ -51,6 +52,15 @@ def test_committed_offsets_are_those_of_the_files(version: int) -> None:
                 for topic in answer["topics"] for each in topic["partitions"]
             }  # fmt: skip
             assert found == {key: offset for key, offset in expected.items() if key[0] == group}
+
+
+def test_offsets_are_known_if_one_topic_is_served() -> None:
+    group, topic, number = min(recorded())
+    with serving(GROUPS, chosen=Selection.of([topic])) as server, RawClient(server.address) as client:
+        asked = [{"name": topic, "partition_indexes": [number]}]
+        ((answer,),) = [each["partitions"] for each in
+                        client.ask("OffsetFetch", 5, group_id=group, topics=asked)["topics"]]  # fmt: skip
+        assert answer["committed_offset"] == recorded()[group, topic, number] >= 0
 
 
 def test_all_offsets_of_a_group_and_of_none() -> None:

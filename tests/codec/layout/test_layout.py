@@ -307,7 +307,7 @@ DECLARING = {"derive.py", "messages"}
 
 
 def test_no_module_of_the_codec_writes_a_format_by_hand() -> None:
-    """README: every layout is declared once; readers and writers follow from the declaration."""
+    """Every layout is declared once, and readers and writers follow from the declaration: docs/architecture.md."""
     root = Path(inspect.getfile(derive)).parent
     found = [
         f"{path.relative_to(root)}: {line.strip()}"

@@ -288,7 +288,7 @@ def test_topics_of_the_brokers_are_named_as_such(option: str) -> None:
 def test_what_a_pair_looks_like_is_said() -> None:
     for option, form in (("--rename", "OLD=NEW"), ("--config", "NAME=VALUE")):
         done = command("replay", "--bootstrap-server", "x:1", option, "nothing", *brokers("4.1.1/txn"))
-        assert (done.code, f"{option} takes {form}, not 'nothing'" in done.err) == (64, True)
+        assert (done.code, f"{option} needs {form}, not 'nothing'" in done.err) == (64, True)
 
 
 def test_a_note_that_ends_in_a_zero_byte_is_taken() -> None:
