@@ -60,7 +60,7 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
     writer.write(escape_controls(f"recommended: {label_of(best)}, {reason}"))
     for path in kept:
         writer.write(escape_controls(f"  {path} has more: set a copy of it aside first, a start truncates it"))
-    meaning = done_of(best) if is_done(best, plan) else best.consequence
+    meaning = done_of(best, plan.node) if is_done(best, plan) else best.consequence
     if meaning:
         writer.write(escape_controls(f"  {meaning}"))
     for sentence in _besides(best.measured):
