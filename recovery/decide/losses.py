@@ -10,7 +10,9 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart
 from kafkalog.recovery.decide.ways import Measured
 
-__all__ = ["first_names", "lost_beside", "lost_text", "readable_text", "records_text", "sentence_of_lost"]
+__all__ = [
+    "first_names", "lost_beside", "lost_text", "readable_text", "records_text", "sentence_of_lost", "skipped_text",
+]  # fmt: skip
 
 _NAMED = 3
 
@@ -58,6 +60,15 @@ def readable_text(found: Measured) -> str:
     if found.sound_lost == found.records_lost == 1 and found.is_exact:
         return "the lost record can still be read"
     return f"{found.sound_lost} of them can still be read" if found.sound_lost else ""
+
+
+def skipped_text(ways: Iterable[Measured]) -> str:
+    """Return text to follow "skipped: " about the hidden records of these ways, at least one of which has some. A fetch
+    that meets a batch which its segment cuts short goes on in the next segment, whatever offsets are there.
+    """
+    goes_on = any(way.records_hidden and way.damage_passed for way in ways)
+    reach = "a consumer may reach from a batch that its segment cuts short" if goes_on else "no consumer reaches"
+    return f"records after ones with higher offsets or above the log's end, which {reach}"
 
 
 def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list[str]:

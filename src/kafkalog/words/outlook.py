@@ -312,6 +312,8 @@ def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
         place = name if where is None else os.path.join(where, name)
         records = sentence_of_lost(replace(lost, records_hidden=0))
         offsets = ranges_text(lost.lost)
+        if lost.records_lost == 0 and lost.is_exact and lost.markers_damaged:
+            records, offsets = f"no record; an end marker of a transaction, {offsets}", ""
         is_said = lost.records_lost in (None, 0) and bool(offsets)  # the range itself says that a number is unknown
         said = offsets if is_said else f"{records}, {offsets}" if offsets else records
         yield Loss(place, said, _written(lost, batches), sum(batch.by_eye for batch in batches))
