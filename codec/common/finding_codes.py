@@ -572,8 +572,9 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
             FindingCode.META_PROPERTIES_INVALID,
             Severity.ERROR,
             Family.SIDE_FILE,
+            also={Severity.WARNING: "only `directory.id` is missing, or `cluster.id` is unusual"},
             advice="A broker does not start without it. `kafkalog recover --meta-properties` writes it, if "
-            "the broker's other log directories are given too.",
+            "the broker's other log directories are given too, or the file still names cluster and node.",
         ),
         FindingSpec(
             FindingCode.FOREIGN_FILE,

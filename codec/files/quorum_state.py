@@ -14,13 +14,15 @@ from kafkalog.codec.derive import fields_of, names_of
 from kafkalog.codec.files.text import decode_uuid
 from kafkalog.codec.layout.text_files import QUORUM_STATE_V0, QUORUM_STATE_V1
 from kafkalog.codec.layout.text_values import Decimal, UuidText, VoterIds
+from kafkalog.codec.parsing.json_line import json_of_first_line, short_of
 
-__all__ = ["QuorumState", "decode_quorum_state", "encode_quorum_state"]
+__all__ = ["QuorumState", "UnreadQuorumStateError", "decode_quorum_state", "encode_quorum_state"]
 
 NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"
 NO_NODE = -1
 _LAYOUTS = {0: QUORUM_STATE_V0, 1: QUORUM_STATE_V1}
 _VOTER = "voterId"
+_VERSION = "data_version"
 
 
 class QuorumState(Struct, frozen=True, kw_only=True):
@@ -56,22 +58,44 @@ def _value(leaf: Construct, value: Any) -> Any:
     return value
 
 
+class UnreadQuorumStateError(FormatError):
+    """A `quorum-state` that no node reads. `kind` is `empty`, `corrupt` (no JSON object with a version),
+    `unknown_version`, `incomplete` or `mistyped`; `field` is the name of the first field that is missing or not of its
+    type, else None.
+    """
+
+    def __init__(self, kind: str, field: str | None = None, *, source: str | None = None) -> None:
+        super().__init__("a quorum-state cannot be read", source=source, code="checkpoint_invalid", field=field)
+        self.kind = kind
+
+
 def decode_quorum_state(data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS) -> QuorumState:
     """Decode a `quorum-state` of version 0 or 1. Fields that the version does not have get a default: no directory, no
-    voters, an empty cluster id, applied offset 0. `source` is a file name for messages only. Raises `FormatError` for
-    anything else, `LimitExceeded` if the file is larger than `limits.checkpoint_bytes`.
+    voters, an empty cluster id, applied offset 0. `source` is a file name for messages only. Raises
+    `UnreadQuorumStateError` for a file that a node does not read either, `LimitExceeded` if the file is larger than
+    `limits.checkpoint_bytes`.
     """
     if len(data) > limits.checkpoint_bytes:
         raise LimitExceeded("a quorum-state is too large", limit="checkpoint_bytes", source=source)
     try:
-        members = json.loads(data)
-        version = members["data_version"]
-        layout = _LAYOUTS[version]
-        values = {name: _value(leaf, members[name]) for name, _doc, leaf in fields_of(layout)}
-    except (ValueError, KeyError, TypeError, RecursionError, FormatError):
-        raise FormatError("a quorum-state cannot be read", source=source, code="checkpoint_invalid") from None
+        members = json_of_first_line(data)
+    except (ValueError, RecursionError):
+        raise UnreadQuorumStateError("corrupt" if data else "empty", source=source) from None
+    if not isinstance(members, dict) or _VERSION not in members:
+        raise UnreadQuorumStateError("corrupt", source=source)
+    members[_VERSION] = version = short_of(members[_VERSION])
+    if version not in _LAYOUTS:
+        raise UnreadQuorumStateError("unknown_version", source=source)
+    values = {}
+    for name, _doc, leaf in fields_of(_LAYOUTS[version]):
+        if name not in members:
+            raise UnreadQuorumStateError("incomplete", name, source=source)
+        try:
+            values[name] = _value(leaf, members[name])
+        except (ValueError, KeyError, TypeError, FormatError):
+            raise UnreadQuorumStateError("mistyped", name, source=source) from None
     return QuorumState(
-        data_version=values["data_version"],
+        data_version=version,
         leader_id=values["leaderId"],
         leader_epoch=values["leaderEpoch"],
         voted_id=values["votedId"],

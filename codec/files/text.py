@@ -227,14 +227,18 @@ if names_of(PARTITION_METADATA) != field_names(PartitionMetadata):
 
 
 def decode_partition_metadata(data: bytes, *, source: str | None = None) -> PartitionMetadata:
-    """Decode the first two lines of `partition.metadata`, version and topic id; the rest is ignored. `source` is a file
-    name for messages only. Raises `FormatError` if one is missing or wrong, or the topic id is zero.
+    """Decode the first two lines of `partition.metadata`, version and topic id; the rest is ignored, and so are the
+    names in front of the values, as a broker ignores them (also a byte order mark). `source` is a file name for
+    messages only. Raises `FormatError` if a line is missing or wrong, the topic id is zero, or the file is not UTF-8.
     """
-    lines = _lines(data.decode("utf-8", "surrogateescape"))
+    try:
+        lines = _lines(data.decode())
+    except UnicodeDecodeError:
+        raise FormatError("not UTF-8", source=source, code="partition_metadata_invalid") from None
     values: list[str] = []
     for name, line in zip(names_of(PARTITION_METADATA), [*lines, "", ""], strict=False):
         words = _NAME_END.split(line)
-        if len(words) != 2 or words[0] != name:
+        if len(words) != 2:
             raise FormatError(f"no line {name!r}", source=source, code="partition_metadata_invalid")
         values.append(words[1])
     version = parse_java_long(values[0], 32)

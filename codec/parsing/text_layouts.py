@@ -18,6 +18,7 @@ from kafkalog.codec.derive import fields_of, names_of
 from kafkalog.codec.layout import text_files
 from kafkalog.codec.layout.primitives import COUNT_INVALID, COUNT_LIMIT, LayoutError
 from kafkalog.codec.layout.text_values import NOT_THAT, Decimal, TextLeaf, VoterIds, text_of
+from kafkalog.codec.parsing.json_line import json_of_first_line, short_of
 from kafkalog.codec.parsing.properties import encode_properties, parse_properties
 from kafkalog.codec.parsing.trace import CONSTANT, Reader, Traced
 
@@ -29,7 +30,9 @@ __all__ = [
 _LINE = re.compile(rb"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
 _WORD = re.compile(rb"[^ \t\n\x0b\f\r]+")
 _BLANK = b" \t\n\x0b\f\r"
-_NAMED = re.compile(rb"([^:]*):[ \t\n\x0b\f\r]+([^\r\n]*)")
+_NAMED = re.compile(
+    rb"((?:[^:]|:(?![ \t\n\x0b\f\r]))*):[ \t\n\x0b\f\r]+((?:[^:\r\n]|:(?![ \t\n\x0b\f\r]))*)"
+)
 _PROPERTY = re.compile(rb"[ \t\f]*(?P<name>[^ \t\f=:#!][^ \t\f=:]*)[ \t\f]*[=:]?[ \t\f]*(?P<value>.*)")
 _MEMBER = re.compile(rb'"(?P<name>(?:[^"\\]|\\.)*)"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*"|\[[^\]]*\]|[^,}\s]+)')
 _UNKNOWN = "not one of Kafka's"
@@ -165,8 +168,18 @@ class Checkpoint(_TextFile):
         return word
 
 
+def _is_utf_8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 class NamedLines(_TextFile):
-    """One line `name: value` for each field, in order. Later lines are ignored (`PartitionMetadataFile`)."""
+    """One line `name: value` for each field, in order. Later lines and the names are ignored
+    (`PartitionMetadataFile`).
+    """
 
     def __init__(self, fields: Struct) -> None:
         super().__init__()
@@ -175,11 +188,12 @@ class NamedLines(_TextFile):
     def _read(self, reader: Reader, data: bytes) -> Container:
         base = reader.window.tell()
         lines = _lines(data, base)
+        is_text = _is_utf_8(data)
         fields = Container()
         for number, (name, doc, leaf) in enumerate(fields_of(self.fields)):
             line = lines[number] if number < len(lines) else _Line(base + len(data), base + len(data), base + len(data))
             match = _NAMED.fullmatch(data, line.start - base, line.end - base)
-            if match is None or match[1].decode("latin-1") != name:
+            if match is None or not is_text:
                 _fault(reader, name, line.start, NOT_THAT, f"no line {name!r}")
                 return fields
             fields[name] = _value(reader, name, leaf, doc, base + match.start(2), base + match.end(2))
@@ -264,21 +278,24 @@ def _parsed(name: str, leaf: Construct, text: str, position: int) -> Any:
 
 class JsonObject(_TextFile):
     """A JSON object whose known members depend on the version. An empty file is an empty container if
-    `may_be_empty`.
+    `may_be_empty`. With `in_first_line` it is read as a KRaft node reads `quorum-state`.
     """
 
-    def __init__(self, versions: Mapping[int, Struct], version: str, *, may_be_empty: bool = False) -> None:
+    def __init__(
+        self, versions: Mapping[int, Struct], version: str, *, may_be_empty: bool = False, in_first_line: bool = False
+    ) -> None:
         super().__init__()
         self.versions = versions
         self.version = version
         self.may_be_empty = may_be_empty
+        self.in_first_line = in_first_line
 
     def _read(self, reader: Reader, data: bytes) -> Container:
         base = reader.window.tell()
         if self.may_be_empty and not data:
             return Container()
         try:
-            members = json.loads(data)
+            members = json_of_first_line(data) if self.in_first_line else json.loads(data)
         except (ValueError, RecursionError):
             members = None
         if not isinstance(members, dict):
@@ -286,6 +303,8 @@ class JsonObject(_TextFile):
             reader.blame("text", base, NOT_THAT, "it is not a JSON object")
             return Container()
         version = members.get(self.version)
+        if self.in_first_line and self.version in members:
+            version = members[self.version] = short_of(version)
         fields = self.versions.get(version) if type(version) is int else None
         if fields is None:
             wanted = " or ".join(map(str, self.versions))
@@ -364,4 +383,6 @@ META_PROPERTIES = Properties(
     {0: text_files.META_PROPERTIES_V0, 1: text_files.META_PROPERTIES_V1}, {0: (), 1: ("cluster.id", "node.id")}
 )
 CLEAN_SHUTDOWN = JsonObject({0: text_files.CLEAN_SHUTDOWN}, "version", may_be_empty=True)
-QUORUM_STATE = JsonObject({0: text_files.QUORUM_STATE_V0, 1: text_files.QUORUM_STATE_V1}, "data_version")
+QUORUM_STATE = JsonObject(
+    {0: text_files.QUORUM_STATE_V0, 1: text_files.QUORUM_STATE_V1}, "data_version", in_first_line=True
+)

@@ -53,6 +53,7 @@ class Forecast:
         return load_log_directory(
             tree,
             checkpoints=self._checkpoints,
+            has_metadata=self._rules.has_metadata,
             settings=self._rules.settings,
             now_ms=self._rules.now_ms,
             unique=self._rules.unique,

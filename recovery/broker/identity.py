@@ -7,15 +7,16 @@ from __future__ import annotations
 import os
 
 from kafkalog.codec.common.errors import FormatError
-from kafkalog.codec.common.findings import Finding, FindingCode
+from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.files.text import MetaProperties, decode_meta_properties
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, PARTITION_METADATA, parse_java_long
 from kafkalog.codec.parsing.properties import decode_properties
 from kafkalog.log.directories.identities import meta_properties_of, refused_id
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.manager import BrokerResult, StartResult
+from kafkalog.recovery.broker.manager import BrokerResult, StartResult, is_kraft
 from kafkalog.recovery.broker.node.node_files import read_identity
+from kafkalog.recovery.facts.own_identity import directories_that_name
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
 
 __all__ = ["meta_properties_finding", "names_newer_version", "with_identity"]
@@ -34,7 +35,8 @@ def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts
     """
     meta = _read(tree, root)
     if meta is None:
-        return _without(result, root, facts) if _is_kraft(tree, facts) else result
+        is_of_kraft = is_kraft(tree, has_metadata=facts.source is not None)
+        return _without(result, root, facts) if is_of_kraft else result
     if isinstance(meta, str):
         unread: str | None = meta
     else:
@@ -73,19 +75,23 @@ def _without(result: BrokerResult, root: str, facts: TopicFacts) -> BrokerResult
     )
 
 
-def _is_kraft(tree: Tree, facts: TopicFacts) -> bool:
-    return facts.source is not None or CLUSTER_METADATA_DIRECTORY in tree.directories
-
-
 def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding | None:
     """Return the finding META_PROPERTIES_INVALID as in `verify` if `meta.properties` cannot be parsed, has a wrong or
-    missing id, or is missing although the node uses KRaft; else None. Its path is relative to the log directory `root`.
+    missing id, or is missing although the node uses KRaft; a warning if it lacks the directory id that the metadata has
+    for the directory; else None. Its path is relative to the log directory `root`.
     """
     meta = _read(tree, root)
     if isinstance(meta, MetaProperties):
         refused = refused_id(meta, root, has_topic_ids=_has_topic_ids(tree))
+        if refused is None and meta.directory_id is None and directories_that_name(root, facts):
+            detail = (
+                "it has no directory.id, the metadata has one, and a start makes another: a voter does not vote then"
+            )
+            return Finding(
+                FindingCode.META_PROPERTIES_INVALID, Severity.WARNING, None, None, detail, META_PROPERTIES
+            )
         meta = None if refused is None else refused.detail
-    elif meta is None and _is_kraft(tree, facts):
+    elif meta is None and is_kraft(tree, has_metadata=facts.source is not None):
         meta = "it is missing: a broker with KRaft does not start without it"
     if meta is None:
         return None

@@ -15,6 +15,7 @@ from kafkalog.codec.files.text import decode_meta_properties
 from kafkalog.codec.layout.text_values import url_base64_bytes
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
+    CLUSTER_METADATA_DIRECTORY,
     CLUSTER_METADATA_TOPIC,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
@@ -175,25 +176,26 @@ def _parse_metadata(lines: list[str]) -> str:
     return text
 
 
-def is_kraft(tree: Tree) -> bool:
-    """Whether `meta.properties` in the tree has version 1, as a KRaft node writes it; False if the file is missing,
-    cannot be parsed or is too large.
+def is_kraft(tree: Tree, *, has_metadata: bool = False) -> bool:
+    """Whether the log directory is a KRaft node's. `meta.properties` decides: version 1 is KRaft's, version 0 with a
+    broker id ZooKeeper's. If the file is missing, cannot be read or has neither, a metadata log decides: one in the
+    tree, or with `has_metadata` in another log directory of the node.
     """
-    if META_PROPERTIES not in tree.files:
-        return False
     try:
-        return _is_version_1(tree.read(META_PROPERTIES))
+        known = _is_kraft_by_file(tree.read(META_PROPERTIES)) if META_PROPERTIES in tree.files else None
     except TooLargeError:
-        return False
+        known = None
+    return has_metadata or CLUSTER_METADATA_DIRECTORY in tree.directories if known is None else known
 
 
 @lru_cache(maxsize=1)
-def _is_version_1(data: bytes) -> bool:
-    """Whether `meta.properties` has version 1; cached, because every partition asks."""
+def _is_kraft_by_file(data: bytes) -> bool | None:
+    """Whether `meta.properties` is KRaft's; None if it does not tell. Cached, because every partition asks."""
     try:
-        return decode_meta_properties(data).version == 1
+        meta = decode_meta_properties(data)
     except FormatError:
-        return False
+        return None
+    return meta.version == 1 or (None if meta.node_id is None else False)
 
 
 def _stray_name(name: PartitionName, unique: str) -> str:
@@ -204,12 +206,20 @@ def _stray_name(name: PartitionName, unique: str) -> str:
 class _Directory:
     """State of loading one log directory; `offline` is the first exception that takes it offline, or None."""
 
-    def __init__(self, tree: Tree, settings: Callable[[str], LogSettings], now_ms: int, unique: Callable[[str], str]):
+    def __init__(
+        self,
+        tree: Tree,
+        settings: Callable[[str], LogSettings],
+        now_ms: int,
+        unique: Callable[[str], str],
+        *,
+        has_metadata: bool,
+    ) -> None:
         self.tree = tree
         self.settings = settings
         self.now_ms = now_ms
         self.unique = unique
-        self.kraft = is_kraft(tree)
+        self.kraft = is_kraft(tree, has_metadata=has_metadata)
         self.offline: JavaError | None = None
         self.clean = tree.exists(CLEAN_SHUTDOWN_FILE)
         self.live: dict[tuple[str, int, bool], str] = {}
@@ -322,6 +332,7 @@ def load_log_directory(
     cluster_metadata: bool = False,
     on_partition: Callable[[str], None] = lambda directory: None,
     checkpoints: tuple[Offsets, Offsets] | None = None,
+    has_metadata: bool = False,
 ) -> BrokerResult:
     """Simulate a broker's start and clean stop on `tree`, which is changed to the state that the broker leaves. The
     result's `outcome` is `loaded`, `dir_offline` or `start_fails`; the last two have the Java exception's class and
@@ -336,8 +347,9 @@ def load_log_directory(
     * `on_partition`: called with each partition directory after it was loaded, also if that took the log directory
       offline
     * `checkpoints`: recovery points and log start offsets, if they were read before; else they are read from the tree
+    * `has_metadata`: whether the node has a metadata log that is not in the tree
     """
-    directory = _Directory(tree, settings, now_ms, unique)
+    directory = _Directory(tree, settings, now_ms, unique, has_metadata=has_metadata)
     result = BrokerResult(outcome=StartResult.LOADED, tree=tree, clean=directory.clean)
     try:
         _delete_marker(tree)

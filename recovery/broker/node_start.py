@@ -16,7 +16,7 @@ from msgspec import Struct, field, structs
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
 from kafkalog.codec.common.errors import KafkaLogError, StorageError
 from kafkalog.codec.files.text import MetaProperties
-from kafkalog.codec.names import DirectoryState
+from kafkalog.codec.names import PARTITION_METADATA, DirectoryState
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import (
     ConsequenceKind,
@@ -36,6 +36,7 @@ from kafkalog.recovery.broker.node.leader import Leaders, followed
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata, Snapshot, load_metadata_log
 from kafkalog.recovery.broker.node.moves import consequences_of_moves, with_ends_of_moves
 from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files
+from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.partitions import (
     Explained,
     consequences_of_older_metadata,
@@ -333,9 +334,25 @@ def _answer(context: _Context, role: Role, release: Release) -> NodeAnswer:
             return _with_zookeeper(context, release)
         return _Start(context, role, release).run()
     except StartEndsError as error:
-        return error.answer
+        return error.answer if role is Role.ZOOKEEPER_BROKER else _with_nameless(context, role, release, error.answer)
     except StorageError as error:
         return NodeAnswer(outcome=StartOutcome.UNKNOWN, message=f"not everything can be read: {error.strerror}")
+
+
+def _with_nameless(context: _Context, role: Role, release: Release, answer: NodeAnswer) -> NodeAnswer:
+    """Return the answer about a start that fails with the consequence STRAY_ONCE_STARTED, if partitions of a broker
+    have no topic id and the answer does not mention them.
+    """
+    if role is Role.CONTROLLER or not release.at_least("3.7.1"):
+        return answer
+    known = {name for consequence in answer.consequences for name in consequence.names}
+    directories = list_partitions(context.files, _readable(context.files))
+    names = tuple(each.name for each in directories if each.topic_id is None and each.name not in known)
+    if not names:
+        return answer
+    detail = f"once it starts, it renames -stray partitions whose {PARTITION_METADATA} is missing"
+    consequence = StartConsequence(kind=ConsequenceKind.STRAY_ONCE_STARTED, detail=detail, names=names)
+    return structs.replace(answer, consequences=(*answer.consequences, consequence))
 
 
 def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
@@ -396,9 +413,19 @@ class _Start:
 
     def run(self) -> NodeAnswer:
         """Go through the parts of the start in Kafka's order, and return the answer; also if the node waits for a
-        leader forever. Called once. Raises `StartEndsError`, with the failing answer, if a part ends the start, and
-        `StorageError` if files cannot be read.
+        leader forever. Called once. Raises `StartEndsError`, with the failing answer and all that happened before, if a
+        part ends the start, and `StorageError` if files cannot be read.
         """
+        try:
+            return self._run()
+        except StartEndsError as error:
+            answer = error.answer
+            happened = dict.fromkeys((*self.consequences, *answer.consequences))
+            faults = dict.fromkeys((*self.faults, *answer.faults))
+            answer = structs.replace(answer, consequences=tuple(happened), faults=tuple(faults))
+            raise StartEndsError(answer) from error
+
+    def _run(self) -> NodeAnswer:
         refuse_incomplete_properties(self.files, self.role, self.release)
         refuse_voters(self.files, self.role)
         identity = identity_of_start(self.files, self.release)
@@ -449,19 +476,6 @@ class _Start:
     def _note(self, consequences: Sequence[StartConsequence], faults: Sequence[Fault]) -> None:
         self.consequences += consequences
         self.faults += faults
-
-    def _end(self, error: StartEndsError) -> StartEndsError:
-        """Return a new `StartEndsError` like `error`, with the consequences and faults noted so far put before
-        its own.
-        """
-        answer = error.answer
-        return StartEndsError(
-            structs.replace(
-                answer,
-                consequences=(*self.consequences, *answer.consequences),
-                faults=tuple(dict.fromkeys((*self.faults, *answer.faults))),
-            )
-        )
 
     def _is_without_metadata(self) -> bool:
         """Whether the metadata log is not in the given directories but may be elsewhere: the directory is missing, and
@@ -516,7 +530,7 @@ class _Start:
             known = stated or state.voters or tuple(self._registered_controllers())
             members = set(known)
             if stated and state.voters and set(stated) != set(state.voters) and not self.release.at_least("3.8"):
-                raise self._end(_other_voters(stated, state))
+                raise _other_voters(stated, state)
             is_voter = node in members
         self._leads = is_voter and len(members) == 1 and self.role is not Role.BROKER
         if self.role is Role.BROKER:
@@ -624,9 +638,7 @@ class _Start:
         try:
             replay.take(batches if batches is not None else loaded.batches(0 if snapshot is None else snapshot.end))
         except ReaderError as error:
-            raise self._end(
-                ends(Part.METADATA_LOG, "corrupt", loaded.directory, error.exception, error.message)
-            ) from error
+            raise ends(Part.METADATA_LOG, "corrupt", loaded.directory, error.exception, error.message) from error
         self._refuse(replay, loaded.directory)
         for each in replay.skipped:
             detail = f"the broker goes on without the {each.record} at offset {each.offset}: {each.message}"
@@ -657,16 +669,14 @@ class _Start:
             )
         self._refuse(replay, snapshot.path)
         if problem is not None and self.role is not Role.BROKER:
-            raise self._end(ends(Part.METADATA_SNAPSHOT, "empty" if not count else "corrupt", snapshot.path, *problem))
+            raise ends(Part.METADATA_SNAPSHOT, "empty" if not count else "corrupt", snapshot.path, *problem)
 
     def _refuse(self, replay: Replay, file: str) -> None:
         found = replay.contradiction
         if found is None:
             return
         detail = f"the {found.record} at offset {found.offset} cannot be applied: {found.message}"
-        raise self._end(
-            ends(Part.METADATA_REPLAY, "contradiction", file, found.exception, found.message, detail=detail)
-        )
+        raise ends(Part.METADATA_REPLAY, "contradiction", file, found.exception, found.message, detail=detail)
 
     def _goes_back(self, loaded: LoadedMetadata, what: str) -> None:
         """Add the consequence that the only voter's metadata goes back; `what` says from where.
@@ -690,7 +700,7 @@ class _Start:
             return replay  # it was formatted and never used
         detail = (
             "the controller takes the metadata for empty and appends its bootstrap records over it: "
-            f"{len(known.topics)} topics and {len(known.acls)} access control entries are gone"
+            f"{self._what_is_gone(known, directories)}"
         )
         self.consequences.append(StartConsequence(kind=ConsequenceKind.METADATA_OVERWRITTEN, detail=detail))
         anew = Replay(release=self.release, is_controller=True)
@@ -698,6 +708,18 @@ class _Start:
         for record in bootstrap.records:
             anew.image.apply(record)
         return anew
+
+    def _what_is_gone(self, known: MetadataImage, directories: Sequence[PartitionDirectory]) -> str:
+        """Clause about the topics and access control entries that are gone with the metadata: their numbers, if no log
+        that was cut, dropped or is missing had more of them than `known`; else at least how many topics, by `known`
+        and the partition directories.
+        """
+        names = {each.parsed.topic for each in directories if each.parsed.state is DirectoryState.LIVE}
+        is_whole = not any(each.kind in _METADATA_CHANGES for each in self.consequences)
+        if is_whole and names <= known.topics.keys():
+            return f"{len(known.topics)} topics and {len(known.acls)} access control entries are gone"
+        count = len(names | known.topics.keys())
+        return f"all topics (at least {count}) and all access control entries are gone"
 
     # partitions
 
@@ -708,40 +730,67 @@ class _Start:
         """
         node = self.files.node_id
         online = [root for root in identity.online if root in _readable(self.files)]
+        if image is not None:
+            refuse_small_segments(self.files, image, self.release)
+        results = self.context.logs(online)
         try:
-            if image is not None:
-                refuse_small_segments(self.files, image, self.release)
-            results = self.context.logs(online)
             offline, faults = open_partitions(self.files, results)
-            self._note(offline, faults)
-            if node is None:
-                return
-            gone = {start_consequence.file for start_consequence in offline}
-            online = [root for root in online if root not in gone]
-            self.context.best()
-            directories = list_partitions(self.files, online, results)
-            directories = with_ends_of_moves(self.files, directories, self.context.now_ms)
-            start_consequences, faults = partition_consequences(
-                directories, image, node, self.release, self.context.explained,
-                {root: identifier for root, identifier in identity.directory_ids if root in online},
-                list_partitions(self.files, online, states=(DirectoryState.DELETE, DirectoryState.STRAY)),
-                False if len(online) < len(self.files.roots) else True if self.files.are_all else None,
-            )  # fmt: skip
-            self._note(start_consequences, faults)
-            if image is not None and (self._leads or self._is_led):
-                self._note(consequences_of_older_metadata(self.files, directories, image), [])
-            strays = {name for each in start_consequences for name in each.names if each.kind is ConsequenceKind.STRAY}
-            for root in results.keys() & online:
-                unserved = [each for each in self.context.unserved(root, results[root]) if each.name not in strays]
-                self._note(*consequences_of_unserved(unserved, self.release))
-        except StartEndsError as error:
-            raise self._end(error) from error
+        except StartEndsError:
+            self._note(self._strays_before(identity, online, image), [])
+            raise
+        self._note(offline, faults)
+        if node is None:
+            return
+        gone = {start_consequence.file for start_consequence in offline}
+        online = [root for root in online if root not in gone]
+        directories = list_partitions(self.files, online, results)
+        directories = with_ends_of_moves(self.files, directories, self.context.now_ms)
+        start_consequences, faults = self._of_partitions(identity, online, image, directories)
+        self._note(start_consequences, faults)
+        if image is not None and (self._leads or self._is_led):
+            self._note(consequences_of_older_metadata(self.files, directories, image), [])
+        strays = {name for each in start_consequences for name in each.names if each.kind is ConsequenceKind.STRAY}
+        for root in results.keys() & online:
+            unserved = [each for each in self.context.unserved(root, results[root]) if each.name not in strays]
+            self._note(*consequences_of_unserved(unserved, self.release))
+
+    def _of_partitions(
+        self,
+        identity: Identity,
+        online: Sequence[str],
+        image: MetadataImage | None,
+        directories: list[PartitionDirectory],
+    ) -> tuple[list[StartConsequence], list[Fault]]:
+        """Compare the partition directories of the log directories `online` with the metadata; the node id is known."""
+        self.context.best()
+        return partition_consequences(
+            directories, image, self.files.node_id or 0, self.release, self.context.explained,
+            {root: identifier for root, identifier in identity.directory_ids if root in online},
+            list_partitions(self.files, online, states=(DirectoryState.DELETE, DirectoryState.STRAY)),
+            False if len(online) < len(self.files.roots) else True if self.files.are_all else None,
+        )  # fmt: skip
+
+    def _strays_before(
+        self, identity: Identity, online: Sequence[str], image: MetadataImage | None
+    ) -> list[StartConsequence]:
+        """Return the consequences for strays of a start that a log ends: each log is renamed when it is loaded, so that
+        some of them are -stray by then. Empty before 3.7.1, which renames them later or not at all.
+        """
+        if self.files.node_id is None or not self.release.at_least("3.7.1"):
+            return []
+        try:
+            found, _faults = self._of_partitions(identity, online, image, list_partitions(self.files, online))
+        except StartEndsError:
+            return []
+        strays = [consequence for consequence in found if consequence.kind is ConsequenceKind.STRAY]
+        return [structs.replace(each, detail=f"{each.detail}, some or all") for each in strays]
 
     def _done(self) -> NodeAnswer:
         return _answer_of(self.consequences, self.faults, self.condition)
 
 
 _FOOTER = 4
+_METADATA_CHANGES = (ConsequenceKind.METADATA_LOG_CUT, ConsequenceKind.METADATA_LOG_DROPPED)
 _WITH_ZOOKEEPER = ("2.8", "3.9")
 """recorded releases: the last that compares whole `meta.properties`, and the last that supports ZooKeeper"""
 _OF_ZOOKEEPER = "if its ZooKeeper is the one of this cluster; what ZooKeeper says is not in these directories"

@@ -535,7 +535,7 @@ class _Walk:
         if resumed is None and next_base is None and not is_exact:
             last = None  # how far the damage reached, nothing tells
         if ended.is_tail:
-            return self._tail(path, position, end, finding)
+            return self._tail(path, source, position, end, finding)
         if behind is not None and not (is_exact and resumed is None):
             last = max(behind - 1, first - 1)
             records = records if is_exact else max(last + 1 - first, 0)
@@ -553,14 +553,14 @@ class _Walk:
             is_exact=is_exact,
         )
 
-    def _tail(self, path: str, position: int, end: int, finding: Finding) -> Damage:
+    def _tail(self, path: str, source: Source, position: int, end: int, finding: Finding) -> Damage:
         """Return a description of damage at the log's end, from byte `position` to `end`.
 
         If the header of the incomplete batch is readable and its offsets are plausible, it gives the first offset and
-        the number of lost records (if it has no record count, its number of offsets). They may have been acknowledged,
-        because only flushed data survives a power failure. Otherwise the number is None, and the first offset is the
-        expected one. The last offset is None too, unless such a batch is merely cut off: zeros may hide further
-        batches.
+        the number of lost records (if it has no record count, its number of offsets; none if it is a control batch).
+        They may have been acknowledged, because only flushed data survives a power failure. Otherwise the number is
+        None, and the first offset is the expected one. The last offset is None too, unless such a batch is merely cut
+        off: zeros may hide further batches.
         """
         damage = Damage(
             path=path,
@@ -576,7 +576,18 @@ class _Walk:
             return damage
         records = claim.records or claim.last_offset - claim.first_offset + 1
         last = claim.last_offset if finding.code is FindingCode.TORN_TAIL else None
-        return replace(damage, first_offset=claim.first_offset, last_offset=last, records=records)
+        damage = replace(damage, first_offset=claim.first_offset, last_offset=last, records=records)
+        is_marker = last is not None and _is_control(source, position)
+        return replace(damage, records=0, markers=1, is_exact=True) if is_marker else damage
+
+
+def _is_control(source: Source, position: int) -> bool:
+    """Whether a control batch of magic 2 begins at `position`, by its header; False if the header is incomplete."""
+    data = source.read(position, BATCH.size)
+    if len(data) < BATCH.size:
+        return False
+    header = BatchHeader(*BATCH.struct.unpack_from(data))
+    return header.magic == _V2 and bool(header.attributes & CONTROL_FLAG)
 
 
 def _headers_between(
@@ -587,8 +598,9 @@ def _headers_between(
     are complete.
 
     `first` is the expected offset; no offset may reach `behind`, None if unknown. The headers are complete if they lead
-    exactly to `end`; at the log's end (`behind` is None) also if they lead to an incomplete batch. Raises
-    `StorageError` if the file became shorter.
+    exactly to `end`, or to an incomplete batch that counts, because it ends just below `behind`; at the log's end
+    (`behind` is None) also if they lead to an incomplete batch, which does not count. Raises `StorageError` if the file
+    became shorter.
     """
     records, markers, expected = 0, 0, first
     limit = NO_OFFSET_LIMIT if behind is None else behind
@@ -603,12 +615,13 @@ def _headers_between(
             break
         if not 0 <= header.records_count <= header.last_offset_delta + 1 or header.size < BATCH.size:
             break
-        if header.size > end - position:
+        is_cut = header.size > end - position
+        if is_cut and header.last_offset + 1 != behind:
             return expected - 1, records, markers, behind is None and expected > first
         if header.attributes & CONTROL_FLAG:
             markers += 1
         else:
             records += header.records_count
         expected = header.last_offset + 1
-        position += header.size
+        position = end if is_cut else position + header.size
     return expected - 1, records, markers, position == end

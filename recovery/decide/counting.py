@@ -334,7 +334,7 @@ class Comparer:
             original.missing or original.hidden or original.overlaps or original.epoch_falls or original.is_damaged
         ):
             return True
-        return bool(partition.by_own.records_lost or partition.by_kafka.records_lost)
+        return any(way.records_lost or way.markers_damaged for way in (partition.by_own, partition.by_kafka))
 
     def replica(self, partition: CountedPartition) -> Measured | None:
         """Return the counts for the case that other brokers' copies replace this one: these have all records up to the

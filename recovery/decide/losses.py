@@ -10,7 +10,9 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart
 from kafkalog.recovery.decide.ways import Measured
 
-__all__ = ["first_names", "lost_beside", "lost_text", "readable_text", "records_text", "sentence_of_lost"]
+__all__ = [
+    "first_names", "lost_beside", "lost_text", "readable_text", "records_text", "sentence_of_lost", "skipped_text",
+]  # fmt: skip
 
 _NAMED = 3
 
@@ -60,10 +62,19 @@ def readable_text(found: Measured) -> str:
     return f"{found.sound_lost} of them can still be read" if found.sound_lost else ""
 
 
+def skipped_text(ways: Iterable[Measured]) -> str:
+    """Return text to follow "skipped: " about the hidden records of these ways, at least one of which has some. A fetch
+    that meets a batch which its segment cuts short goes on in the next segment, whatever offsets are there.
+    """
+    goes_on = any(way.records_hidden and way.damage_passed for way in ways)
+    reach = "a consumer may reach from a batch that its segment cuts short" if goes_on else "no consumer reaches"
+    return f"records after ones with higher offsets or above the log's end, which {reach}"
+
+
 def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list[str]:
     """Return texts about losses that no recovery causes, to follow a sum; empty if there are none. They name partitions
-    that the start of these nodes loses, the end of the metadata log if the start goes back behind it, and partitions
-    with a PARTITION_MISSING finding that the start does not mention.
+    that the start of these nodes loses, the metadata if the start takes it for empty, or its end if the start goes back
+    behind it, and partitions with a PARTITION_MISSING finding that the start does not mention.
     """
     starts = list(dict.fromkeys(nodes))
     lost = sorted({name for start in starts for name in start.lost})
@@ -72,7 +83,9 @@ def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list
     absent = sorted({os.path.basename(file) for file in missing} - told)
     words = [f"all or part of {first_names(lost)} by the start after it"] if lost else []
     kinds = {each.kind for start in starts for answer in start.answers for each in answer.consequences}
-    if kinds & {ConsequenceKind.METADATA_GOES_BACK, ConsequenceKind.METADATA_MAY_GO_BACK}:
+    if ConsequenceKind.METADATA_OVERWRITTEN in kinds:
+        words.append("all of the metadata, by the start after it: topics, settings and access control entries")
+    elif kinds & {ConsequenceKind.METADATA_GOES_BACK, ConsequenceKind.METADATA_MAY_GO_BACK}:
         words.append("the end of the metadata log, if it had more")
     return [*words, f"what was in {first_names(absent)}, of which there is no directory here"] if absent else words
 

@@ -81,7 +81,7 @@ from kafkalog.recovery.decide.refusals import (
 )
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay, recommended
 from kafkalog.recovery.decide.ways_json import way_json
-from kafkalog.recovery.facts.own_identity import directories_that_name
+from kafkalog.recovery.facts.own_identity import BY_HAND, directories_that_name
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, SettingsJson, TopicFacts
@@ -154,7 +154,9 @@ class Plan:
     deleted: str | None = None
     """one sentence if deleted data is still on disk and nothing else holds it; else None"""
     identity_in: tuple[str, ...] = ()
-    """all log directories of the broker, if this one has lost its `meta.properties` and another one names the owner"""
+    """all log directories of the broker, if this one has lost its `meta.properties`, or an id in it, and it can be
+    written again
+    """
     consequences: Sequence[LossConsequence] = ()
     """what follows for others from lost records, or from where logs end"""
     if_coordinator_is_lost: Sequence[LossConsequence] = ()
@@ -222,8 +224,11 @@ class Plan:
                 if self.is_of_newer_kafka:
                     return f"{META_PROPERTIES} stays as it is; a Kafka that is new enough may start on it"
                 others = ", ".join(directory for directory in self.identity_in if directory != self.root)
+                if finding.severity is Severity.WARNING:
+                    return f"{META_PROPERTIES} stays as it is: {finding.detail}"
                 known = f"{others} says whose it is" if others else (
-                    "copy cluster.id and the id of the broker from another volume of the same broker"
+                    "what it says is enough to complete it" if self.identity_in
+                    else f"copy cluster.id and the id of the broker from another volume of the same broker, {BY_HAND}"
                 )  # fmt: skip
                 return f"{META_PROPERTIES} stays as it is, and no broker starts on it: {known}"
         if META_PROPERTIES in self.survey.unreadable:

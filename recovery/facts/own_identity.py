@@ -10,52 +10,73 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from typing import Final
 
 from kafkalog.codec.common.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
-from kafkalog.codec.files.text import encode_meta_properties, meta_properties
+from kafkalog.codec.files.text import MetaProperties, encode_meta_properties, meta_properties
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, DirectoryState, parse_partition_directory
-from kafkalog.log.directories.identities import meta_properties_of, refused_id
+from kafkalog.log.directories.identities import incomplete_meta_properties_of, meta_properties_of, refused_id
 from kafkalog.log.disk.files import read_small, scan_directory
 from kafkalog.recovery.facts.brokers import brothers_of
 from kafkalog.recovery.facts.topic_facts import TopicFacts
 
 _DIRECTORY_ID = re.compile(rb"^directory\.id=([A-Za-z0-9_-]{22})$", re.MULTILINE)
 
-__all__ = ["directories_that_name", "lost_identity"]
+__all__ = ["BY_HAND", "directories_that_name", "lost_identity"]
+
+BY_HAND: Final = (
+    "or write the lines version=1, cluster.id and node.id by hand (with ZooKeeper version=0, cluster.id and broker.id; "
+    "runbook: meta-properties), and ask again: directory.id is added then"
+)
 
 
 def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes | None:
-    """Return the content of a new `meta.properties` for the log directory `root`, with the cluster and node id of the
-    broker's other directories; None if `root` has a readable one with a node id. Writes nothing. `roots` are all log
-    directories that the caller gave; those of other brokers are ignored.
+    """Return the content of a new `meta.properties` for the log directory `root`; None if it has one that names the
+    node, and a directory id if the metadata has one for it. Writes nothing. `roots` are all log directories that the
+    caller gave; those of other brokers are ignored.
 
-    The directory id comes from the metadata (`facts`); it is omitted if it is not certain or Kafka would refuse it, and
-    the broker makes a new one. Raises `RecoveryRefused` if no other directory identifies the broker, `StorageError` if
-    `root` cannot be listed.
+    Cluster and node id are those of the broker's other directories, else of the file itself (without `version` no
+    broker accepts it). The directory id comes from the metadata (`facts`); it is omitted if it is not certain or Kafka
+    would refuse it, and the broker makes a new one. Raises `RecoveryRefused` if nothing identifies the broker,
+    `StorageError` if `root` cannot be listed.
     """
-    standing = meta_properties_of(root)
-    if standing is not None and standing.node_id is not None:
-        return None
     others = [each for each in brothers_of(root, roots) if each != root]
     known = [meta for other in others if (meta := meta_properties_of(other)) is not None and meta.node_id is not None]
-    if not known:
+    taken, is_last = {meta.directory_id for meta in known}, len(known) == len(others)
+    standing = meta_properties_of(root)
+    if standing is not None and standing.node_id is not None:
+        if standing.directory_id is not None or not standing.version:
+            return None
+        own = _directory_id(root, facts, taken, is_last=is_last)
+        return None if own is None else _encoded(root, standing, own)
+    own_file = incomplete_meta_properties_of(root)
+    first = known[0] if known else own_file
+    if first is None:
         raise RecoveryRefused(
             f"whose log directory {root} is cannot be told: give the broker's other log directories too, which name "
-            f"the cluster and the node in their {META_PROPERTIES}",
+            f"the cluster and the node in their {META_PROPERTIES}; {BY_HAND}",
             reason="identity",
         )
-    first, taken = known[0], {meta.directory_id for meta in known}
-    own = _directory_id(root, facts, taken, is_last=len(known) == len(others)) if first.version else None
-    made = meta_properties(version=first.version, node_id=first.node_id, cluster_id=first.cluster_id, directory_id=own)
+    own = _directory_id(root, facts, taken, is_last=is_last) if first.version else None
+    return _encoded(root, first, own if own is not None or own_file is None else own_file.directory_id)
+
+
+def _encoded(root: str, meta: MetaProperties, own: str | None) -> bytes:
+    """Content of `meta.properties` with the ids of `meta` and the directory id `own`, which is omitted if it is None or
+    Kafka would refuse it.
+    """
+    made = meta_properties(
+        version=meta.version, node_id=meta.node_id, cluster_id=meta.cluster_id, directory_id=own
+    )
     if own is not None and refused_id(made, root, has_topic_ids=True) is not None:
-        made = meta_properties(version=first.version, node_id=first.node_id, cluster_id=first.cluster_id)
+        made = meta_properties(version=meta.version, node_id=meta.node_id, cluster_id=meta.cluster_id)
     return encode_meta_properties(made)
 
 
 def directories_that_name(root: str, facts: TopicFacts) -> tuple[str, ...]:
-    """Return the sorted log directories of the broker, `root` included, if `root` has lost its `meta.properties` and it
-    can be made from another one; else empty. Raises `StorageError` if `root` has lost it and cannot be listed.
+    """Return the sorted log directories of the broker, `root` included, if `root` has lost its `meta.properties`, or an
+    id in it, and it can be made again; else empty. Raises `StorageError` if `root` has lost it and cannot be listed.
     """
     roots = brothers_of(root, facts.roots)
     try:

@@ -192,6 +192,11 @@ class Rules(Recovery, frozen=True, kw_only=True, dict=True):
         return NO_FACTS if self.topics is None else self.topics
 
     @property
+    def has_metadata(self) -> bool:
+        """Whether the node has a metadata log, in any of its log directories."""
+        return self.facts.source is not None
+
+    @property
     def resumes(self) -> bool:
         """Whether a log continues after damage."""
         return self.mode.spec.resumes

@@ -22,7 +22,7 @@ from kafkalog.codec.names import (
     DirectoryState,
     parse_partition_directory,
 )
-from kafkalog.log.directories.identities import meta_properties_of
+from kafkalog.log.directories.identities import incomplete_meta_properties_of, meta_properties_of
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig, known_settings
 from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
@@ -248,8 +248,10 @@ def _problem(path: str, state: MetadataState) -> str | None:
 
 
 def node_id_of(root: str) -> int | None:
-    """Broker id in the directory's `meta.properties`; None if it cannot be read or has none."""
+    """Broker id in the directory's `meta.properties`, also in one that no broker accepts; None if it has none."""
     meta = meta_properties_of(root)
+    if meta is None or meta.node_id is None:
+        meta = incomplete_meta_properties_of(root)
     return None if meta is None else meta.node_id
 
 

@@ -222,10 +222,12 @@ def clear_places(tree: Tree, directory: str) -> list[Change]:
     return changes
 
 
-def normalize_partition(tree: Tree, directory: str, donor: Callable[[], str | None]) -> list[Change]:
+def normalize_partition(
+    tree: Tree, directory: str, donor: Callable[[], str | None], *, has_metadata: bool = False
+) -> list[Change]:
     """Remove, rename or rewrite, only in the virtual tree, files in a partition directory that a broker could not load;
     return the changes with their reasons, none if nothing was wrong. `donor` is called if the topic id is missing or
-    unreadable: it returns the topic id to write, or None if it is unknown.
+    unreadable: it returns the topic id to write, or None if it is unknown. `has_metadata` is as for `is_kraft`.
     """
     partition = _Partition(tree, directory)
     partition.names()
@@ -233,7 +235,7 @@ def normalize_partition(tree: Tree, directory: str, donor: Callable[[], str | No
     partition.swaps()
     partition.orphans()
     partition.epochs()
-    partition.metadata(donor)
+    partition.metadata(donor, has_metadata=has_metadata)
     return partition.changes
 
 
@@ -347,7 +349,7 @@ class _Partition:
             self.tree.delete(path)
             self.changes.append(_checkpoint(path, f"a broker cannot read it: {error}"))
 
-    def metadata(self, donor: Callable[[], str | None]) -> None:
+    def metadata(self, donor: Callable[[], str | None], *, has_metadata: bool) -> None:
         """Write the topic id that `donor` returns if the directory's own is missing or unreadable; do nothing if
         `donor` returns None. `donor` is called only if an id is needed.
 
@@ -362,7 +364,7 @@ class _Partition:
         else:
             name = parse_partition_directory(self.directory)
             is_live = name is not None and name.state is DirectoryState.LIVE and name.topic != CLUSTER_METADATA_TOPIC
-            if found is not None or not is_live or not is_kraft(self.tree):
+            if found is not None or not is_live or not is_kraft(self.tree, has_metadata=has_metadata):
                 return
             why = "it is missing, and a broker with KRaft would make the partition stray"
         topic_id = donor()

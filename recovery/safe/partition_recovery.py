@@ -146,6 +146,7 @@ class PartitionRecovery:
             unique=self.rules.unique,
             cluster_metadata=self.rules.cluster_metadata,
             checkpoints=None if is_blocked else (checkpoints.recovery_points, checkpoints.log_starts),
+            has_metadata=self.rules.has_metadata,
         )
 
     def load_again(self, tree: Tree, directory: str) -> BrokerResult | None:

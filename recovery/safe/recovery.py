@@ -160,7 +160,9 @@ class SafeRecovery:
         cleared = clear_places(tree, directory)
         left = set(tree.directories)
         untouched = _with_copy(tree, directory, name)
-        changes = normalize_partition(tree, directory, lambda: self._id_of(name.topic))
+        changes = normalize_partition(
+            tree, directory, lambda: self._id_of(name.topic), has_metadata=self._rules.has_metadata
+        )
         own = PartitionRecovery(_with_copy(tree, directory, name), directory, name, self._points, self._rules)
         try:
             known = None if cleared else self._forecast.of(start, own, untouched)

@@ -83,6 +83,8 @@ class ConsequenceKind(enum.StrEnum):
     METADATA_LOG_CUT = "metadata_log_cut"
     """log is cut at its first damaged batch, as after any crash; what followed it is lost"""
     STRAY = "stray"
+    STRAY_ONCE_STARTED = "stray_once_started"
+    """partition without a topic id: of a start that fails, the first that goes further makes it stray"""
     EXPECTED_STRAY = "expected_stray"
     """stray that the metadata log itself shows as deleted, moved or created again: a note, no damage"""
     DELETED = "deleted"

@@ -6,16 +6,16 @@ Since 3.8 a start first reads the newest snapshot and the whole log for voters (
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct, structs
 
+from kafkalog.codec.files.quorum_state import UnreadQuorumStateError, decode_quorum_state
 from kafkalog.codec.model import ControlType
 from kafkalog.codec.names import QUORUM_STATE
+from kafkalog.codec.parsing.json_line import json_of_first_line, short_of
 from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, Role, StartConsequence
 from kafkalog.recovery.broker.node.ending import RUNTIME, ends
@@ -28,10 +28,7 @@ __all__ = ["StateFile", "Voters", "read_control_records", "refuse_voters", "stat
 
 _UNCHECKED = "java.io.UncheckedIOException"
 _MOST = 1 << 20
-_FIELDS = {
-    0: ("leaderId", "leaderEpoch", "votedId", "appliedOffset", "currentVoters", "clusterId"),
-    1: ("leaderId", "leaderEpoch", "votedId", "votedDirectoryId"),
-}
+_NO_NUMBERS = ("currentVoters", "clusterId", "votedDirectoryId")
 _FIRST_READ_BY = {("RegisterBrokerRecord", 4): "4.3", ("BrokerRegistrationChangeRecord", 3): "4.3"}
 """record and version, with cordoned directories -> the first release that reads it"""
 _VOTER = re.compile(r"\s*(\d+)@")
@@ -156,18 +153,20 @@ def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
         return StateFile(path=path, is_there=False, consequences=(forgotten,), faults=(fault,))
     with FileSource(path) as source:
         data = source.read(0, min(source.size, _MOST))
-    fields, problem = _parsed(data, path)
-    if problem is None:
-        voters = tuple(sorted(each["voterId"] for each in fields.get("currentVoters") or ()))
+    try:
+        state = decode_quorum_state(data)
+    except UnreadQuorumStateError as error:
+        exception, message = _ending(error, data, path)
+        kind = "corrupt" if error.kind == "mistyped" else error.kind
+    else:
         return StateFile(
             path=path,
             is_there=True,
-            epoch=fields["leaderEpoch"],
-            leader=fields["leaderId"],
-            voted=fields["votedId"],
-            voters=voters,
+            epoch=state.leader_epoch,
+            leader=state.leader_id,
+            voted=state.voted_id,
+            voters=tuple(sorted(state.current_voters)),
         )
-    exception, message, kind = problem
     if release.at_least("3.8") or exception != _UNCHECKED:
         raise ends(Part.QUORUM_STATE, kind, path, exception, message)
     forgotten = StartConsequence(
@@ -181,30 +180,20 @@ def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
     )  # fmt: skip
 
 
-def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], tuple[str, str, str] | None]:
-    """Parse `quorum-state`: return (fields by name, None), or ({}, problem) with a problem of exception class, the
-    broker's message, and a word for the damage (`empty`, `corrupt`, `unknown_version`, `incomplete`). Only the first
-    line counts. `path` is for the message.
-    """
-    unread = f"Error while reading the Quorum status from the file {path}"
-    line = data.split(b"\n", 1)[0].rstrip(b"\r")
-    if not data:
-        return {}, (_UNCHECKED, unread, "empty")
-    try:
-        found = json.loads(line.decode())
-    except (ValueError, RecursionError):
-        return {}, (_UNCHECKED, unread, "corrupt")
-    if not isinstance(found, dict) or "data_version" not in found:
-        return {}, (_UNCHECKED, unread, "corrupt")
-    version = found["data_version"]
-    if version not in _FIELDS:
+def _ending(error: UnreadQuorumStateError, data: bytes, path: str) -> tuple[str, str]:
+    """Class and message of the exception with which a node refuses the content `data` of `quorum-state`."""
+    if error.field is None and error.kind != "unknown_version":
+        return _UNCHECKED, f"Error while reading the Quorum status from the file {path}"
+    members = json_of_first_line(data)
+    version = short_of(members["data_version"])
+    if error.kind == "unknown_version":
         words = f"data_version ({version}) is not within the min (0) and max (1) supported version"
-        return {}, ("java.lang.IllegalStateException", words, "unknown_version")
-    for name in _FIELDS[version]:
-        if name not in found:
-            words = f"QuorumStateData: unable to locate field '{name}', which is mandatory in version {version}"
-            return {}, (RUNTIME, words, "incomplete")
-        wanted = list if name == "currentVoters" else (str if name in ("clusterId", "votedDirectoryId") else int)
-        if not isinstance(found[name], wanted):
-            return {}, (RUNTIME, "QuorumStateData expected", "corrupt")
-    return found, None
+        return "java.lang.IllegalStateException", words
+    if error.kind == "incomplete":
+        words = f"QuorumStateData: unable to locate field '{error.field}', which is mandatory in version {version}"
+        return RUNTIME, words
+    is_text = isinstance(members[error.field], str)
+    return (RUNTIME, "QuorumStateData expected") if error.field in _NO_NUMBERS and not is_text else (
+        ("java.lang.IllegalArgumentException", "Input string") if error.field == "votedDirectoryId"
+        else ("java.lang.NumberFormatException", "QuorumStateData: ")
+    )  # fmt: skip

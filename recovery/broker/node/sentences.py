@@ -34,8 +34,16 @@ _GRAVE = (
     ConsequenceKind.OTHER,
 )
 """consequences that a sentence mentions, in this order"""
+_BEFORE_IT_FAILS = (
+    ConsequenceKind.METADATA_OVERWRITTEN,
+    ConsequenceKind.STRAY,
+    ConsequenceKind.METADATA_LOG_DROPPED,
+    ConsequenceKind.METADATA_LOG_CUT,
+)
+"""changes on disk that a start makes even if it fails later"""
 _NAMING = (
-    ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EXPECTED_STRAY, ConsequenceKind.EMPTY_AGAIN
+    ConsequenceKind.STRAY, ConsequenceKind.STRAY_ONCE_STARTED, ConsequenceKind.DELETED, ConsequenceKind.EXPECTED_STRAY,
+    ConsequenceKind.EMPTY_AGAIN,
 )  # fmt: skip
 """those whose sentence ends with the names of the partition directories"""
 
@@ -74,27 +82,30 @@ def start_sentences(
 
 
 def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
-    """Return the text after `Kafka RELEASES` about one answer: whether the node starts (with exception and file if
-    not), the consequences that matter in order of gravity, and in parentheses what the answer depends on. If it is
-    unknown whether the node starts, the text has only the reason. `how` follows `would start on it` if no consequence
-    is mentioned.
+    """Return the text after `Kafka RELEASES` about one answer: whether the node starts (with exception and file if not,
+    and what is changed before it fails), the consequences that matter in order of gravity, and in parentheses what the
+    answer depends on. If it is unknown whether the node starts, the text has only the reason. `how` follows `would
+    start on it` if no consequence is mentioned.
     """
     condition = "" if answer.condition is None else f" ({answer.condition})"
     if answer.outcome is StartOutcome.FAILS:
         words = f"{answer.exception}: {answer.message}" if answer.message else f"{answer.exception}"
         file = "" if answer.file is None or answer.file in words else f" [{answer.file}]"
-        return f"would NOT START on it: {words}{file}{condition}"
+        before = _sentences(answer, _BEFORE_IT_FAILS)
+        already = f"; but before it fails, {'; and '.join(before)}" if before else ""
+        later = "".join(f"; {text}" for text in _sentences(answer, (ConsequenceKind.STRAY_ONCE_STARTED,)))
+        return f"would NOT START on it: {words}{file}{already}{later}{condition}"
     if answer.outcome is StartOutcome.UNKNOWN:
         return f"may or may not start on it: {answer.message}"
-    told = [
-        _consequence(consequence)
-        for kind in _GRAVE
-        for consequence in answer.consequences
-        if consequence.kind is kind
-    ]
+    told = _sentences(answer, _GRAVE)
     if not told:
         return f"would start on it{how}{condition}"
     return f"would start on it, and {'; and '.join(told)}{condition}"
+
+
+def _sentences(answer: NodeAnswer, kinds: Sequence[ConsequenceKind]) -> list[str]:
+    """Sentences about the consequences of these kinds, in the order of the kinds."""
+    return [_consequence(each) for kind in kinds for each in answer.consequences if each.kind is kind]
 
 
 def _consequence(consequence: StartConsequence) -> str:

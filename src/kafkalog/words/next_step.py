@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from msgspec.structs import replace
 
 from kafkalog.codec.common.shell import shell_line
-from kafkalog.recovery.broker.node.answer import NodeStart
+from kafkalog.recovery.broker.node.answer import NodeStart, StartOutcome
 from kafkalog.recovery.decide.losses import sentence_of_lost
 from kafkalog.recovery.decide.ways import RecoveryWay
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
@@ -34,6 +34,9 @@ NOT_NEEDED: Final = "the broker was stopped cleanly and would start on this as i
 NOTHING_TO_DO: Final = "nothing to do"
 _STOP_FIRST = "stop the broker, or wait for the recovery, that holds the lock; then look at the plan again, and "
 _DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
+_NOT_IN_THE_LOGS = (
+    "recover has nothing left to do, but do not start the node yet: see to what is said above about its start"
+)
 _ONLY_SKIPPED = "nothing is left to do here: no record is missing, and no way here makes the skipped ones readable"
 
 
@@ -112,7 +115,8 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
     if plan.choice.loses_metadata:
         return f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}", []
     mended = list(mends_of(plan))
-    if mended and plan.changes and plan.node is not None and plan.node.never_starts:
+    is_first = bool(mended) and mended[0].ends_start and plan.node is not None and plan.node.never_starts
+    if is_first and plan.changes:
         return f"{mended[0].words}, and then ask again:", [mended[0].command]
     best = plan.choice.recommended
     is_choice = any(way.measured.may_lose for way in plan.choice.ways)
@@ -133,14 +137,23 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
             paths, words = with_identity(plan, words, paths)
         typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
         return (_note_of_consent(best) if consent else TYPE_THIS), [typed]
-    identity = None if plan.note_of_identity is None else identity_command(plan, given.words)
-    if identity is not None:
-        return TYPE_THIS, [identity]
-    if is_choice and best is not None:
-        return done_of(best), []
+    return _beside_the_logs(plan, given, mended, best if is_choice else None)
+
+
+def _beside_the_logs(
+    plan: Outlined, given: Given, mended: Sequence[Mend], best: RecoveryWay | None
+) -> tuple[str, list[str]]:
+    """The next step if the plan changes nothing; `best` is the recommended way, None if there is no choice."""
+    if plan.note_of_identity is not None:
+        identity = identity_command(plan, given.words)
+        return (TYPE_THIS, [identity]) if identity is not None else (f"what is left: {plan.note_of_identity}", [])
     if mended:
         return f"{mended[0].words}:", [mended[0].command]
-    return ("this mode changes nothing" if plan.is_worth_a_look else NOTHING_TO_DO), []
+    if best is not None:
+        return done_of(best, plan.node), []
+    if not plan.is_worth_a_look:
+        return NOTHING_TO_DO, []
+    return "this mode changes nothing" if _serves(plan.node) else _NOT_IN_THE_LOGS, []
 
 
 def mends_of(plan: Outlined) -> Iterator[Mend]:
@@ -173,8 +186,15 @@ def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
     return replace(given, together=tuple(each.root for each in plans)) if does_for_all else given
 
 
-def done_of(best: RecoveryWay) -> str:
-    """Sentence in place of a command that would do nothing."""
+def _serves(node: NodeStart | None) -> bool:
+    """Whether the node starts and serves what it has, as far as its start was predicted."""
+    return node is None or node.worst.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN)
+
+
+def done_of(best: RecoveryWay, node: NodeStart | None) -> str:
+    """Sentence in place of a command that would do nothing; `node` is the forecast of the node's start."""
+    if not _serves(node):
+        return _NOT_IN_THE_LOGS
     measured = best.measured
     is_only_skipped = measured.records_hidden and measured.records_lost == 0 and measured.is_exact
     return _ONLY_SKIPPED if is_only_skipped else _DONE

@@ -9,10 +9,13 @@ from typing import NamedTuple
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.shell import shell_line, shell_word
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
-from kafkalog.recovery.broker.node.answer import Fault, NodeStart, Part, StartOutcome
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart, Part, StartOutcome
 
 __all__ = ["Mend", "mends"]
 
+_LOSING_METADATA = {
+    ConsequenceKind.METADATA_OVERWRITTEN, ConsequenceKind.METADATA_GOES_BACK, ConsequenceKind.METADATA_MAY_GO_BACK
+}  # fmt: skip
 _OF_QUORUM = (Part.QUORUM_STATE, Part.METADATA_SNAPSHOT)
 
 
@@ -21,6 +24,8 @@ class Mend(NamedTuple):
 
     words: str
     command: str
+    ends_start: bool = True
+    """whether a start ends because of the fault; else the node starts without what is damaged"""
 
     @property
     def sentence(self) -> str:
@@ -39,7 +44,13 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Me
         return
     yield from (_without_copy(fault.file) for fault in start.faults if fault.part is Part.FUTURE)
     has_log = CLUSTER_METADATA_DIRECTORY in recovered
-    faults = (each for each in start.faults if each.part in _OF_QUORUM or (not has_log and _is_log_corrupt(each)))
+    kinds = {consequence.kind for answer in start.judged for consequence in answer.consequences}
+    damaged = ("corrupt", "unreadable", "cut") if kinds & _LOSING_METADATA else ("corrupt", "unreadable")
+    faults = (
+        each
+        for each in start.faults
+        if each.part in _OF_QUORUM or (not has_log and each.part is Part.METADATA_LOG and each.kind in damaged)
+    )
     fault = next(faults, None)
     if fault is None:
         return
@@ -68,6 +79,7 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Me
             "recover leaves the metadata log as it is, unless it is told otherwise; if there are other nodes, compare "
             "their copies first with `kafkalog quorum show`; this tells what can be mended here",
             f"kafkalog plan --cluster-metadata {shell_line(sorted(start.roots))}",
+            ends_start=fault.kind != "cut",
         )
 
 
@@ -90,7 +102,3 @@ def _without_copy(path: str) -> Mend:
     root, name = os.path.split(path)
     words = "recover does not choose between two copies in one log directory; move the unfinished one out of it"
     return Mend(words, f"mv {shell_line([path, f'{root}.{name}'])}")
-
-
-def _is_log_corrupt(fault: Fault) -> bool:
-    return fault.part is Part.METADATA_LOG and fault.kind in ("corrupt", "unreadable")

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.wording import counted
-from kafkalog.codec.names import compressed_log
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, compressed_log
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart, StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED
@@ -226,7 +226,9 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
                           if outlook.forecast is not None and outlook.forecast.node is not None)  # fmt: skip
     down = sum(each.partitions for each in outlooks if each.forecast is not None and _is_down(each.forecast))
     if down:
-        return f"out of service until that is mended: {counted(down, 'partition')}"
+        too = ", and after this plan too, because it leaves a damaged metadata log"
+        until = too if any(_begins_anew(outlook) for outlook in outlooks) else " until that is mended"
+        return f"out of service{until}: {counted(down, 'partition')}"
     said = out_of_service_sentence(list(nodes))
     if said:
         return said
@@ -239,6 +241,15 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     if any(answer.condition for node in nodes for answer in node.answers):
         return "out of service after a start: nothing here, on the condition above" if is_known else ""
     return "out of service after a start: nothing here" if is_known else ""
+
+
+def _begins_anew(outlook: Outlook) -> bool:
+    """Whether the node starts over with empty metadata, and the plan does not include the metadata log."""
+    node = None if outlook.forecast is None else outlook.forecast.node
+    if node is None or CLUSTER_METADATA_DIRECTORY in outlook.choice.own_by_partition:
+        return False
+    consequences = (consequence for answer in node.answers for consequence in answer.consequences)
+    return any(consequence.kind is ConsequenceKind.METADATA_OVERWRITTEN for consequence in consequences)
 
 
 def _is_down(forecast: BrokerForecast) -> bool:
@@ -301,6 +312,8 @@ def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
         place = name if where is None else os.path.join(where, name)
         records = sentence_of_lost(replace(lost, records_hidden=0))
         offsets = ranges_text(lost.lost)
+        if lost.records_lost == 0 and lost.is_exact and lost.markers_damaged:
+            records, offsets = f"no record; an end marker of a transaction, {offsets}", ""
         is_said = lost.records_lost in (None, 0) and bool(offsets)  # the range itself says that a number is unknown
         said = offsets if is_said else f"{records}, {offsets}" if offsets else records
         yield Loss(

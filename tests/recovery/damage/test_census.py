@@ -11,9 +11,13 @@ import pytest
 import kafkalog
 from kafkalog import Log, LogConfig
 from kafkalog.codec.common.findings import FindingCode
+from kafkalog.codec.model import BatchHeader
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery import Recovery, plan, recover
 from kafkalog.words.ways import needs_of
 from testkit.judging.ways_taken import options_of
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog as command
 
 RECORDS = 400
@@ -156,3 +160,40 @@ def test_damage_below_the_log_start_stops_no_consumer(root: Path) -> None:
     own = plan(root)[0].choice.own
     assert (own.damage_left, own.records_lost) == (0, 0)
     assert sum(1 for _ in kafkalog.open(root)["t", 0].records()) == RECORDS - 300
+
+
+def without_trailing_zeros(partition: Path) -> tuple[int, int]:
+    """Cut the zeros at the end of each segment, as copying by text tools does; return how many records and end markers
+    of transactions were in the batches that are cut short.
+    """
+    records, markers = 0, 0
+    for log in partition.glob("*.log"):
+        data = log.read_bytes()
+        with FileSource(str(log)) as source:
+            last = list(Scanner(source))[-1].header
+        if data.rstrip(b"\0") != data:
+            log.write_bytes(data.rstrip(b"\0"))
+            assert isinstance(last, BatchHeader)
+            records += 0 if last.is_control else last.records_count
+            markers += last.is_control
+    return records, markers
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets-1", "sensors-0-1"])
+def test_end_markers_that_are_cut_short_are_no_records(name: str, tmp_path: Path) -> None:
+    root = own_copy(brokers("4.1.1/txn")[0], tmp_path / "data")
+    records, markers = without_trailing_zeros(root / name)
+    assert markers
+    measured = plan(root)[0].choice.own_by_partition[name]
+    assert (measured.records_lost, measured.markers_damaged) == (records, markers)
+    first_screen = " ".join(command("plan", root).out.split("\n\n")[0].split())
+    assert (f"{name}: no record; an end marker of a transaction" in first_screen) is (records == 0)
+
+
+def test_what_is_skipped_may_be_reached_from_a_batch_that_is_cut_short(tmp_path: Path) -> None:
+    """A real 4.1.0 gave consumers 95 to 103 of a log that ended at 94: a fetch at 93 went on in the next segment."""
+    root = own_copy(brokers("4.1.1/txn")[0], tmp_path / "data")
+    without_trailing_zeros(root / "sensors-0-0")
+    told = " ".join(command("plan", "--all", root).out.split())
+    assert "7 of them skipped" in told
+    assert "above the log's end, which a consumer may reach from a batch that its segment cuts short" in told

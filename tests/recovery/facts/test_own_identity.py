@@ -98,3 +98,34 @@ def test_the_directory_of_the_metadata_keeps_its_id_too(content: bytes | None, d
     (disks[0] / "meta.properties").write_text(text)
     assert kafkalog("recover", "--meta-properties", "--yes", *disks).code == 2
     assert meta_of(disks[1]).directory_id == written.directory_id
+
+
+@pytest.mark.parametrize("lines", [("version",), ("version", "directory.id"), ("directory.id",)])
+def test_the_file_itself_and_the_metadata_are_enough(lines: tuple[str, ...], tmp_path: Path) -> None:
+    """Without `version` Kafka looks for broker.id (`MetaProperties.Builder`); without its id a voter does not vote."""
+    root = own_copy(brokers(SOURCE)[0], tmp_path / "data")
+    file, wanted = root / "meta.properties", meta_of(root)
+    kept = [line for line in file.read_text().splitlines() if not line.startswith(lines)]
+    file.write_text("\n".join([*kept, ""]))
+    planned = kafkalog("plan", root)
+    assert "names no broker" not in planned.out
+    assert ("it has no line version" in planned.out) is ("version" in lines)
+    (command,) = {line.strip() for line in planned.out.splitlines() if line.startswith("  kafkalog recover")}
+    assert kafkalog(*shlex.split(command)[1:]).code == 2
+    made = meta_of(root)
+    assert (made.version, made.cluster_id, made.node_id, made.directory_id) == (
+        wanted.version, wanted.cluster_id, wanted.node_id, wanted.directory_id
+    )  # fmt: skip
+    assert kafkalog("plan", root).code == 0
+
+
+def test_what_is_to_be_written_by_hand_is_named_and_is_enough(tmp_path: Path) -> None:
+    root = own_copy(brokers(SOURCE)[0], tmp_path / "data")
+    file, wanted = root / "meta.properties", meta_of(root)
+    file.unlink()
+    told = [kafkalog("plan", root).out, kafkalog("recover", "--meta-properties", "--yes", root).err]
+    for each in told:
+        assert "version=1, cluster.id and node.id" in " ".join(each.split())
+    file.write_text(f"version=1\ncluster.id={wanted.cluster_id}\nnode.id={wanted.node_id}\n")
+    assert kafkalog("recover", "--meta-properties", "--yes", root).code == 2
+    assert meta_of(root).directory_id == wanted.directory_id

@@ -9,7 +9,9 @@ import pytest
 
 from kafkalog.codec.common.errors import RecoveryRefused
 from kafkalog.recovery import Recovery, Undo, plan, recover, undo
+from testkit.made.scenes import metadata_elsewhere
 from testkit.made.tens import log_of_tens
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
 TOPIC_ID = "EY8sFxa5y9ipvMtiaRixAA"
@@ -73,3 +75,49 @@ def test_under_zookeeper_it_is_no_fault(root: Path) -> None:
     (root / "meta.properties").write_text("version=0\ncluster.id=TfAiZkA10MauGrybRYvRRw\nbroker.id=1\n")
     recover(root)
     assert not (root / "t-0" / "partition.metadata").exists()
+
+
+def topic_ids(root: Path) -> dict[str, bytes]:
+    """Content of `partition.metadata` of each live partition directory."""
+    return {path.parent.name: path.read_bytes() for path in sorted(root.glob("*-[0-9]/partition.metadata"))}
+
+
+@pytest.mark.parametrize("content", [None, b"", b"node.id=1\ncluster.id=TfAiZkA10MauGrybRYvRRw\n"])
+def test_without_meta_properties_they_are_missed_all_the_same(content: bytes | None, tmp_path: Path) -> None:
+    """No start gets as far as the topic ids then; the first that does renames the partitions -stray."""
+    (source,) = brokers("4.3.0/metadata")
+    root = own_copy(source, tmp_path / "data")
+    recorded = topic_ids(root)
+    names = [name for name in recorded if name != "__cluster_metadata-0"]
+    for name in names:
+        (root / name / "partition.metadata").unlink()
+    file = root / "meta.properties"
+    whole = file.read_bytes()
+    file.unlink() if content is None else file.write_bytes(content)
+    for command in ("plan", "verify"):
+        assert "once it starts, it renames -stray" in " ".join(kafkalog(command, root).out.split())
+    assert kafkalog("recover", root, "--yes").code == 2
+    assert topic_ids(root) == recorded
+    assert "-stray" not in kafkalog("plan", root).out
+    file.write_bytes(whole)
+    assert kafkalog("plan", root).code == 0
+
+
+def test_of_the_other_directory_of_a_broker_too(tmp_path: Path) -> None:
+    """Its metadata log is in another directory, which shows that the broker is one of KRaft."""
+    (source,) = brokers("4.3.0/metadata")
+    first = own_copy(source, tmp_path / "a")
+    second = metadata_elsewhere(first, tmp_path / "b")
+    recorded = topic_ids(first)
+    for name in recorded:
+        (first / name / "partition.metadata").unlink()
+    (first / "meta.properties").unlink()
+    assert kafkalog("recover", first, second, "--yes").code == 2
+    assert topic_ids(first) == recorded
+
+
+def test_an_id_that_nobody_knows_is_said_before_meta_properties_is_back(root: Path) -> None:
+    (root / "meta.properties").unlink()
+    (root / "__cluster_metadata-0").mkdir()
+    assert "t-0 becomes -stray" in kafkalog("plan", root).out
+    assert kafkalog("recover", root, "--yes").code == 3

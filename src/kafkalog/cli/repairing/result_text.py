@@ -11,7 +11,7 @@ from kafkalog.recovery import RecoveryResult
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.broker.node.sentences import node_sentences
 from kafkalog.recovery.decide.choice import ranges_text
-from kafkalog.recovery.decide.losses import lost_beside, lost_text
+from kafkalog.recovery.decide.losses import lost_beside, lost_text, skipped_text
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
@@ -74,8 +74,7 @@ def _kept(result: RecoveryResult) -> str:
     else:
         kept = f"{counted(measured.records_kept, 'record')} {'is' if measured.records_kept == 1 else 'are'} kept"
     if measured.records_hidden:
-        after = "records with higher offsets come before them, and no consumer reaches them"
-        kept += f", {measured.records_hidden} of them skipped: {after}"
+        kept += f", {measured.records_hidden} of them skipped: {skipped_text([measured])}"
     if not measured.records_lost:
         if measured.markers_damaged:
             return f"{kept}; none is lost but {counted(measured.markers_damaged, 'marker')} of the end of a transaction"

@@ -14,7 +14,7 @@ from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.shell import shell_line
 from kafkalog.codec.common.wording import counted
 from kafkalog.recovery.decide.choice import ranges_text
-from kafkalog.recovery.decide.losses import lost_text, readable_text, sentence_of_lost
+from kafkalog.recovery.decide.losses import lost_text, readable_text, sentence_of_lost, skipped_text
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
@@ -60,7 +60,7 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
     writer.write(escape_controls(f"recommended: {label_of(best)}, {reason}"))
     for path in kept:
         writer.write(escape_controls(f"  {path} has more: set a copy of it aside first, a start truncates it"))
-    meaning = done_of(best) if is_done(best, plan) else best.consequence
+    meaning = done_of(best, plan.node) if is_done(best, plan) else best.consequence
     if meaning:
         writer.write(escape_controls(f"  {meaning}"))
     for sentence in _besides(best.measured):
@@ -68,7 +68,7 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
     for sentence in _without(best, ways):
         writer.write(f"  {sentence}")
     if any(way.measured.records_hidden for way in ways):
-        writer.write("  skipped: records after ones with higher offsets, which no consumer reaches")
+        writer.write(f"  skipped: {skipped_text(way.measured for way in ways)}")
     commands = [] if is_done(best, plan) or plan.waits_for_a_run else commands_for(best, plan, given)
     for command in commands:
         writer.write(escape_controls(f"  {command}"))

@@ -14,21 +14,25 @@ from msgspec import Struct
 from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
-from kafkalog.codec.files.text import MetaProperties, decode_meta_properties
+from kafkalog.codec.files.text import MetaProperties, decode_meta_properties, meta_properties
 from kafkalog.codec.layout.text_values import url_base64_bytes, uuid_text
-from kafkalog.codec.names import META_PROPERTIES, DirectoryState, PartitionName
+from kafkalog.codec.names import META_PROPERTIES, DirectoryState, PartitionName, parse_java_long
+from kafkalog.codec.parsing.properties import decode_properties
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import absolute, read_small
 from kafkalog.log.disk.remote_file import MissingFileError
 
 __all__ = [
-    "RefusedId", "are_copies_of_one", "identity_findings", "meta_properties_of", "read_meta_properties", "refused_id",
+    "RefusedId", "are_copies_of_one", "identity_findings", "incomplete_meta_properties_of", "meta_properties_of",
+    "read_meta_properties", "refused_id",
 ]  # fmt: skip
 
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,22}")
 _UUID_BYTES, _LONGEST_UUID, _RESERVED_IDS = 16, 24, 100
 _RESERVED = "which is reserved"
+_VERSION, _NODE_ID, _CLUSTER_ID_LINE = "version", "node.id", "cluster.id"
+_KRAFT = 1
 
 _Known = tuple[LogDir, MetaProperties]
 
@@ -51,6 +55,25 @@ def meta_properties_of(root: str) -> MetaProperties | None:
         return read_meta_properties(root)
     except KafkaLogError:
         return None
+
+
+def incomplete_meta_properties_of(root: str) -> MetaProperties | None:
+    """Return what a KRaft node's `meta.properties` says although no broker accepts it, because the line `version` is
+    missing or a directory id is damaged; the directory id is None if Kafka would refuse it. None if the file is missing
+    or unreadable, lacks a node id or cluster id, or has another version.
+    """
+    try:
+        lines = decode_properties(read_small(os.path.join(root, META_PROPERTIES), DEFAULT_LIMITS.checkpoint_bytes))
+        node_id = parse_java_long(lines[_NODE_ID].strip(), 32)
+        version = parse_java_long(lines.get(_VERSION, str(_KRAFT)).strip(), 32)
+        cluster_id = lines[_CLUSTER_ID_LINE]
+    except (KafkaLogError, KeyError):
+        return None
+    if node_id is None or version != _KRAFT:
+        return None
+    own = lines.get("directory.id")
+    own = None if own is None or _wrong_uuid(own) is not None else own
+    return meta_properties(version=_KRAFT, node_id=node_id, cluster_id=cluster_id, directory_id=own)
 
 
 def identity_findings(log_dirs: Sequence[LogDir]) -> list[Finding]:
@@ -125,6 +148,9 @@ def refused_id(meta: MetaProperties, directory: str, *, has_topic_ids: bool) -> 
         as_printed = uuid_text(url_base64_bytes(meta.directory_id))
         return RefusedId(f"Invalid reserved directory ID {as_printed} found in {directory}", detail)
     if meta.node_id is None:
+        if _VERSION not in meta.properties and _NODE_ID in meta.properties:
+            detail = f"it has no line {_VERSION}, so that Kafka 4.1 looks for broker.id and does not start with it"
+            return RefusedId("Error: node ID not found", detail)
         why = "a broker of ZooKeeper's time would write its own again"
         return RefusedId("Error: node ID not found", f"it names no broker: Kafka 4.1 does not start with it, {why}")
     if meta.cluster_id is None and has_topic_ids:

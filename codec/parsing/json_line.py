@@ -1,0 +1,37 @@
+"""JSON as a KRaft node reads it from `quorum-state` (`FileQuorumStateStore`): one value, in the first line."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+__all__ = ["json_of_first_line", "short_of"]
+
+_MOST = 2**31 - 1
+_LINE_END = re.compile("[\r\n]")
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+
+
+def json_of_first_line(data: bytes) -> Any:
+    """Return the JSON value with which the first line begins, as `ObjectMapper.readTree` does: what follows it is
+    ignored, and so are the other lines. Raises `ValueError` if the line begins with anything else, such as a byte order
+    mark or only a part of a value, or if the file is not UTF-8; `RecursionError` if values lie in each other too deep.
+    """
+    line = _LINE_END.split(data.decode(), maxsplit=1)[0]
+    return _DECODER.raw_decode(line.lstrip(" \t"))[0]
+
+
+def short_of(value: Any) -> int:
+    """Return a JSON value as a 16-bit integer (`JsonNode.shortValue`): 0 for anything but a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    if isinstance(value, float):
+        value = max(-_MOST - 1, min(value, _MOST))
+    return (int(value) + 0x8000) % 0x10000 - 0x8000

@@ -1,0 +1,101 @@
+"""What to type next, where a start would lose the metadata or cannot come as far as the logs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from kafkalog.codec.names import parse_partition_directory
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
+
+METADATA = "__cluster_metadata-0"
+
+
+def inverted(path: Path, size: int = 512) -> None:
+    data = path.read_bytes()
+    path.write_bytes(bytes(byte ^ 0xFF for byte in data[:size]) + data[size:])
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def typed(text: str) -> list[str]:
+    """Commands that the first screen says to type."""
+    return [line.strip() for line in text.split("\n\n")[0].splitlines() if line.startswith("  kafkalog ")]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A node that is the only voter and a broker, whose metadata log is damaged at its beginning."""
+    root = own_copy(brokers("4.1.1/compact")[0], tmp_path / "data")
+    inverted(root / METADATA / "00000000000000000000.log")
+    return root
+
+
+def topics_in(root: Path) -> set[str]:
+    names = (parse_partition_directory(path.name) for path in root.iterdir() if path.is_dir())
+    return {name.topic for name in names if name is not None and not name.state} - {"__cluster_metadata"}
+
+
+def test_all_topics_are_gone_and_not_those_before_the_damage(root: Path) -> None:
+    """A real 4.1.0 makes every partition of such a directory -stray."""
+    printed = words(kafkalog("plan", root).out)
+    assert f"all topics (at least {len(topics_in(root))}) and all access control entries are gone" in printed
+    assert "lost with this plan: all of the metadata" in printed
+    assert "nothing is left to do here" not in printed
+    assert "this mode changes nothing" not in printed
+    assert typed(kafkalog("plan", root).out) == [f"kafkalog plan --cluster-metadata {root}"]
+
+
+def test_a_start_that_fails_has_changed_the_metadata_before(root: Path) -> None:
+    """A real 4.1.0 wrote the metadata log anew and renamed four of seven partitions, before a log ended it."""
+    for log in root.glob("*-[0-9]/*.log"):
+        if log.parent.name != METADATA and log.stat().st_size >= 512:
+            inverted(log)
+    planned = kafkalog("plan", root)
+    for printed in (words(planned.out), words(kafkalog("verify", root).out)):
+        assert "would NOT START" in printed
+        assert "but before it fails, the controller takes the metadata for empty" in printed
+        assert "the start renames -stray" in printed
+    assert "out of service, and after this plan too" in words(planned.out)
+    command = shlex.split(typed(planned.out)[0])
+    assert kafkalog(*command[1:]).code == 2
+    assert typed(kafkalog("plan", root).out) == [f"kafkalog plan --cluster-metadata {root}"]
+
+
+def test_what_is_left_is_said_after_the_logs_are_recovered(tmp_path: Path) -> None:
+    """The start of a log is not in these files, and the node does not start for its lost meta.properties."""
+    root = own_copy(brokers("4.1.1/compact")[0], tmp_path / "data")
+    (root / "meta.properties").unlink()
+    first = max((path for path in root.glob("*-0/*.log")
+                 if path.parent.name != METADATA and len(list(path.parent.glob("*.log"))) > 2),
+                key=lambda path: path.stat().st_size)  # fmt: skip
+    inverted(first)
+    kafkalog("recover", root, "--yes", "--accept-loss")
+    printed = words(kafkalog("plan", root).out)
+    assert "would NOT START" in printed
+    assert "what is left: meta.properties stays as it is" in printed
+    assert "nothing is left to do here" not in printed
+
+
+@pytest.mark.parametrize("form", ["with a byte order mark", "on several lines"])
+def test_a_quorum_state_that_no_node_reads_is_written_anew(form: str, tmp_path: Path) -> None:
+    """A node reads one value in the first line, with Jackson."""
+    root = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "data")
+    state = root / METADATA / "quorum-state"
+    data = state.read_bytes()
+    state.write_bytes(b"\xef\xbb\xbf" + data if form == "with a byte order mark"
+                      else json.dumps(json.loads(data), indent=2).encode())  # fmt: skip
+    planned = kafkalog("plan", root)
+    assert "would NOT START" in words(planned.out)
+    (command,) = typed(planned.out)
+    done = kafkalog(*shlex.split(command)[1:], "--yes")
+    assert done.code == 2
+    assert "nothing" not in done.out
+    assert json.loads(state.read_bytes().splitlines()[0])["leaderEpoch"] > json.loads(data)["leaderEpoch"]
+    assert "would NOT START" not in words(kafkalog("plan", root).out)
