@@ -52,7 +52,8 @@ WHEELS = ("manylinux_2_17_x86_64", "manylinux_2_17_aarch64")
 SANITIZED_TESTS = (
     "columnar/test_assembler_usual_records", "columnar/test_decompressed", "columnar/test_run_decoder",
     "columnar/test_schema", "encode/test_columns", "headers/test_message_runs", "headers/test_runs",
-    "native/test_clean", "native/test_library", "plain/test_plain_vectors", "rules/test_execution",
+    "native/test_clean", "native/test_functions", "native/test_library", "plain/test_plain_vectors",
+    "rules/test_execution",
 )  # fmt: skip
 """Of the codec's tests, those with hostile inputs and guard pages."""
 
