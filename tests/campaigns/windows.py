@@ -27,7 +27,7 @@ FAMILIES: dict[str, Family] = {
         log.lines, log.cleaned,
     )
 }  # fmt: skip
-SLOW = {"spans": 2, "rebuilt": 4, "lines": 4, "cleaned": 100}
+SLOW = {"spans": 4, "rebuilt": 20, "lines": 20, "cleaned": 200}
 """Families that get only one window for so many of the others, because each takes so much longer."""
 
 
