@@ -30,6 +30,8 @@ def sound_prefix(continuity: Continuity, run: BatchRun, *, gaps: bool) -> int:
     `continuity` past them; it is unchanged if the number is 0. With `gaps`, missing offsets before a batch (a finding
     of severity INFO) do not end the count.
     """
+    if continuity.expected is not None and continuity.expected > NO_OFFSET_LIMIT:
+        return 0  # no batch can come next, and compiled code has no number for that offset
     state = _State(
         _known(continuity.base_offset), _known(continuity.next_segment), _known(continuity.expected),
         _known(continuity.last_offset), continuity.leader_epoch,

@@ -112,7 +112,7 @@ class OneBatch(Struct, frozen=True):
         first, last = header.first_timestamp, header.max_timestamp
         return {codec_label(header.codec): 1}, None if last < 0 else (last if first == NO_TIMESTAMP else first, last)
 
-    def gaps(self, before: int | None) -> Iterator[tuple[int, int, int]]:
+    def gaps(self) -> Iterator[tuple[int, int, int]]:
         """Yield nothing: a gap before the batch is one of its `findings`."""
         return iter(())
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from kafkalog.codec.derive import DerivationError
 from kafkalog.codec.files.index_files import OFFSET_ENTRY, TIME_ENTRY
+from kafkalog.codec.headers.runs import BatchRun
+from kafkalog.codec.headers.table import HeaderRun
 from kafkalog.codec.native.functions import batches_by_producer, recover_batches
 from kafkalog.codec.native.tables import Appended, IndexEntry, Recovered, empty_table, names
 
 if TYPE_CHECKING:
-    from kafkalog.codec.derive import DerivationError, FixedLayout
-from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.headers.table import HeaderRun
+    from kafkalog.codec.derive import FixedLayout
 
 __all__ = ["IndexLimits", "ProducerBatches", "ProducersOfRun", "Progress", "RecoveredRun", "recover_run"]
-
 
 
 class IndexLimits(NamedTuple):

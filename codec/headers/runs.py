@@ -47,6 +47,8 @@ class BatchRun:
     verdict = BatchVerdict.KEEP
     findings: Sequence[Finding] = ()
     expected: int | None = None
+    last_before: int | None = None
+    """last offset before the run, if its order was judged"""
     reached = 0
 
     def __init__(self, table: Table | Cells, window: bytes | memoryview, window_start: int) -> None:
@@ -188,12 +190,11 @@ class BatchRun:
         counts, times = functions.summarize_run(self.cells)
         return {codec.label: counts[codec] for codec in Codec if counts[codec]}, times
 
-    def gaps(self, before: int | None) -> Iterator[tuple[int, int, int]]:
+    def gaps(self) -> Iterator[tuple[int, int, int]]:
         """Yield a tuple for each batch before which offsets are missing: last offset of the batch before it, first
-        offset, and position in the file. `before` is the last offset before the run, None if unknown. Offsets must
-        increase.
+        offset, and position in the file. Offsets must increase.
         """
-        first = self.first_offset
+        first, before = self.first_offset, self.last_before
         if before is not None and first > before + 1:
             yield before, first, self.position(0)
         numbers = functions.gaps_of_run(self.cells)

@@ -169,8 +169,8 @@ INLINE int64_t offsets_taken(const byte *here, int64_t magic) {
 }
 
 /* Go on over the headers of an open file until `step` bytes of batches are passed, or all; 1 if that was possible.
- * `memory` has `room` bytes.  0 if reading fails, or offsets are too large to count on or decrease: everything is then as
- * before, but that nothing is held. */
+ * `memory` has `room` bytes.  0 if reading fails, a magic is unknown, or offsets are too large to count on or decrease:
+ * everything is then as before, but that nothing is held. */
 EXPORTED int64_t walk_headers(int64_t descriptor, byte *memory, int64_t room, struct walk *walk) {
     const int64_t end = walk->end, file_end = walk->file_end, start = walk->position;
     int64_t position = start, expected = walk->expected, first_offset = expected, next_offset = expected, followed = 1;
@@ -190,6 +190,8 @@ EXPORTED int64_t walk_headers(int64_t descriptor, byte *memory, int64_t room, st
             length = big32(here + LOG_OVERHEAD_SIZE_AT);
             magic = here[MAGIC_AT];
         }
+        if (magic > BATCH_MAGIC) /* which takes other rules */
+            goto left;
         const int64_t behind = position + LOG_OVERHEAD_SIZE + length;
         if (length < SMALLEST_MESSAGE || behind > end || (magic > 1 && wanted < BATCH_SIZE)) {
             next_offset = most(next_offset, expected);

@@ -17,7 +17,8 @@ PACKAGES = (
     "construct", "crc32c", "zstandard", "lz4", "xxhash", "python-snappy", "cramjam", "click", "rich", "numpy",
     "msgspec", "pyarrow", "isal", "markdown-it-py", "mdurl", "pygments", "pytest", "pytest-randomly", "pytest-xdist",
     "hypothesis", "execnet", "iniconfig", "packaging", "pluggy", "sortedcontainers", "typing-extensions", "protobuf",
-    "grpcio-tools", "fastavro", "setuptools", "duckdb", "polars", "polars-runtime-32",
+    "grpcio-tools", "fastavro", "setuptools", "duckdb", "polars", "polars-runtime-32", "aiokafka", "async-timeout",
+    "kafka-python",
 )  # fmt: skip
 
 
@@ -27,17 +28,18 @@ def tested(python: str) -> bool:
                              capture_output=True, text=True, check=True).stdout.strip()  # fmt: skip
     place = CACHE / version
     inside = place / "bin" / "python"
-    if not inside.exists():
-        sys.path.insert(0, str(ROOT))
-        import dev
+    sys.path.insert(0, str(ROOT))
+    import dev
 
-        wanted = CACHE / f"{version}.txt"
-        CACHE.mkdir(parents=True, exist_ok=True)
-        pinned = (ROOT / "requirements" / "dev.txt").read_text("utf-8")
-        wanted.write_text(dev._requirements_of(pinned, PACKAGES), "utf-8")
+    wanted, installed = CACHE / f"{version}.txt", place / "installed.txt"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    pinned = (ROOT / "requirements" / "dev.txt").read_text("utf-8")
+    wanted.write_text(dev._requirements_of(pinned, PACKAGES), "utf-8")
+    if not installed.exists() or installed.read_bytes() != wanted.read_bytes():
         subprocess.run([python, "-m", "venv", str(place)], check=True)
         install = [str(inside), "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "-r", str(wanted)]
         subprocess.run(install, check=True)
+        installed.write_bytes(wanted.read_bytes())
     settings = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "KAFKALOG_NATIVE": str(LIBRARY)}
     command = [str(inside), "-m", "pytest", "tests/codec", "-q", "-n", "2", "-p", "no:cacheprovider"]
     passed = subprocess.run(command, cwd=ROOT, env=settings, check=False).returncode == 0

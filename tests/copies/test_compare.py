@@ -38,7 +38,7 @@ def volumes(tmp_path: Path) -> dict[int, Path]:
     return {broker: root / f"broker-{broker}" for broker in ROLES["brokers"]}
 
 
-@pytest.fixture(params=["columns", "batches"])
+@pytest.fixture(params=[pytest.param("columns", marks=pytest.mark.compiled), "batches"])
 def execution(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways of reading give the same."""
     monkeypatch.setattr(copy_walk, "headers_are_worth_it", lambda *_: request.param == "columns")
@@ -246,6 +246,7 @@ def changed_at_random(volumes: dict[int, Path], seed: int) -> None:
                 log.write_bytes(data)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("seed", range(12))
 def test_columns_and_batches_say_the_same(seed: int, volumes: dict[int, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     changed_at_random(volumes, seed)

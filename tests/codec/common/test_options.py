@@ -21,7 +21,9 @@ REQUESTS = [
 def test_help_of_a_request_names_options_and_does_not_repeat_them(request_type: type[Struct]) -> None:
     options = options_of_fields(request_type)
     signature = str(inspect.signature(request_type))
-    assert signature in pydoc.plain(pydoc.render_doc(request_type))
+    shown = pydoc.plain(pydoc.render_doc(request_type))
+    shown = shown.replace("\n |  ", "\n")  # Python 3.13 shows a line for each parameter
+    assert "".join(signature.split()) in "".join(shown.split())
     for name, option in options.items():
         assert f"Option('{option.name}')]" in signature.partition(f"{name}: ")[2]
         assert not option.help or option.help not in signature

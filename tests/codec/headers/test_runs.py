@@ -16,11 +16,13 @@ from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.compression import compress
+from kafkalog.codec.headers.continuity import sound_prefix
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import Codec
 from kafkalog.codec.native.functions import crc_of
 from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.batches import Continuity
 from testkit.judging.read_both_ways import each_column_by_itself, read, walked
 from testkit.made.record_bytes import batch, damaged, payload, record
 from testkit.running.examples import examples
@@ -141,3 +143,13 @@ def test_the_header_fields_of_a_run_are_signed_as_declared() -> None:
     (run,) = RunScanner(BufferSource(data), limits=DEFAULT_LIMITS)
     assert isinstance(run, BatchRun)
     assert [run.batch(0)] == list(Scanner(BufferSource(data)))
+
+
+def test_behind_the_largest_offset_no_batch_is_in_order() -> None:
+    (run,) = RunScanner(BufferSource(batch(payload([]), 0, base_offset=2**63 - 1)))
+    assert isinstance(run, BatchRun)
+    continuity = Continuity()
+    assert sound_prefix(continuity, run, gaps=True) == 1
+    assert continuity.expected == 2**63
+    assert sound_prefix(continuity, run, gaps=True) == 0
+    assert {finding.code for finding in continuity.check(run.batch(0))} == {FindingCode.OFFSET_NOT_INCREASING}

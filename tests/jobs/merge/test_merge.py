@@ -281,6 +281,7 @@ def test_preview_says_what_a_merge_would_keep_and_writes_nothing(volumes: dict[i
     assert said.gap_count == 1
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("seed", range(8))
 def test_columns_and_batches_merge_alike(
     seed: int, volumes: dict[int, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

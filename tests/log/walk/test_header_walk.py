@@ -100,6 +100,23 @@ def test_a_count_of_offsets_that_the_next_header_contradicts_is_not_believed(
     assert found == [Span(0, size, 0, 1, 0), Span(size, 3 * size, 1, 3, 1), Span(3 * size, 4 * size, 3, 4, 3)]
 
 
+@pytest.mark.parametrize("magic", [3, 255])
+@pytest.mark.parametrize("is_worth_it", [False, True])
+def test_a_batch_of_unknown_magic_is_where_its_header_says(
+    is_worth_it: bool, magic: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which rules it follows is not known, not even that it lies beyond the next segment."""
+    monkeypatch.setattr(header_walk, "kernel_is_worth_it", lambda _: is_worth_it)
+    odd = bytearray(batch(9, [b"x"]))
+    odd[BATCH.position("magic")] = magic
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(batch(0, [b"x"]) + odd)
+    size = len(odd)
+    with FileSource(path) as source:
+        found = list(joined_spans(source, 0, source.size, 1, next_base=5))
+    assert found == [Span(0, size, 0, 1, 0), Span(size, 2 * size, 9, 10, 1)]
+
+
 @pytest.mark.parametrize("is_worth_it", [False, True])
 def test_a_batch_behind_which_no_header_is_has_all_the_rest_in_its_span(
     is_worth_it: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -49,6 +49,20 @@ def test_gaps_are_told_one_by_one_and_hide_nothing(
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("by_columns", [True, False], ids=["columns", "one by one"])
+def test_the_offsets_of_a_displaced_batch_are_not_missing(
+    by_columns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "is_there", lambda: by_columns)
+    batches = [damage.batch(offset, [damage.record(0)]) for offset in (0, 1, 2, 5, 6, 7, 8, 10, 11)]
+    batches[4] = damage.put(batches[4], "base_offset", 1)
+    findings = summary_of(tmp_path / "t-0", batches, 0).findings
+    gaps = [each.detail for each in findings if each.code is FindingCode.OFFSET_GAP]
+    assert gaps == ["offsets 3 to 4 are not there", "offsets 9 to 9 are not there"]
+    assert [each.offset for each in findings if each.code is FindingCode.OFFSET_DISPLACED] == [6]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("by_columns", [True, False], ids=["columns", "one by one"])
 def test_a_displaced_batch_among_gaps_moves_no_end(
     by_columns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ NAME = "invoices-25-0"
 START, END = 97, 120
 
 
-@pytest.fixture(params=["columns", "batches"], autouse=True)
+@pytest.fixture(params=[pytest.param("columns", marks=pytest.mark.compiled), "batches"], autouse=True)
 def execution(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways of reading give the same."""
     monkeypatch.setattr(copy_walk, "headers_are_worth_it", lambda *_: request.param == "columns")

@@ -190,6 +190,7 @@ def recovered(files: Mapping[str, bytes], config: LogSettings, *, full: bool) ->
     return result.refusals, result.partitions, result.findings(), bytes_of(result.tree)
 
 
+@pytest.mark.compiled
 @examples(150)
 @given(logs(), st.integers(0, 2000), SHAPES)
 def test_a_table_holds_what_a_walk_finds(data: bytes, end: int, shape: Columns) -> None:
@@ -260,6 +261,7 @@ def agreement(check: OffsetIndexCheck | TimeIndexCheck, data: bytes, *, by_run: 
     return check.findings
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("slip", [-70, -2, -1, 0, 1, 2, 2000])
 @pytest.mark.parametrize("place", range(5))
 def test_index_entries_agree_with_a_run_as_with_its_batches(place: int, slip: int) -> None:
@@ -289,7 +291,10 @@ def test_index_entries_agree_with_a_run_as_with_its_batches(place: int, slip: in
     assert outcomes or slip == 0
 
 
-@pytest.mark.parametrize(("by_run", "in_columns"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(
+    ("by_run", "in_columns"),
+    [(False, False), *(pytest.param(True, columns, marks=pytest.mark.compiled) for columns in (False, True))],
+)
 def test_entries_that_promise_more_than_the_log_holds_are_found(by_run: bool, in_columns: bool) -> None:
     found = [batch(record(0), 1, base_offset=10 + number, max_timestamp=100 + number) for number in range(5)]
     data, size = b"".join(found), len(found[0])

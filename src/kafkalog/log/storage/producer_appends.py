@@ -9,7 +9,13 @@ from kafkalog.codec.model import BatchHeader
 from kafkalog.log.storage.indexes import TransactionIndex
 from kafkalog.log.storage.java import JavaHashMap
 from kafkalog.log.storage.producers.known_producers import ProducerStateManager
-from kafkalog.log.storage.producers.state import AppendOrigin, CompletedTransaction, Marker, ProducerAppendInfo
+from kafkalog.log.storage.producers.state import (
+    REMEMBERED,
+    AppendOrigin,
+    CompletedTransaction,
+    Marker,
+    ProducerAppendInfo,
+)
 
 if TYPE_CHECKING:
     from kafkalog.log.storage.log_file import LogBatch
@@ -20,6 +26,8 @@ __all__ = ["ProducerAppends"]
 
 class ProducerAppends:
     """Changes by the batches of one write, or of one segment. `take_over` applies them to the producers."""
+
+    remembered = REMEMBERED
 
     def __init__(self, producers: ProducerStateManager, origin: AppendOrigin = AppendOrigin.REPLICATION) -> None:
         self._producers = producers
@@ -47,8 +55,9 @@ class ProducerAppends:
 
     def stretch(self, ends: Sequence[StretchEnd]) -> None:
         """Add the results of several batches without control batches."""
-        for header, _number, transactional_from in ends:
-            self._append(header.producer_id).append_stretch(header, transactional_from)
+        for headers, _number, transactional_from in ends:
+            for header in headers:
+                self._append(header.producer_id).append_stretch(header, transactional_from)
 
     def batch(self, batch: LogBatch) -> None:
         """Add one batch of a producer; v0 and v1 entries are ignored. Raises the broker's exceptions."""

@@ -22,8 +22,8 @@ __all__ = ["Appends", "ProducerError", "StretchEnd", "take_producers"]
 class StretchEnd(NamedTuple):
     """Result of a stretch for one producer."""
 
-    header: BatchHeader
-    """header of its last batch"""
+    headers: Sequence[BatchHeader]
+    """headers of its last batches in order, at least one and at most `Appends.remembered`"""
     first_transactional: int
     """number of its first transactional batch, -1 for none"""
     transactional_from: int | None
@@ -32,6 +32,9 @@ class StretchEnd(NamedTuple):
 
 class Appends(Protocol):
     """Receiver of the batches of producers."""
+
+    remembered: int
+    """how many of the last batches of a producer it needs from a stretch"""
 
     def open_since(self, producer_id: int) -> int | None:
         """Return the first offset of a producer's open transaction; None if none is open."""
@@ -68,7 +71,7 @@ def take_producers(run: HeaderRun, first: int, end: int, batch_of: Callable[[int
             wrong = min(outside)
             stopped, producers = stretches.next(first, wrong)
         if producers:
-            appends.stretch([_end_of(run, producer) for producer in producers])
+            appends.stretch(_ends_of(run, first, stopped, producers, appends.remembered))
         if stopped < end:
             try:
                 appends.batch(batch_of(stopped))
@@ -85,7 +88,23 @@ def _outside_transaction(producer: ProducerBatches, appends: Appends) -> int:
     return producer.first_plain if is_open else producer.plain_behind_transactional
 
 
-def _end_of(run: HeaderRun, producer: ProducerBatches) -> StretchEnd:
+def _ends_of(
+    run: HeaderRun, first: int, end: int, producers: Sequence[ProducerBatches], remembered: int
+) -> list[StretchEnd]:
+    """Return what a stretch, the batches with numbers from `first` to `end` (exclusive), leaves of each producer."""
+    if remembered == 1:
+        return [_end_of(run, producer, [producer.last]) for producer in producers]
+    ids = run["producer_id"][first:end]
+    order = ids.argsort(kind="stable")
+    ends = []
+    for producer in producers:
+        behind = int(ids.searchsorted(producer.producer_id, "right", order))
+        last = order[max(behind - remembered, 0) : behind]
+        ends.append(_end_of(run, producer, (last[ids[last] == producer.producer_id] + first).tolist()))
+    return ends
+
+
+def _end_of(run: HeaderRun, producer: ProducerBatches, last: Sequence[int]) -> StretchEnd:
     number = producer.first_transactional
     offset = None if number < 0 else int(run["base_offset"][number])
-    return StretchEnd(run.v2_header(producer.last), number, offset)
+    return StretchEnd([run.v2_header(each) for each in last], number, offset)

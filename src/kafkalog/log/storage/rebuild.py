@@ -31,6 +31,9 @@ class _Appends:
     transactions go to the transaction index.
     """
 
+    remembered = 1
+    """the state goes into a snapshot, which holds the last batch only"""
+
     def __init__(self, producers: ProducerStateManager, index: TransactionIndex) -> None:
         self._producers = producers
         self._index = index
@@ -45,7 +48,7 @@ class _Appends:
         producer. New transactions are recorded in the order in which they begin in the log.
         """
         began: list[tuple[int, int, int]] = []
-        for header, number, transactional_from in ends:
+        for (header,), number, transactional_from in ends:
             append = self._producers.prepare(header.producer_id)
             append.append_stretch(header, transactional_from)
             began += [(number, offset, header.producer_id) for offset in append.started]

@@ -159,9 +159,12 @@ def _judged_run(
     number, size, singly = 0, _MANY, 1
     while number < len(run):
         part = run.part(number, min(number + size, len(run)))
+        before = continuity.last_offset
         count = sound_prefix(continuity, part, gaps=gaps)
         if count:
-            yield part.part(0, count)
+            sound = part.part(0, count)
+            sound.last_before = before
+            yield sound
         number += count
         if count == len(part):
             size, singly = _MANY, 1

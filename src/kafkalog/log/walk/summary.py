@@ -191,7 +191,7 @@ class _Facts:
         codecs, times = run.codecs_and_times()
         self.codecs.update(codecs)
         self.magics[run.magic] += len(run)
-        for before, first, position in run.gaps(self.last):
+        for before, first, position in run.gaps():
             self.has_gaps = True
             code, detail = gap(before, first)
             self.findings.append(Finding(code, Severity.INFO, position, first, detail, path))

@@ -29,6 +29,7 @@ from kafkalog.log.storage.java import (
 )
 
 __all__ = [
+    "REMEMBERED",
     "AppendOrigin",
     "BatchMetadata",
     "CompletedTransaction",
@@ -37,7 +38,7 @@ __all__ = [
     "ProducerStateEntry",
 ]
 
-_REMEMBERED = 5
+REMEMBERED = 5
 """Batches of a producer among which duplicates are recognized (`ProducerStateEntry.NUM_BATCHES_TO_RETAIN`)."""
 
 
@@ -116,7 +117,7 @@ class ProducerStateEntry(Struct, kw_only=True):
         self.set_epoch(header.producer_epoch)
         last_offset = int64(header.last_offset)
         batch = BatchMetadata(header.last_sequence, last_offset, to_int32(last_offset - header.base_offset))
-        self.batches = (*self.batches, batch)[-_REMEMBERED:]
+        self.batches = (*self.batches, batch)[-REMEMBERED:]
         self.last_timestamp = header.max_timestamp
 
     def update(self, newer: ProducerStateEntry) -> None:
@@ -124,7 +125,7 @@ class ProducerStateEntry(Struct, kw_only=True):
         `newer.batches`.
         """
         self.set_epoch(newer.producer_epoch)
-        self.batches = (*self.batches, *newer.batches)[-_REMEMBERED:]
+        self.batches = (*self.batches, *newer.batches)[-REMEMBERED:]
         newer.batches = ()
         self.coordinator_epoch = newer.coordinator_epoch
         self.current_txn_first_offset = newer.current_txn_first_offset
