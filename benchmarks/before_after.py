@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -141,6 +142,28 @@ def writing(scratch: Path) -> Work:
     return append
 
 
+def starting(scratch: Path) -> Iterator[tuple[str, Work]]:
+    """Whole processes on nine small partitions: processor time from the start of Python to its end."""
+    root = scratch / "broker"
+    root.mkdir()
+    for number in range(9):
+        with kafkalog.Log.open(root / f"t-{number}") as log:
+            log.append([b"%d" % value for value in range(100)])
+    first = f"next(iter(kafkalog.open_partition({str(root / 't-0')!r}).records()))"
+    programs = {"import": "import kafkalog; kafkalog.open_partition", "first record": f"import kafkalog; {first}"}
+    for name in ("ls", "verify", "plan"):
+        programs[f"{name} of nine partitions"] = f"from kafkalog.cli.main import run; run([{name!r}, {str(root)!r}])"
+
+    def run(program: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    for title, program in programs.items():
+        yield f"process: {title}", lambda program=program: run(program)
+
+
 def rows(scratch: Path) -> Iterator[tuple[str, Work]]:
     """Title and work of each row."""
     yield from reading({
@@ -153,6 +176,7 @@ def rows(scratch: Path) -> Iterator[tuple[str, Work]]:
     yield from recovering(scratch, "16 KiB batches", Shape())
     yield from recovering(scratch, "256 B batches", Shape(records=1, value_bytes=170))
     yield "Log.append, 100 batches of 100", writing(scratch)
+    yield from starting(scratch)
 
 
 def work() -> None:

@@ -109,7 +109,7 @@ _NAMES = {
     ".tables.request": ["Export"],
     ".tiers.layouts": ["open_tier"],
     ".tiers.metadata": ["read_remote_metadata"],
-    ".tiers.reading": ["open_partition"],
+    ".tiers.opening": ["open_partition"],
     ".tiers.remote_tier": ["ListedSegment", "RemoteObject", "RemoteTier"],
     ".values.decoded_values": ["DecodedValues"],
     ".values.decoding": ["ValueDecoder"],

@@ -149,7 +149,7 @@ from kafkalog.tables.exporting import export as export
 from kafkalog.tables.request import Export as Export
 from kafkalog.tiers.layouts import open_tier as open_tier
 from kafkalog.tiers.metadata import read_remote_metadata as read_remote_metadata
-from kafkalog.tiers.reading import open_partition as open_partition
+from kafkalog.tiers.opening import open_partition as open_partition
 from kafkalog.tiers.remote_tier import ListedSegment as ListedSegment
 from kafkalog.tiers.remote_tier import RemoteObject as RemoteObject
 from kafkalog.tiers.remote_tier import RemoteTier as RemoteTier

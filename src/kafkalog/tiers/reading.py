@@ -1,4 +1,4 @@
-"""Opens log directories and partitions with their remote part."""
+"""Mounts log directories together with their remote part."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from typing import Any
 from msgspec import Struct
 
 from kafkalog.codec.common.errors import UsageError
-from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import parse_partition_directory
-from kafkalog.log.directories import partition as local
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir, log_dirs_inside
 from kafkalog.log.directories.partition import Partition
-from kafkalog.log.disk.files import PathLike, absolute, is_directory
+from kafkalog.log.disk.files import absolute, is_directory
 from kafkalog.log.disk.remote import storage_of
 from kafkalog.tiers.both_tiers import BothTiers
 from kafkalog.tiers.layouts import key_files, open_tier
 from kafkalog.tiers.local_tiering import remote_metadata_in
 from kafkalog.tiers.remote_tier import RemoteTier
 
-__all__ = ["RemotePart", "TierBounds", "mounted", "open_partition", "tier_bounds"]
+__all__ = ["RemotePart", "TierBounds", "mounted", "tier_bounds"]
 
 Mounted = list[tuple[BothTiers, str]]
 """the mount for each path, and the equivalent path in it"""
@@ -121,35 +119,3 @@ class RemotePart:
         if asked not in self._found:
             self._found[asked] = mounted(paths, open_tier(self.uri, layout=self.layout, keys=key_files(self.keys)))
         return [path for _, path in self._found[asked]]
-
-
-def open_partition(
-    path: PathLike,
-    *,
-    remote: str | RemoteTier | None = None,
-    layout: str | None = None,
-    storage: Mapping[str, str] | None = None,
-    keys: Mapping[str, str] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-) -> Partition:
-    """Open the partition directory at `path`; with `remote`, a tiered log is read from both tiers, the remote segments
-    first.
-
-    Remote segments are found with `__remote_log_metadata` in the same log directory, or by listing the tier if that has
-    no events of the partition. Objects are read by ranges. Raises `UsageError` if the path is not a partition directory
-    or the tier cannot be opened with these options, `StorageError` if either cannot be read.
-
-    * `remote`: the URI or path of the remote tier, or the tier
-    * `layout`: layout of the tier, detected by default
-    * `storage`, `keys`: as for `open_tier`
-    * `limits`: what a batch or file may hold at most (`Limits`)
-    """
-    if remote is None:
-        return local.open_partition(path, limits=limits)
-    text = os.fspath(path)
-    if parse_partition_directory(os.path.basename(absolute(text))) is None:
-        raise UsageError(f"{text} is not named like a partition directory (<topic>-<partition>): its topic is unknown")
-    tier = open_tier(remote, layout=layout, storage=storage, keys=keys) if isinstance(remote, str) else remote
-    root, name = os.path.dirname(absolute(text)), os.path.basename(absolute(text))
-    both = BothTiers(root, tier, remote_metadata_in([root]))
-    return local.open_partition(f"{both.path}/{name}", limits=limits)
