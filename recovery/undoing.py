@@ -133,8 +133,12 @@ class _UndoJob(Job[Undo, "_TakenBack", UndoResult]):
         self._on_undone = on_undone
 
     def look(self) -> None:
+        if len(set(self._runs)) < len(self._runs):
+            raise UsageError("a run is named twice: each can be undone once")
         for run in self._runs:
-            if not os.path.lexists(os.path.join(run.root, LOCK_FILE)):  # one that a kill has left goes with the lock
+            is_one_of_several = self.roots.count(run.root) > 1
+            # a lock file that a kill has left goes with the lock
+            if is_one_of_several or not os.path.lexists(os.path.join(run.root, LOCK_FILE)):
                 Runs(run.root, self.keeping.quarantine, moved=self.keeping.moved).undoable(run.run_id)
 
     def admit(self, opened: Transaction) -> None:

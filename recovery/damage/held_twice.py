@@ -1,4 +1,6 @@
-"""Find ends of segments that the following segments hold too, byte for byte."""
+"""Find segments whose names contradict what the segments before them hold: ends that the following segments hold too,
+byte for byte, and empty segments that hide records.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from kafkalog.codec.common.limits import MIB
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.storage.tree import Tree
 
-__all__ = ["sizes_without_copies"]
+__all__ = ["hiding_segments", "sizes_without_copies"]
 
 
 def sizes_without_copies(tree: Tree, directory: str) -> dict[str, int]:
@@ -28,6 +30,26 @@ def sizes_without_copies(tree: Tree, directory: str) -> dict[str, int]:
         after.insert(0, (path, size))
         next_base = base
     return found
+
+
+def hiding_segments(tree: Tree, directory: str) -> set[int]:
+    """Return the base offsets of empty segments that are at or below the highest offset of the segments before them. A
+    broker reads from the segment with the greatest base offset at or below the offset asked for, and goes on in the
+    next one (`LocalLog.read`): consumers get nothing of what an earlier segment holds from there on. Reads headers of
+    the segments before an empty one; raises `StorageError` if that fails.
+    """
+    hiding: set[int] = set()
+    earlier: list[str] = []
+    for base, path in tree.logs(directory):
+        if tree.files[path].size:
+            earlier.append(path)
+        elif any(_highest_offset(tree, other) >= base for other in reversed(earlier)):
+            hiding.add(base)
+    return hiding
+
+
+def _highest_offset(tree: Tree, path: str) -> int:
+    return max((batch.last_offset for batch in Scanner(tree.source(path), check_crc=False)), default=-1)
 
 
 def _begins_with(tree: Tree, logs: Iterable[tuple[str, int]], path: str, position: int) -> bool:

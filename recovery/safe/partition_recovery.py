@@ -34,7 +34,7 @@ from kafkalog.recovery.broker.manager import (
     read_topic_id,
     topic_id_or_none,
 )
-from kafkalog.recovery.damage.held_twice import sizes_without_copies
+from kafkalog.recovery.damage.held_twice import hiding_segments, sizes_without_copies
 from kafkalog.recovery.damage.kept_bytes import KeptBytes
 from kafkalog.recovery.damage.salvage import salvage
 from kafkalog.recovery.damage.soundness import Cut, SoundLog, bytes_above, sound_prefix
@@ -256,8 +256,9 @@ class PartitionRecovery:
         if has_unknown_versions(self.original, self.directory):
             self.start = 0
             return self.settle(self.above_log_start(self.keepable(self.sound())))
-        if self.rules.resumes and self.leaves_out_copies():
-            return self.settle(self.keepable(self.sound()))  # a start keeps the copies
+        hides = self.leaves_out_hiding()
+        if (self.rules.resumes and self.leaves_out_copies()) or hides:  # a start keeps both
+            return self.settle(self.above_log_start(self.keepable(self.sound())))
         theirs = known or self.load(untouched, self.recovery_point, clean=clean)
         if theirs.is_loaded:
             sound = sound_prefix(untouched, self.directory, start=self.start)
@@ -277,6 +278,16 @@ class PartitionRecovery:
                 self.floor = self.reached(theirs)
         sound = self.keepable(self.sound())
         return self.settle(self.above_log_start(sound))
+
+    def leaves_out_hiding(self) -> bool:
+        """Remove from `original` the empty segments that hide records of the segments before them. Returns whether
+        there are any; never of a metadata log.
+        """
+        hiding = set() if self.is_metadata else hiding_segments(self.original, self.directory)
+        if hiding:
+            self.original = self.original.copy()
+            remove_segments(self.original, self.directory, hiding)
+        return bool(hiding)
 
     def leaves_out_copies(self) -> bool:
         """Remove from `original` the ends of segments that the following segments hold too. A broker would give readers
@@ -594,6 +605,8 @@ class PartitionRecovery:
             if size < tree.files[path].size:
                 tree.files[path] = tree.files[path].slice(0, size)
         remove_segments(tree, self.directory, gone)
+        if not self.is_metadata:
+            remove_segments(tree, self.directory, hiding_segments(tree, self.directory))
         bases = {base for base, _path in tree.logs(self.directory)}
         reset_indexes(tree, self.directory, {base for base in bases if base >= self.start})
 

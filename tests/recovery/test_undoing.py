@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog import RecoveryRefused
+from kafkalog import KafkaLogError, RecoveryRefused
 from kafkalog.recovery import Recovery, Undo, recover, undo
 from kafkalog.recovery.act import quarantine
 from kafkalog.recovery.act.journal import MANIFEST, UNDONE, Journal
 from testkit.judging.trees import copy_tree, first_difference, stamps
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import RecoveryCase, recovery_cases, recovery_families
 from testkit.recorded.recovery_settings import given
 
@@ -211,3 +212,13 @@ def test_runs_of_two_directories_in_one_quarantine_are_told_apart(tmp_path: Path
     for root, looked in zip(roots, before, strict=True):
         undo(root)
         assert stamps(root) == looked
+
+
+@pytest.mark.parametrize("more", ["nope", "the same"])
+def test_a_run_that_cannot_be_undone_keeps_the_others_from_it(more: str, tmp_path: Path) -> None:
+    root = own_copy(brokers("4.1.1/torn")[0], tmp_path / "data")
+    run_id = recover(Recovery(accept_loss=True), root)[0].run_id or ""
+    before = stamps(root)
+    with pytest.raises(KafkaLogError, match=f"no run {more}" if more == "nope" else "named twice"):
+        undo(Undo(run_ids=[run_id, more if more == "nope" else run_id]), root)
+    assert stamps(root) == before

@@ -30,6 +30,7 @@ WORDS: Mapping[Ask, str] = {
     Ask.SOURCE: "--source",
     Ask.HOLD: "--hold",
     Ask.INTO: "--into",
+    Ask.UNDELETE_INTO: "--into",
     Ask.CONFIG: "--config",
     Ask.NODE: "--node",
     Ask.LISTENER: "--listener",

@@ -160,7 +160,7 @@ def test_a_log_that_a_start_would_cut_is_left_as_it_is(tmp_path: Path) -> None:
     before = stamps(root)
     result = compacted(root)
     why = result.done.declined["t-0"]
-    assert why.endswith("; recover() repairs it")
+    assert why.endswith("; recover(directory) repairs it")
     assert told(why).endswith("; `recover` repairs it")
     assert not result.changed
     assert stamps(root) == before

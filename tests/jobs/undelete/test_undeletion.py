@@ -278,7 +278,7 @@ def test_damage(root: Path) -> None:
     data[len(data) // 2] ^= 1
     logs[0].write_bytes(data)
     before = stamps(root)
-    with pytest.raises(RecoveryRefused, match="with into"):
+    with pytest.raises(RecoveryRefused, match="with undelete_into"):
         undelete(Undelete(topic="sessions-20"), root)
     assert first_difference(dict(stamps(root)), dict(before)) == ""
     taken = undelete_into(Undelete(topic="sessions-20"), root, target=root.with_name("new"))
@@ -329,7 +329,7 @@ def test_a_segment_that_others_have_replaced_stays(root: Path) -> None:
             path.unlink()
     before = stamps(root)
     assert deleted(root)[0].why_not is not None
-    with pytest.raises(RecoveryRefused, match="with into"):
+    with pytest.raises(RecoveryRefused, match="with undelete_into"):
         undelete(Undelete(topic="stock-41"), root)
     assert first_difference(dict(stamps(root)), dict(before)) == ""
 

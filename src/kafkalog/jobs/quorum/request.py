@@ -127,7 +127,9 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
         )
 
     def _check_new_controller(self) -> None:
-        if self.node is None or self.into is None or not self.brokers:
+        if not self.brokers:
+            raise UsageError("name the log directories of the broker (`brokers`) whose copy becomes the controller")
+        if self.node is None or self.into is None:
             raise UsageError(Sentence("a broker's copy becomes a controller with ", Ask.NODE, " and ", Ask.INTO))
         if set(self.endpoints) != {self.node}:
             raise UsageError(Sentence(Ask.ENDPOINT, f" HOST:PORT says where controller {self.node} will listen"))

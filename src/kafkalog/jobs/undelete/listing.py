@@ -72,7 +72,7 @@ def _beside_live(each: Remains, roots: Sequence[str]) -> Remains:
         return each
     own_data = f"{other} exists and holds its own data: extract it with "
     return replace(
-        each, outcome="", why_not=Sentence(own_data, Ask.INTO, ", or name another topic with ", Ask.AS_TOPIC)
+        each, outcome="", why_not=Sentence(own_data, Ask.UNDELETE_INTO, ", or name another topic with ", Ask.AS_TOPIC)
     )
 
 

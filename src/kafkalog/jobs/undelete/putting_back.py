@@ -112,7 +112,7 @@ def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remain
                 Sentence(
                     f"{remains.directory} is live, and a broker that starts removes its deleted segments at once: "
                     "restore them, or extract them with ",
-                    Ask.INTO,
+                    Ask.UNDELETE_INTO,
                 ),
                 reason="segments",
             )
@@ -157,7 +157,7 @@ def _target(each: Remains, wanted: Undelete) -> str:
                 Sentence(
                     f"{each.directory} is live, and only segments of it are deleted: those go back into it, or are "
                     "taken out with ",
-                    Ask.INTO,
+                    Ask.UNDELETE_INTO,
                     ", but do not go to another topic",
                 )
             )
@@ -223,7 +223,7 @@ class _Making:
         left = [segment for segment in remains.segments if segment.base_offset not in bases]
         self.left += [
             why_not_fitting(first_live, remains_segment)
-            or Sentence(f"{remains_segment.path} overlaps the one before it: extract it with ", Ask.INTO)
+            or Sentence(f"{remains_segment.path} overlaps the one before it: extract it with ", Ask.UNDELETE_INTO)
             for remains_segment in left
         ]
         if not fitting:
@@ -297,7 +297,7 @@ class _Making:
                     "again with as many partitions, stop the broker and undelete then (",
                     Ask.HOLD,
                     " first, and no broker removes it meanwhile); or write it into a directory of its own with ",
-                    Ask.INTO,
+                    Ask.UNDELETE_INTO,
                     "; or give it to another topic with ",
                     Ask.AS_TOPIC,
                 ),
@@ -308,7 +308,7 @@ class _Making:
                 Sentence(
                     f"the cluster places {target} on other brokers, so this one would rename it -stray: write it into "
                     "a directory of its own with ",
-                    Ask.INTO,
+                    Ask.UNDELETE_INTO,
                     ", and put it where it belongs",
                 ),
                 reason="topic_id",
@@ -373,7 +373,7 @@ class _Making:
                     f"{cut.path} is damaged at byte {cut.position} ({cut.code}: {cut.detail}): ",
                     "recover the partition first"
                     if remains.kind is RemainsKind.SEGMENTS
-                    else Sentence("extract what is sound with ", Ask.INTO),
+                    else Sentence("extract what is sound with ", Ask.UNDELETE_INTO),
                 ),
                 reason="damaged",
             )
@@ -387,7 +387,7 @@ class _Making:
             raise RecoveryRefused(
                 Sentence(
                     f"{target} would begin at {partition.log_start_offset} and not at {first}: extract it with ",
-                    Ask.INTO,
+                    Ask.UNDELETE_INTO,
                 ),
                 reason="mode",
             )

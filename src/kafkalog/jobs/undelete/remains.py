@@ -351,7 +351,7 @@ def _judged(
     why_not: str | None
     if run_id is not None:
         kind = RemainsKind.QUARANTINE
-        outcome = Sentence("can only be extracted, with ", Ask.INTO)
+        outcome = Sentence("can only be extracted, with ", Ask.UNDELETE_INTO)
         undone = Advice("{} restores the whole run, if that is possible", Ask.UNDO, {"run": run_id})
         why_not = Sentence(undone)
     elif name.state in _UNWANTED:
@@ -387,7 +387,7 @@ def _of_directory(found: Survey, files: Mapping[str, Sequence[str]], live: str) 
     if is_empty_log(found, live, files.get(live, ())):
         return f"takes the place of {live}, which is empty", None
     own_data = f"{live} exists and holds its own data: extract it with "
-    return "", Sentence(own_data, Ask.INTO, ", or name another topic with ", Ask.AS_TOPIC)
+    return "", Sentence(own_data, Ask.UNDELETE_INTO, ", or name another topic with ", Ask.AS_TOPIC)
 
 
 def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tuple[str, str | None]:
@@ -432,7 +432,7 @@ def why_not_fitting(first_live: int | None, segment: RemainsSegment) -> str | No
     It is damaged, is empty, or reaches `first_live`, the base offset of the first live segment (None: there is none).
     """
     if segment.damage is not None:
-        return Sentence(f"{segment.path} is damaged ({segment.damage}): extract what is sound with ", Ask.INTO)
+        return Sentence(f"{segment.path} is damaged ({segment.damage}): extract what is sound with ", Ask.UNDELETE_INTO)
     if segment.last_offset is None:
         return f"{segment.path} holds no record"
     if first_live is not None and segment.last_offset >= first_live:
@@ -440,6 +440,6 @@ def why_not_fitting(first_live: int | None, segment: RemainsSegment) -> str | No
             f"{segment.path} holds offsets {segment.first_offset} to {segment.last_offset}, and the log begins at "
             f"{first_live}: there are other records of these offsets, or compaction or a truncation removed them; "
             "extract it with ",
-            Ask.INTO,
+            Ask.UNDELETE_INTO,
         )
     return None

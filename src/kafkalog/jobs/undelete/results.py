@@ -84,7 +84,7 @@ def in_the_way(planned: Sequence[UndeletePlan], siblings: Sequence[str]) -> dict
                         Sentence(
                             f"{name} would be in {plan.root} and in {other}, where it holds its own data, and a broker "
                             "does not start on that: restore the data into a directory of its own with ",
-                            Ask.INTO,
+                            Ask.UNDELETE_INTO,
                             ", or name another topic with ",
                             Ask.AS_TOPIC,
                         ),
