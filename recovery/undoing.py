@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from kafkalog.codec.common.advice import Advice, Ask
 from kafkalog.codec.common.errors import RecoveryRefused, UsageError
-from kafkalog.codec.names import LOCK_FILE
+from kafkalog.codec.names import LOCK_FILE, parse_partition_directory
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
 from kafkalog.log.disk.files import PathLike, exists
 from kafkalog.recovery.act.history import runs_of_each
@@ -34,10 +34,13 @@ class UndoResult(Struct, frozen=True, kw_only=True):
 
 def _undone(path: PathLike) -> tuple[str, str | None]:
     """Return the log directory that a path means, as a real path, and the name of a partition directory in it. For a
-    partition directory that is its parent and its own name; for any other directory the directory itself, and None.
-    Raises `UsageError` if the path is not a directory.
+    partition directory, or one that is no longer in a log directory, that is its parent and its own name; for any other
+    directory the directory itself, and None. Raises `UsageError` if the path is not a directory.
     """
     given = os.fspath(path)
+    parent, name = os.path.split(os.path.abspath(given.replace("\0", "")))
+    if parse_partition_directory(name) is not None and not exists(os.path.join(parent, name)) and is_log_dir(parent):
+        return os.path.realpath(parent), name  # a run has set it aside
     if "\0" in given or not os.path.isdir(given):
         raise UsageError(f"{given!r} is not a directory" if exists(given) else f"{given!r} does not exist")
     root = os.path.realpath(given)

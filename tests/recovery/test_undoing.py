@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog import KafkaLogError, RecoveryRefused
+from kafkalog import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.recovery import Recovery, Undo, recover, undo
 from kafkalog.recovery.act import quarantine
 from kafkalog.recovery.act.journal import MANIFEST, UNDONE, Journal
-from testkit.judging.trees import copy_tree, first_difference, stamps
+from testkit.judging.trees import contents, copy_tree, first_difference, stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import RecoveryCase, recovery_cases, recovery_families
 from testkit.recorded.recovery_settings import given
@@ -222,3 +222,16 @@ def test_a_run_that_cannot_be_undone_keeps_the_others_from_it(more: str, tmp_pat
     with pytest.raises(KafkaLogError, match=f"no run {more}" if more == "nope" else "named twice"):
         undo(Undo(run_ids=[run_id, more if more == "nope" else run_id]), root)
     assert stamps(root) == before
+
+
+def test_a_partition_that_was_set_aside_is_named_by_its_former_path(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.1.1/torn")[0], tmp_path / "data")
+    before = contents(root)
+    partition = root / "quotes-20-1"
+    recover(Recovery(mode="set-aside", accept_loss=True), partition)
+    assert not partition.exists()
+    (result,) = undo(partition)
+    assert contents(root) == before
+    assert result.root == str(root)
+    with pytest.raises(UsageError, match="does not exist"):
+        undo(tmp_path / "t-0")
