@@ -64,10 +64,12 @@ def readable_text(found: Measured) -> str:
 
 def skipped_text(ways: Iterable[Measured]) -> str:
     """Return text to follow "skipped: " about the hidden records of these ways, at least one of which has some. A fetch
-    that meets a batch which its segment cuts short goes on in the next segment, whatever offsets are there.
+    that meets a batch which its segment cuts short goes on in the next segment, whatever offsets are there. A fetch at
+    an offset that two segments hold gets the records of the later segment, also above the log's end.
     """
     goes_on = any(way.records_hidden and way.damage_passed for way in ways)
-    reach = "a consumer may reach from a batch that its segment cuts short" if goes_on else "no consumer reaches"
+    reach = "a consumer may reach from a batch that its segment cuts short"
+    reach = reach if goes_on else "consumers get in part, in place of others, or not at all"
     return f"records after ones with higher offsets or above the log's end, which {reach}"
 
 
