@@ -256,9 +256,8 @@ class PartitionRecovery:
         if has_unknown_versions(self.original, self.directory):
             self.start = 0
             return self.settle(self.above_log_start(self.keepable(self.sound())))
-        hides = self.leaves_out_hiding()
-        if (self.rules.resumes and self.leaves_out_copies()) or hides:  # a start keeps both
-            return self.settle(self.above_log_start(self.keepable(self.sound())))
+        if self.rules.resumes and (self.leaves_out_hiding() | self.leaves_out_copies()):
+            return self.settle(self.keepable(self.sound()))  # a start keeps both
         theirs = known or self.load(untouched, self.recovery_point, clean=clean)
         if theirs.is_loaded:
             sound = sound_prefix(untouched, self.directory, start=self.start)
@@ -605,7 +604,7 @@ class PartitionRecovery:
             if size < tree.files[path].size:
                 tree.files[path] = tree.files[path].slice(0, size)
         remove_segments(tree, self.directory, gone)
-        if not self.is_metadata:
+        if self.rules.resumes and not self.is_metadata:
             remove_segments(tree, self.directory, hiding_segments(tree, self.directory))
         bases = {base for base, _path in tree.logs(self.directory)}
         reset_indexes(tree, self.directory, {base for base in bases if base >= self.start})
