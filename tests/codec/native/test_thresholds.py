@@ -9,6 +9,8 @@ import pytest
 
 from kafkalog.codec.native import thresholds
 
+pytestmark = pytest.mark.compiled
+
 SMALL_FIRST = """
 import sys
 from kafkalog.codec.native.thresholds import headers_are_worth_it

@@ -84,16 +84,19 @@ def test_no_offset_is_lost_twice(tmp_path: Path) -> None:
             assert found.records_lost <= gone, way.way
 
 
-def test_records_that_are_kept_above_the_end_of_the_log_are_lost_as_committed_ones(tmp_path: Path) -> None:
-    """The row of the partition said that committed records are lost, and the table of ways that none is."""
+def test_row_and_ways_agree_where_a_repeated_segment_goes(tmp_path: Path) -> None:
+    """The row of the partition said that committed records are lost, and the table of ways that none is. The segment
+    that only repeats is removed: empty, it would make the log end at its base offset.
+    """
     _first, second = log(tmp_path / "root", segments=2)
     batches = second.read_bytes()
     second.write_bytes(batches + b"\0")
     second.with_name(f"{70:020}.log").write_bytes(batches + b"\1")
     made = plan(Recovery(mode="salvage"), tmp_path / "root")[0]
     (row,) = made.partitions
-    assert row.is_cut_below_high_watermark
-    assert (made.choice.own.records_lost, made.choice.own.below_high_watermark) == (0, True)
+    assert not row.is_cut_below_high_watermark
+    assert (made.choice.own.records_lost, made.choice.own.below_high_watermark) == (0, False)
+    assert row.log_end_offset == 160
 
 
 def test_a_plan_names_what_it_leaves(tmp_path: Path) -> None:
