@@ -118,11 +118,8 @@ class Judge:
         self.compared += 1
         if base == ours:
             return
-        lines = [
-            line
-            for line in difflib.unified_diff(base.splitlines(True), ours.splitlines(True), "base", "ours", n=0)
-            if line[:1] in "+-" and line[:3] not in ("+++", "---")
-        ]
+        _, _, *hunks = difflib.unified_diff(base.splitlines(True), ours.splitlines(True), "base", "ours", n=0)
+        lines = [line for line in hunks if line[:1] in "+-"]
         left = [line for line in lines if not self._is_accepted(what, line)]
         if left:
             more = f"\n    and {len(left) - SHOWN_LINES} more lines" if len(left) > SHOWN_LINES else ""

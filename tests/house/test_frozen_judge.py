@@ -36,6 +36,13 @@ def test_bytes_differ(same: ModuleType, ours: str) -> None:
     assert len(different(same, ours)) == 1
 
 
+@pytest.mark.parametrize(("base", "ours"), [("a\n--x\n", "a\n"), ("a\n", "a\n++x\n")])
+def test_lines_that_look_like_the_head_of_a_difference_count(same: ModuleType, base: str, ours: str) -> None:
+    judge = same.Judge(accepted=[])
+    judge.compare("ls", base, ours)
+    assert len(judge.different) == 1
+
+
 def test_run_ids_and_times_do_not(same: ModuleType) -> None:
     assert different(same, LINE.replace("f36bbd73", "00000000").replace("0.3", "12.75")) == []
 

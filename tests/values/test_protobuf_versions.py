@@ -112,6 +112,13 @@ def test_a_proto2_enum_that_takes_the_value(tmp_path: Path) -> None:
     assert (values, findings) == ([{"note": "x", "e": "X"}], [None])
 
 
+def test_the_first_name_of_a_number_counts(tmp_path: Path) -> None:
+    """As `Descriptors.EnumDescriptor.findValueByNumber` and Python's own JSON say."""
+    field = "optional E e = 1; enum E { option allow_alias = true; W = 0; X = 5; Y = 5; A = 5; }"
+    values, findings = read(tmp_path, field, field, FIVE, head=PROTO2)
+    assert (values, findings) == ([{"note": "x", "e": "X"}], [None])
+
+
 def test_a_schema_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
     compile_it = protoc._compile

@@ -248,7 +248,9 @@ class ProtobufDecoder:
     @staticmethod
     def _scalar(field: Any) -> Callable[[Any], object]:
         if field.enum_type is not None:
-            names = {number: each.name for number, each in field.enum_type.values_by_number.items()}
+            names: dict[int, str] = {}
+            for each in field.enum_type.values:
+                names.setdefault(each.number, each.name)  # with `allow_alias` the first name of a number counts
             return lambda number: names.get(number, number)
         if field.type == FieldDescriptor.TYPE_BYTES:
             return lambda data: b64encode(data).decode("ascii")
