@@ -282,13 +282,6 @@ def segment_file(base_offset: int, kind: FileKind) -> str:
 
 
 @lru_cache(maxsize=_NAMES_KEPT)
-def compressed_log(name: str) -> str | None:
-    """Name of the live log file that the file `name` is a compressed form of, such as `gzip` makes; None for others."""
-    stem, dot, suffix = name.rpartition(".")
-    parsed = parse_segment_file(stem) if dot + suffix in _COMPRESSED else None
-    return stem if parsed is not None and parsed.is_live_log else None
-
-
 def parse_segment_file(name: str) -> SegmentFileName | None:
     """Parse the name of a segment's file: base offset, kind by its extension, and a suffix such as `.deleted` (empty if
     there is none). Return None for any other name, or if the name does not begin with an offset.
@@ -307,6 +300,13 @@ def parse_segment_file(name: str) -> SegmentFileName | None:
             base = parse_offset(name)
             return None if base is None else SegmentFileName(base, kind, pending)
     return None
+
+
+def compressed_log(name: str) -> str | None:
+    """Name of the live log file that the file `name` is a compressed form of, such as `gzip` makes; None for others."""
+    stem, dot, suffix = name.rpartition(".")
+    parsed = parse_segment_file(stem) if dot + suffix in _COMPRESSED else None
+    return stem if parsed is not None and parsed.is_live_log else None
 
 
 def kraft_snapshot_file(end_offset: int, epoch: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
@@ -138,10 +139,10 @@ class _UndoJob(Job[Undo, "_TakenBack", UndoResult]):
     def look(self) -> None:
         if len(set(self._runs)) < len(self._runs):
             raise UsageError("a run is named twice: each can be undone once")
+        runs_on = Counter(self.roots)
         for run in self._runs:
-            is_one_of_several = self.roots.count(run.root) > 1
             # a lock file that a kill has left goes with the lock
-            if is_one_of_several or not os.path.lexists(os.path.join(run.root, LOCK_FILE)):
+            if runs_on[run.root] > 1 or not os.path.lexists(os.path.join(run.root, LOCK_FILE)):
                 Runs(run.root, self.keeping.quarantine, moved=self.keeping.moved).undoable(run.run_id)
 
     def admit(self, opened: Transaction) -> None:

@@ -9,6 +9,7 @@ __all__ = ["UNREAD_NAMES", "FileLine", "MetadataLine", "PlaceLine", "StateLine"]
 UNREAD_NAMES = {"Unread.first_offset": "firstUnread", "Unread.last_offset": "lastUnread"}
 """Names of the columns of a finding's unread offsets, which are not a column of their own."""
 
+
 class FileLine(Struct, frozen=True, kw_only=True):
     """A file."""
 

@@ -72,7 +72,7 @@ class OneBatch(Struct, frozen=True):
     @property
     def end(self) -> int:
         """Position in the file after the batch."""
-        return self.single.position + self.single.size
+        return self.single.end
 
     @property
     def are_codecs_known(self) -> bool:

@@ -20,16 +20,8 @@ from kafkalog.codec.model import (
 )
 
 __all__ = [
-    "MAGICS",
-    "MAX_RELATIVE_OFFSET",
-    "NO_OFFSET_LIMIT",
-    "BatchVerdict",
-    "Continuity",
-    "ends_reading",
-    "gap",
-    "highest_offset",
-    "is_displaced",
-    "out_of_place",
+    "MAGICS", "MAX_RELATIVE_OFFSET", "NO_OFFSET_LIMIT", "BatchVerdict", "Continuity", "ends_reading", "gap",
+    "highest_offset", "is_displaced", "out_of_place",
 ]  # fmt: skip
 
 MAX_RELATIVE_OFFSET = 2**31 - 1

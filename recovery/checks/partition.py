@@ -38,7 +38,6 @@ from kafkalog.codec.names import (
 from kafkalog.codec.native.thresholds import kernel_is_worth_it
 from kafkalog.codec.plain.insides import Insides, insides_of
 from kafkalog.codec.plain.records import decode_batch, first_offset_of, stored_records
-from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.codec.rules.batches import BatchVerdict
 from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.log.directories.partition import Partition
@@ -47,6 +46,7 @@ from kafkalog.log.reading.ahead import ahead
 from kafkalog.log.storage.log_file import is_passed_over
 from kafkalog.log.storage.producers.snapshot_check import OpenWithoutGap, SnapshotCheck
 from kafkalog.log.storage.producers.snapshots import snapshot_offsets, within_reach
+from kafkalog.log.walk.batches import RunsThenBatches
 from kafkalog.log.walk.behind_damage import tell_what_is_behind
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.ending import ends_below
@@ -234,7 +234,7 @@ class _PartitionVerifier:
             cursor = Cursor(source, segment.base_offset, next_base, limits=self.limits)
             runs = self._runs(segment, source)
             checks = list(self._index_checks(segment, indexes, in_columns=runs is not None))
-            scan = _Scan(runs or (), source, self.limits)
+            scan = RunsThenBatches(runs or (), source, self.limits)
             self._repeats, self._placed = Repeats(), None
             # closed before the file is, from which a thread may be reading
             for run in indexes.enter_context(closing(cursor.judged(scan, gaps=False))):
@@ -554,23 +554,3 @@ class _PartitionVerifier:
             self._found(FindingCode.SNAPSHOT_INVALID, error.message, path)
         except StorageError as error:
             self.report.findings.append(unreadable(error, path))
-
-
-class _Scan:
-    """Iterator over runs, which end at damage or at the end of the segment, and then over the batches that are left.
-    Afterwards `end` is the scanner of those.
-    """
-
-    def __init__(self, runs: Iterable[BatchRun | RecordBatch], source: Source, limits: Limits) -> None:
-        self._runs = runs
-        self._source = source
-        self._limits = limits
-        self.end: Scanner
-
-    def __iter__(self) -> Iterator[BatchRun | RecordBatch]:
-        position = 0
-        for found in self._runs:
-            yield found
-            position = found.end
-        self.end = Scanner(self._source, position=position, limits=self._limits)
-        yield from self.end

@@ -36,14 +36,18 @@ def hiding_segments(tree: Tree, directory: str) -> set[int]:
     """Return the base offsets of empty segments that are at or below the highest offset of the segments before them. A
     broker reads from the segment with the greatest base offset at or below the offset asked for, and goes on in the
     next one (`LocalLog.read`): consumers get nothing of what an earlier segment holds from there on. Reads headers of
-    the segments before an empty one; raises `StorageError` if that fails.
+    the segments before the last empty one, once each; raises `StorageError` if that fails.
     """
     hiding: set[int] = set()
-    earlier: list[str] = []
+    unread: list[str] = []
+    highest = -1
     for base, path in tree.logs(directory):
         if tree.files[path].size:
-            earlier.append(path)
-        elif any(_highest_offset(tree, other) >= base for other in reversed(earlier)):
+            unread.append(path)
+            continue
+        highest = max([highest, *(_highest_offset(tree, earlier) for earlier in unread)])
+        unread = []
+        if base <= highest:
             hiding.add(base)
     return hiding
 

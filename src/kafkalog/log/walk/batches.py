@@ -5,7 +5,7 @@ is asked to continue after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from msgspec.structs import replace
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.run_scanner import RunScanner
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["SINGLY", "BatchReader", "LateRuns", "Passed"]
+__all__ = ["SINGLY", "BatchReader", "LateRuns", "Passed", "RunsThenBatches", "large_log_scanner"]
 
 SINGLY = MIB
 """Bytes after damage that are scanned batch by batch: a scan may end soon, and runs need large windows."""
@@ -238,6 +238,28 @@ def large_log_scanner(source: Source) -> RunScanner | None:
     if not headers_are_worth_it(source.size, lambda: first_batch_bytes(lambda: source)):
         return None
     return _run_scanner(source, 0, DEFAULT_LIMITS)
+
+
+class RunsThenBatches:
+    """Iterator over `runs`, which begin at byte 0 and end at damage or at the end of the log, and then over the batches
+    that are left. Afterwards `end` is the scanner of those.
+    """
+
+    def __init__(
+        self, runs: Iterable[BatchRun | RecordBatch], source: Source, limits: Limits = DEFAULT_LIMITS
+    ) -> None:
+        self._runs = runs
+        self._source = source
+        self._limits = limits
+        self.end: Scanner
+
+    def __iter__(self) -> Iterator[BatchRun | RecordBatch]:
+        position = 0
+        for found in self._runs:
+            yield found
+            position = found.end
+        self.end = Scanner(self._source, position=position, limits=self._limits)
+        yield from self.end
 
 
 class LateRuns:

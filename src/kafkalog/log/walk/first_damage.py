@@ -4,20 +4,17 @@ verifies checksums. Batches with repeated offsets count as damage here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.headers.one_batch import OneBatch
 from kafkalog.codec.model import RecordBatch
-from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.codec.rules.batches import Continuity
-from kafkalog.log.walk.batches import large_log_scanner
+from kafkalog.log.walk.batches import RunsThenBatches, large_log_scanner
 from kafkalog.log.walk.cursor import judged
 
 if TYPE_CHECKING:
-    from kafkalog.codec.headers.runs import BatchRun
     from kafkalog.codec.headers.table import HeaderTable
 
 __all__ = ["first_damage"]
@@ -33,7 +30,8 @@ def first_damage(
     too; the scan reads and fills it.
     """
     continuity = Continuity(base_offset, next_segment=next_base)
-    scan = _Scan(source, headers)
+    runs = headers.runs(source, source.size) if headers is not None else large_log_scanner(source) or ()
+    scan = RunsThenBatches(runs, source)
 
     def judge(batch: RecordBatch) -> OneBatch:
         return OneBatch(batch, findings=continuity.check(batch))
@@ -44,25 +42,4 @@ def first_damage(
             if finding.severity is Severity.ERROR or finding.code is FindingCode.OFFSET_NOT_INCREASING:
                 return finding, end
         end = run.next_offset
-    return next(iter(scan.findings), None), end
-
-
-class _Scan:
-    """Iterator over the valid batches of a log in order, as runs or one by one. At the end, `findings` has the finding
-    at which it stopped, if any. With `headers`, runs come from and go into that cache.
-    """
-
-    def __init__(self, source: Source, headers: HeaderTable | None) -> None:
-        self._source = source
-        self._headers = headers
-        self.findings: Sequence[Finding] = ()
-
-    def __iter__(self) -> Iterator[BatchRun | RecordBatch]:
-        position = 0
-        for run in () if self._headers is None else self._headers.runs(self._source, self._source.size):
-            yield run
-            position = run.end
-        in_runs = large_log_scanner(self._source) if self._headers is None else None
-        scanner = in_runs or Scanner(self._source, position=position)
-        yield from scanner
-        self.findings = scanner.findings
+    return next(iter(scan.end.findings), None), end
