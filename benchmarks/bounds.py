@@ -38,7 +38,6 @@ from support.machine import machine
 from kafkalog import RecordFilter
 from kafkalog.codec import Codec
 from kafkalog.codec.common.memory import own_pages
-from kafkalog.codec.native import thresholds
 from kafkalog.log import open_partition
 
 COLUMNS = ["key", "value", "offset", "timestamp", "headers"]
@@ -412,7 +411,6 @@ def main() -> None:
     arguments = parser.parse_args()
     rounds, payload = (1, MIB) if arguments.quick else (arguments.rounds, arguments.size * MIB)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    thresholds.ENOUGH_BATCHES = 0  # numpy is loaded before anything is counted
     timing.use_cpu_time = True
     place = f"{machine()}; {rounds} rounds, medians; milliseconds of the processor (c) and the clock (w)"
     lines = ["# What bounds a reader", "", place]

@@ -368,7 +368,6 @@ def main() -> None:
     arguments = parser.parse_args()
     timing.use_cpu_time = arguments.cpu
     rounds = 1 if arguments.quick else arguments.rounds
-    thresholds.ENOUGH_BATCHES = 0  # everybody is warm, so that what loading takes does not count
     if arguments.quick:
         thresholds.ENOUGH_BYTES = 0  # so that the compiled executions are what is tried
     with Jvms(quick=arguments.quick) as java, scratch_directory() as scratch:

@@ -24,6 +24,7 @@ __all__ = [
     "PRODUCER_SNAPSHOT_VERSION",
     "SNAPSHOT_HEADER",
     "TIME_ENTRY",
+    "Bytes",
     "OffsetEntry",
     "TimeEntry",
     "bytes_by_piece",

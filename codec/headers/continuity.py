@@ -20,9 +20,7 @@ def in_place(run: BatchRun, base_offset: int) -> int:
     """Return the number of batches at the start of a run whose offsets can be in the segment with this base offset, as
     `out_of_place` decides. Their magic must be known.
     """
-    first, last = run["base_offset"], run.last_offsets
-    fine = (last >= first) & (first >= 0) & (last >= base_offset) & (last < NO_OFFSET_LIMIT)
-    return len(run) if fine.all() else int(fine.argmin())
+    return functions.in_place(run.cells, base_offset, NO_OFFSET_LIMIT)
 
 
 def sound_prefix(continuity: Continuity, run: BatchRun, *, gaps: bool) -> int:

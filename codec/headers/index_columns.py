@@ -1,52 +1,73 @@
-"""Entries of an index as numpy columns, for checks against batches in columns."""
+"""Columns of index entries: both fields of many entries, read from and written to the bytes of an index file. Compiled
+code does so if it is there, else plain Python; the results are equal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+import struct
+from collections.abc import Sequence
+from itertools import chain
+from operator import and_, le, lt
 
-import numpy as np
+from kafkalog.codec.derive import DerivationError, FixedLayout
+from kafkalog.codec.files.index_files import OFFSET_ENTRY, TIME_ENTRY
+from kafkalog.codec.native.library import is_there
 
-from kafkalog.codec.common.source import Source
-from kafkalog.codec.derive import FixedLayout
-from kafkalog.codec.files.index_files import bytes_by_piece
+__all__ = ["columns_of_entries", "increasing", "joined", "packed_columns"]
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-__all__ = ["arrays_by_piece", "continued", "increasing", "joined"]
-
-Int64s: TypeAlias = "npt.NDArray[np.int64]"
+for _layout in (OFFSET_ENTRY, TIME_ENTRY):
+    if _layout.order != ">" or any(field.format not in "iq" for field in _layout.fields) or len(_layout.fields) != 2:
+        raise DerivationError("an index entry is not declared as two big-endian numbers of 32 or 64 bits")
 
 
-def arrays_by_piece(index: Source, layout: FixedLayout, *, end: int) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """Read an index as `slots_by_piece` does, up to byte `end` (exclusive); yield the number of a piece's first entry
-    and all its entries as an array of structures.
+def _sizes(layout: FixedLayout) -> list[int]:
+    return [struct.calcsize(layout.order + field.format) for field in layout.fields]
+
+
+def columns_of_entries(
+    data: bytes | bytearray | memoryview, layout: FixedLayout
+) -> tuple[Sequence[int], Sequence[int]]:
+    """Return the first and the second field of all entries in `data`, in order."""
+    if is_there():
+        from kafkalog.codec.native.functions import read_entries
+
+        return read_entries(data, _sizes(layout))
+    firsts, seconds = zip(*layout.struct.iter_unpack(data), strict=True) if data else ((), ())
+    return firsts, seconds
+
+
+def packed_columns(firsts: memoryview, seconds: memoryview, layout: FixedLayout) -> bytes:
+    """Return entries with these fields as bytes of an index file. Needs compiled code."""
+    from kafkalog.codec.native.functions import write_entries
+
+    return write_entries(firsts, seconds, _sizes(layout))
+
+
+def increasing(
+    firsts: Sequence[int],
+    seconds: Sequence[int],
+    before: tuple[int, int],
+    *,
+    may_repeat: bool,
+    never: tuple[int, int] | None,
+) -> int:
+    """Return the number of entries, from the first on, that increase without interruption from the entry `before` them
+    (both fields). The first field must increase; the second must increase too, or not decrease if `may_repeat`. An
+    entry equal to `never`, such as an empty slot, counts as not increasing.
     """
-    kind = layout.dtype()
-    for number, piece in bytes_by_piece(index, layout.size, end=end):
-        yield number, np.frombuffer(piece, kind)
+    if isinstance(firsts, memoryview) and isinstance(seconds, memoryview):
+        from kafkalog.codec.native.functions import increasing_entries
 
-
-def continued(before: Sequence[int], column: npt.NDArray[Any]) -> Int64s:
-    """Return the column with the last number of the previous piece in front."""
-    joined_column = np.empty(len(column) + 1, np.int64)
-    joined_column[0], joined_column[1:] = before[-1], column
-    return joined_column
-
-
-def increasing(firsts: Int64s, seconds: Int64s, *, may_repeat: bool, never: tuple[int, int] | None) -> int:
-    """Return the number of entries after the first that increase without interruption (0 for one entry). The first
-    field must increase; the second must increase too, or not decrease if `may_repeat`. An entry equal to `never`, such
-    as an empty slot, counts as not increasing.
-    """
-    increase = firsts[1:] > firsts[:-1]
-    increase &= seconds[1:] >= seconds[:-1] if may_repeat else seconds[1:] > seconds[:-1]
+        return increasing_entries(firsts, seconds, before, may_repeat, never)
+    of_second = le if may_repeat else lt
+    increase = map(
+        and_, map(lt, chain(before[:1], firsts), firsts), map(of_second, chain(before[1:], seconds), seconds)
+    )
     if never is not None:
-        increase &= (firsts[1:] != never[0]) | (seconds[1:] != never[1])
-    return len(increase) if increase.all() else int(increase.argmin())
+        increase = map(and_, increase, map(never.__ne__, zip(firsts, seconds, strict=True)))
+    return next((number for number, is_larger in enumerate(increase) if not is_larger), len(firsts))
 
 
-def joined(parts: list[Int64s]) -> Int64s:
-    """Return the parts of a column as one array; an empty one for no parts."""
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+def joined(parts: Sequence[Sequence[int]]) -> Sequence[int]:
+    """Return the parts of a column as one; an empty column for no parts."""
+    return parts[0] if len(parts) == 1 else [*chain.from_iterable(parts)]

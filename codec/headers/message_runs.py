@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,6 +51,15 @@ class MessageRun:
         return column
 
     @property
+    def attributes(self) -> Int64s:
+        """Attributes of all entries."""
+        return self["attributes"]
+
+    @property
+    def producer_ids(self) -> None:
+        """None: entries of this format have no producer."""
+
+    @property
     def sizes(self) -> Int64s:
         """Sizes of the whole entries in bytes."""
         return self["size"] + LOG_OVERHEAD.size
@@ -74,6 +84,10 @@ class MessageRun:
     def part(self, start: int, end: int) -> MessageRun:
         """Return the entries from number `start` to `end` (exclusive)."""
         return MessageRun(self.table[:, start:end], self.window, self.window_start)
+
+    def chosen(self, numbers: Sequence[int]) -> MessageRun:
+        """Return the entries with these numbers, in this order."""
+        return MessageRun(np.take(self.table, numbers, axis=1), self.window, self.window_start)
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> MessageRun:
         """Return the entries that a mask selects."""

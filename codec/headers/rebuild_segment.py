@@ -4,17 +4,15 @@ callers here need not know its columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog.codec.derive import DerivationError
 from kafkalog.codec.files.index_files import OFFSET_ENTRY, TIME_ENTRY
+from kafkalog.codec.headers.index_columns import packed_columns
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.headers.table import HeaderRun
+from kafkalog.codec.native.cells import Cells, column_of, zeros
 from kafkalog.codec.native.functions import batches_by_producer, recover_batches
-from kafkalog.codec.native.tables import Appended, IndexEntry, Recovered, empty_table, names
+from kafkalog.codec.native.tables import Appended, IndexEntry, Recovered, RunFacts, names
 
 if TYPE_CHECKING:
     from kafkalog.codec.derive import FixedLayout
@@ -59,6 +57,15 @@ if (*Progress._fields, "epochs") != names(Recovered):
     raise DerivationError("progress is not what the kernel carries from batch to batch")
 
 
+_ROWS = {
+    (OFFSET_ENTRY, "relative_offset"): IndexEntry.RELATIVE_OFFSET,
+    (OFFSET_ENTRY, "position"): IndexEntry.POSITION,
+    (TIME_ENTRY, "timestamp"): IndexEntry.TIMESTAMP,
+    (TIME_ENTRY, "relative_offset"): IndexEntry.TIMESTAMP_RELATIVE_OFFSET,
+}
+"""Row with the values of a declared field, by layout and the field's name."""
+
+
 class RecoveredRun(NamedTuple):
     """Result of rebuilding from some batches of a run."""
 
@@ -77,30 +84,24 @@ def recover_run(run: BatchRun, first: int, end: int, progress: Progress, limits:
     index files; `progress` is not changed.
     """
     count = end - first
-    state = np.array([*progress, 0], np.int64)
-    entries, epochs = empty_table(IndexEntry, count), np.empty((2, count), np.int64)
-    bounds = np.array(limits, np.int64)
-    stopped = recover_batches(run.table, first, end, bounds, state, entries, epochs[0], epochs[1])
+    state = column_of([*progress, 0])
+    entries, epochs, starts = Cells(IndexEntry, count), zeros(count), zeros(count)
+    stopped = recover_batches(run.cells, first, end, column_of(limits), state, entries, epochs, starts)
     *values, changes = state.tolist()
     new = Progress(*values)
     return RecoveredRun(
         stopped,
         new,
-        _packed(OFFSET_ENTRY, entries[: IndexEntry.TIMESTAMP, : new.offsets - progress.offsets]),
-        _packed(TIME_ENTRY, entries[IndexEntry.TIMESTAMP :, : new.times - progress.times]),
-        list(map(tuple, epochs[:, :changes].T.tolist())),
+        _packed(OFFSET_ENTRY, entries.part(0, new.offsets - progress.offsets)),
+        _packed(TIME_ENTRY, entries.part(0, new.times - progress.times)),
+        list(zip(epochs[:changes], starts[:changes], strict=True)),
     )
 
 
-def _packed(layout: FixedLayout, columns: Iterable[Any]) -> bytes:
-    """Return entries as bytes in the format of an index file. `columns` has one column for each field of `layout`, in
-    order.
-    """
-    rows = [*columns]
-    packed = np.empty(len(rows[0]), layout.dtype())
-    for name, column in zip(layout.names, rows, strict=True):
-        packed[name] = column
-    return packed.tobytes()
+def _packed(layout: FixedLayout, entries: Cells) -> bytes:
+    """Return entries as bytes in the format of the index files with this layout."""
+    first, second = (entries.row(_ROWS[layout, name]) for name in layout.names)
+    return packed_columns(first, second, layout)
 
 
 class ProducerBatches(NamedTuple):
@@ -120,11 +121,11 @@ class ProducerBatches(NamedTuple):
 class ProducersOfRun:
     """Group the batches of a run by producer, from one control batch to the next."""
 
-    def __init__(self, run: HeaderRun) -> None:
+    def __init__(self, run: BatchRun) -> None:
         self._run = run
-        self._has_producers = run.are_of_producers(0, len(run))
-        self._slots: np.ndarray[Any, np.dtype[np.int64]] | None = None
-        self._found = np.empty((0, 0), np.int64)
+        self._has_producers = run.fact(RunFacts.OF_PRODUCERS) > 0
+        self._slots: memoryview | None = None
+        self._producers = Cells(Appended, 0)
 
     def next(self, first: int, end: int) -> tuple[int, list[ProducerBatches]]:
         """Return the number of the first control batch of a producer from number `first`, or `end` (exclusive) if there
@@ -134,7 +135,14 @@ class ProducersOfRun:
         if not self._has_producers or first == end:
             return end, []
         if self._slots is None:
-            self._slots = np.full(1 << (2 * len(self._run)).bit_length(), -1, np.int64)
-            self._found = empty_table(Appended, len(self._run))
-        stopped, count = batches_by_producer(self._run.table, first, end, self._slots, self._found)
-        return int(stopped), [ProducerBatches(*column) for column in self._found[:, :count].T.tolist()]
+            self._slots = _slots(len(self._run))
+            self._producers = Cells(Appended, len(self._run))
+        stopped, count = batches_by_producer(self._run.cells, first, end, self._slots, self._producers)
+        return stopped, [ProducerBatches(*self._producers.column(number)) for number in range(count)]
+
+
+def _slots(batches: int) -> memoryview:
+    """Return the working memory of `batches_by_producer` for so many batches."""
+    slots = zeros(1 << (2 * batches).bit_length())
+    slots.cast("B")[:] = b"\xff" * slots.nbytes
+    return slots

@@ -215,7 +215,8 @@ class RunScanner:
             return message_run(rest, position, largest=self._limits.batch_bytes, check=self._check_crc)
         address = address_of(window) + (position - start)
         if self._headers is None:  # which takes a megabyte, and is not needed where a decoder takes everything
-            self._headers = Cells(HeaderColumn, _BATCHES_OF_A_RUN + _UNALIKE)
+            most = max((self._end - position) // BATCH.size, 1)
+            self._headers = Cells(HeaderColumn, min(most, _BATCHES_OF_A_RUN) + _UNALIKE)
         count = scan_batches(address, size, self._limits.batch_bytes, self._check_crc, self._headers)
         if count == 0:
             return None

@@ -1,21 +1,20 @@
-"""Runs of sound v2 batches with their headers as columns. numpy is loaded only if columns are requested as arrays."""
+"""Runs of sound v2 batches with their headers as columns in memory of their own. Compiled code
+(`native/runs.c`) answers questions about all batches of a run. numpy is loaded only for readers that ask for arrays.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.compression.specs import KNOWN_CODECS
 from kafkalog.codec.model import (
-    CODEC_MASK,
     CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
     LOG_OVERHEAD,
-    NO_PRODUCER_ID,
     TIMESTAMP_TYPE_FLAG,
-    TRANSACTIONAL_FLAG,
     AnyHeader,
     BatchHeader,
     Codec,
@@ -23,7 +22,7 @@ from kafkalog.codec.model import (
 )
 from kafkalog.codec.native import functions
 from kafkalog.codec.native.cells import Cells
-from kafkalog.codec.native.tables import HeaderColumn, Table, check_table, names
+from kafkalog.codec.native.tables import HeaderColumn, RunFacts, Table, names
 from kafkalog.codec.rules.batches import BatchVerdict
 
 if TYPE_CHECKING:
@@ -52,17 +51,14 @@ class BatchRun:
     reached = 0
 
     def __init__(self, table: Table | Cells, window: bytes | memoryview, window_start: int) -> None:
-        self._array: Table | None = None
-        self.cells: Table | Cells = table
+        self.cells = table if isinstance(table, Cells) else Cells.of(HeaderColumn, table)
         """columns of `HeaderColumn`; positions count from the start of `window`"""
-        if not isinstance(table, Cells):
-            check_table(HeaderColumn, table)
-            self._array = table
         self._window = window
         self._window_start = window_start
+        self._facts: memoryview | None = None
 
     def __len__(self) -> int:
-        return self.cells.columns if isinstance(self.cells, Cells) else int(self.cells.shape[1])
+        return self.cells.columns
 
     def __getitem__(self, name: str) -> Int64s:
         column: Int64s = self.table[_ROWS[name]]
@@ -71,23 +67,37 @@ class BatchRun:
     @property
     def table(self) -> Table:
         """Columns as a numpy array, not contiguous."""
-        if self._array is None:
-            self._array = self.cells.table() if isinstance(self.cells, Cells) else self.cells
-        return self._array
+        return self.cells.table()
+
+    def fact(self, fact: RunFacts) -> int:
+        """Return a fact about all batches of the run. All facts are found at the first call. The run must not be
+        empty.
+        """
+        if self._facts is None:
+            self._facts = functions.facts_of_run(self.cells)
+        return self._facts[fact]
+
+    @property
+    def attributes(self) -> memoryview:
+        """Attributes of all batches."""
+        return self.row(HeaderColumn.ATTRIBUTES)
+
+    @property
+    def producer_ids(self) -> memoryview:
+        """Producer ids of all batches."""
+        return self.row(HeaderColumn.PRODUCER_ID)
 
     def column(self, number: int) -> list[int]:
         """Return all fields of batch `number`, the last its position in `window`."""
-        if isinstance(self.cells, Cells):
-            return self.cells.column(number)
-        return self.cells[:, number].tolist()  # type: ignore[no-any-return]
+        return self.cells.column(number)
 
-    def row(self, row: HeaderColumn) -> Sequence[int]:
-        """Return one field of all batches."""
-        return self.cells.row(row) if isinstance(self.cells, Cells) else self.cells[row].tolist()
+    def row(self, row: HeaderColumn) -> memoryview:
+        """Return one field of all batches, as int64."""
+        return self.cells.row(row)
 
     def value(self, row: HeaderColumn, number: int) -> int:
         """Return one field of batch `number`."""
-        return self.cells.row(row)[number] if isinstance(self.cells, Cells) else int(self.cells[row, number])
+        return self.cells.row(row)[number]
 
     @property
     def starts(self) -> Int64s:
@@ -167,7 +177,7 @@ class BatchRun:
     @property
     def next_offset(self) -> int:
         """Offset after the largest one of the run."""
-        return int(self.last_offsets.max()) + 1
+        return self.fact(RunFacts.LARGEST_LAST_OFFSET) + 1
 
     @property
     def magic(self) -> int:
@@ -177,7 +187,7 @@ class BatchRun:
     @property
     def are_codecs_known(self) -> bool:
         """Whether consumers know the compression of each batch."""
-        return bool((KNOWN_CODECS[2] >> (self["attributes"] & CODEC_MASK) & 1).all())
+        return self.fact(RunFacts.UNKNOWN_CODECS) == 0
 
     def columns(self) -> BatchRun:
         """Return this run, whose fields are columns."""
@@ -209,31 +219,46 @@ class BatchRun:
         """Yield first and last offset, and whether offsets are missing in between: once for the run if its offsets
         increase, else for each batch.
         """
-        first, last = self["base_offset"], self.last_offsets
-        steps = first[1:] - last[:-1]
-        if (steps < 1).any():
-            yield from ((*pair, False) for pair in zip(first.tolist(), last.tolist(), strict=True))
+        if self.fact(RunFacts.NOT_ABOVE):
+            for number, first in enumerate(self.row(HeaderColumn.BASE_OFFSET)):
+                yield first, self.last_offset(number), False
         else:
-            yield int(first[0]), int(last[-1]), bool((steps > 1).any())
+            yield self.first_offset, self.final_offset, self.fact(RunFacts.GAPS) > 0
 
     def data_records(self) -> int:
-        """Return the number of records by the headers, without those of control batches."""
-        return int(self["records_count"][self["attributes"] & CONTROL_FLAG == 0].sum())
+        """Return the number of records by the headers, without those of control batches. A negative number in a header
+        counts as 0.
+        """
+        return self.fact(RunFacts.DATA_RECORDS)
+
+    def ending_below(self, offset: int) -> int:
+        """Return the number of batches that end below `offset`. Offsets must increase."""
+        return bisect_left(range(len(self)), offset, key=self.last_offset)
+
+    def beginning_below(self, offset: int) -> int:
+        """Return the number of batches that begin below `offset`. Offsets must increase."""
+        return bisect_left(self.row(HeaderColumn.BASE_OFFSET), offset)
 
     def reaching(self, offset: int) -> BatchRun | None:
         """Return the batches from the first that ends at `offset` or later on; None if none does. Offsets must
         increase.
         """
-        below = int((self.last_offsets < offset).sum())
+        below = self.ending_below(offset)
         return self.part(below, len(self)) if below < len(self) else None
 
     def split_at_offset(self, offset: int) -> Iterator[BatchRun]:
         """Yield the batches that begin below `offset`, and the others; a part without batches is left out."""
-        yield from self._split(int(self["base_offset"].searchsorted(offset)))
+        yield from self._split(self.beginning_below(offset))
 
     def split_after(self, position: int) -> Iterator[BatchRun]:
         """Yield the batches at or before `position` in the file, and the others; a part without batches is left out."""
-        yield from self._split(int(self.positions.searchsorted(position, "right")))
+        yield from self._split(bisect_right(self.row(HeaderColumn.POSITION), position - self._window_start))
+
+    def number_at(self, position: int) -> int | None:
+        """Return the number of the batch that begins at `position` in the file; None if none does."""
+        starts, start = self.row(HeaderColumn.POSITION), position - self._window_start
+        number = bisect_left(starts, start)
+        return number if number < len(self) and starts[number] == start else None
 
     def _split(self, number: int) -> Iterator[BatchRun]:
         if number:
@@ -243,7 +268,7 @@ class BatchRun:
 
     def holds(self, offset: int, limits: Limits = DEFAULT_LIMITS) -> bool:
         """Whether `offset` is one of a batch's offsets. Offsets must increase."""
-        number = int(self["base_offset"].searchsorted(offset, "right")) - 1
+        number = bisect_right(self.row(HeaderColumn.BASE_OFFSET), offset) - 1
         return number >= 0 and offset <= self.last_offset(number)
 
     def consecutive(self, next_offset: int, highest: int, end: int, lows: Int64s) -> int:
@@ -252,12 +277,11 @@ class BatchRun:
         or one that begins at `end` or later stops the count. Writes the first wanted offset of each counted batch to
         `lows`.
         """
-        return functions.consecutive_batches(self.table, next_offset, highest, end, CONTROL_FLAG, lows)
+        return functions.consecutive_batches(self.cells, next_offset, highest, end, CONTROL_FLAG, lows)
 
     def behind_last_gap(self) -> int:
         """Return the number of the last batch before which offsets are missing; 0 if none are missing in the run."""
-        gaps = (self["base_offset"][1:] != self.last_offsets[:-1] + 1).nonzero()[0]
-        return int(gaps[-1]) + 1 if len(gaps) else 0
+        return self.fact(RunFacts.LAST_GAP)
 
     def of_transactions(self) -> Iterator[RecordBatch]:
         """Yield the batches of `transaction_numbers`."""
@@ -269,26 +293,20 @@ class BatchRun:
         order: all control batches, and transactional data batches. Of consecutive transactional data batches of one
         producer only the first is listed.
         """
-        import numpy as np
-
-        control = self["attributes"] & CONTROL_FLAG != 0
-        wanted = control | (self["attributes"] & TRANSACTIONAL_FLAG != 0)
-        numbers = np.flatnonzero(wanted[first:]) + first
-        producers, data = self["producer_id"][numbers], ~control[numbers]
-        repeats = np.zeros(len(numbers), np.bool_)
-        repeats[1:] = (producers[1:] == producers[:-1]) & data[1:] & data[:-1]
-        return numbers[~repeats].tolist()  # type: ignore[no-any-return]
+        return functions.transaction_numbers(self.cells, first)
 
     def part(self, start: int, end: int) -> BatchRun:
         """Return the batches from number `start` to `end` (exclusive)."""
-        cells = self.cells.part(start, end) if isinstance(self.cells, Cells) else self.cells[:, start:end]
-        return BatchRun(cells, self._window, self._window_start)
+        return BatchRun(self.cells.part(start, end), self._window, self._window_start)
+
+    def chosen(self, numbers: Sequence[int]) -> BatchRun:
+        """Return the batches with these numbers, in this order."""
+        return BatchRun(functions.take_columns(self.cells, numbers), self._window, self._window_start)
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> BatchRun:
         """Return the batches that a mask selects."""
-        import numpy as np
-
-        return BatchRun(np.compress(chosen, self.table, axis=1), self._window, self._window_start)
+        numbers = chosen.nonzero()[0]
+        return self.chosen(memoryview(numbers.data).cast("B").cast("q") if len(numbers) else ())
 
     def v2_header(self, number: int) -> BatchHeader:
         """Return the header of batch `number` in the form of a v2 header."""
@@ -301,13 +319,12 @@ class BatchRun:
     @property
     def has_markers(self) -> bool:
         """Whether the run has a control batch with a producer id, which ends a transaction."""
-        control = self["attributes"] & CONTROL_FLAG != 0
-        return bool((control & (self["producer_id"] > NO_PRODUCER_ID)).any())
+        return self.fact(RunFacts.MARKERS) > 0
 
     @property
     def largest_epoch(self) -> int:
         """Highest leader epoch; -1 if no batch has one."""
-        return int(self["partition_leader_epoch"].max())
+        return self.fact(RunFacts.LARGEST_EPOCH)
 
     def batch(self, number: int) -> RecordBatch:
         """Return batch `number` as a `RecordBatch`, equal to the one that `Scanner` yields; its position is that in the

@@ -1,15 +1,12 @@
 """Cache of the headers of a log's sound batches, as columns, for later examinations. A `HeaderTable` holds only headers
 that a scan with checksums confirmed: from the start of a file up to the first byte that does not begin a batch of magic
-0, 1 or 2 with a valid size and checksum. The rest is left to the plain scanner. Needs compiled code and numpy; see
-`codec.native.thresholds`.
+0, 1 or 2 with a valid size and checksum. The rest is left to the plain scanner. Needs compiled code.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from kafkalog.codec.common.buffer_pool import Block
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB, MIB
@@ -26,13 +23,11 @@ from kafkalog.codec.model import (
     LegacyHeader,
     RecordBatch,
 )
-from kafkalog.codec.native.functions import scan_batches
-from kafkalog.codec.native.tables import HeaderColumn, Table, empty_table, names
+from kafkalog.codec.native.cells import Cells, column_of
+from kafkalog.codec.native.functions import address_of, move_positions, order_of_run, scan_batches
+from kafkalog.codec.native.tables import HeaderColumn, RunFacts, names
 from kafkalog.codec.plain.scanner import Scanner
-from kafkalog.codec.rules.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from kafkalog.codec.rules.framing import BATCH_MAGIC, MAGIC_POSITION, SMALLEST_MESSAGE, entry_size
 
 __all__ = ["HeaderRun", "HeaderTable", "MemoryBudget"]
 
@@ -66,62 +61,46 @@ class HeaderRun(BatchRun):
     Kafka's sentinels.
     """
 
-    def __init__(self, table: Table) -> None:
-        super().__init__(table, b"", 0)
+    def __init__(self, table: Cells, window_start: int = 0) -> None:
+        super().__init__(table, b"", window_start)
 
     @classmethod
     def of(cls, run: BatchRun) -> HeaderRun:
-        """Return a copy of a run's headers, with positions in the file instead of the window. A `HeaderRun` is returned
-        unchanged.
-        """
-        if isinstance(run, HeaderRun):
-            return run
-        table = run.table.copy()
-        table[HeaderColumn.POSITION] += run.window_start
-        return cls(table)
-
-    @property
-    def positions(self) -> npt.NDArray[np.int64]:
-        """Positions of the batches in the file, in bytes."""
-        return self.starts
+        """Return the headers of a run without its bytes; they share its memory. A `HeaderRun` is returned unchanged."""
+        return run if isinstance(run, HeaderRun) else cls(run.cells, run.window_start)
 
     def part(self, start: int, end: int) -> HeaderRun:
         """Return the batches from number `start` to `end` (exclusive)."""
-        return HeaderRun(self.table[:, start:end])
+        return HeaderRun(self.cells.part(start, end), self.window_start)
 
     def before(self, end: int) -> HeaderRun:
         """Return the batches that end at or before position `end`."""
-        return self if self.end <= end else self.part(0, int((self.positions + self.sizes <= end).sum()))
+        if self.end <= end:
+            return self
+        behind = bisect_right(range(len(self)), end, key=self._end_of)
+        return self.part(0, behind)
 
-    def number_at(self, position: int) -> int | None:
-        """Return the number of the batch that begins at this position; None if none does."""
-        number = int(self.positions.searchsorted(position))
-        return number if number < len(self) and int(self.positions[number]) == position else None
+    def _end_of(self, number: int) -> int:
+        return self.position(number) + self.value(HeaderColumn.BATCH_LENGTH, number) + LOG_OVERHEAD.size
 
-    def highest_before(self, end: int, highest: int) -> npt.NDArray[np.int64]:
-        """Return, for each of the first `end` batches, the highest last offset before it. `highest` is the highest one
-        before the run.
+    def order(self, highest: int) -> memoryview:
+        """Compare the offsets of these batches with those before the run, of which `highest` is the highest. Return a
+        column by `OrderOfRun`.
         """
-        offsets = np.concatenate([np.array([highest], np.int64), self.last_offsets[:end]])
-        highest_so_far: npt.NDArray[np.int64] = np.maximum.accumulate(offsets)
-        return highest_so_far[:-1]
-
-    def are_of_producers(self, first: int, end: int) -> bool:
-        """Whether an idempotent or transactional producer wrote one of the batches from number `first` to `end`
-        (exclusive).
-        """
-        return bool((self["producer_id"][first:end] > NO_PRODUCER_ID).any())
+        return order_of_run(self.cells, highest)
 
     def last_v2(self, first: int, end: int) -> int | None:
         """Return the number of the last v2 batch from number `first` to `end` (exclusive); None if there is none."""
-        numbers = (self["magic"][first:end] == BATCH_MAGIC).nonzero()[0]
-        return first + int(numbers[-1]) if len(numbers) else None
+        if first >= end:
+            return None
+        number = self.part(first, end).fact(RunFacts.LAST_V2)
+        return None if number < 0 else first + number
 
     def header(self, number: int) -> AnyHeader:
         """Return the header of batch `number`: a `BatchHeader` for magic 2, a `LegacyHeader` for 0 and 1."""
-        if self["magic"][number] == BATCH_MAGIC:
+        if self.value(HeaderColumn.MAGIC, number) == BATCH_MAGIC:
             return self.v2_header(number)
-        fields = dict(zip(names(HeaderColumn), self.table[:, number].tolist(), strict=True))
+        fields = dict(zip(names(HeaderColumn), self.column(number), strict=True))
         return LegacyHeader(
             fields["base_offset"], fields["batch_length"], fields["crc"], fields["magic"], fields["attributes"],
             fields["max_timestamp"],
@@ -183,62 +162,59 @@ class HeaderTable:
             del batches  # its bytes are large
 
     def _cache(self, run: HeaderRun) -> None:
-        if self._has_room and int(run.positions[0]) == self._cached_end:
-            self._has_room = self._budget.take(run.table.nbytes)
+        if self._has_room and run.position(0) == self._cached_end:
+            self._has_room = self._budget.take(run.cells.size)
             if self._has_room:
                 self._cached.append(run)
                 self._cached_end = run.end
 
     def _walk(self, source: Source, position: int) -> Iterator[HeaderRun]:
-        pieces: list[Table] = []
-        count = 0
-        scratch = empty_table(HeaderColumn, _WINDOW // BATCH.size)
         size = min(self.size, source.size)
         filling = reads_into(source)
         memory = Block(0 if filling is None else max(min(_READ_WINDOW, size - position), 0)).buffer
+        at_once = _BATCHES_OF_A_RUN + max(_WINDOW, len(memory)) // BATCH.size
+        most = min(at_once, (size - position) // (SMALLEST_MESSAGE + LOG_OVERHEAD.size) + 1)
+        table, count = Cells(HeaderColumn, most), 0
         while position < size:
-            tables = _next_pieces(source, filling, position, size, scratch, memory)
-            if not tables:
+            found = _next_batches(source, filling, position, size, table.part(count, most), memory)
+            if not found:
                 break
-            pieces += tables
-            position = HeaderRun(tables[-1]).end
-            count += sum(piece.shape[1] for piece in tables)
+            position = HeaderRun(table.part(count, count + found)).end
+            count += found
             if count >= _BATCHES_OF_A_RUN:
-                yield HeaderRun(np.concatenate(pieces, axis=1))
-                pieces, count = [], 0
-        if pieces:
-            yield HeaderRun(np.concatenate(pieces, axis=1))
+                yield HeaderRun(table.part(0, count).copy())
+                count = 0
+        if count:
+            yield HeaderRun(table.part(0, count).copy())
 
 
-def _next_pieces(
-    source: Source, filling: ReadsInto | None, position: int, end: int, scratch: Table, memory: memoryview
-) -> list[Table]:
-    """Return tables of the sound batches from `position`, from one window that ends at or before `end`; an empty list
-    if the first batch is not sound. If `filling` (the source, if it can fill memory) is not None, the window is read
-    into `memory`, and a new one is read only if that finds no whole batch. `scratch` is overwritten.
+def _next_batches(
+    source: Source, filling: ReadsInto | None, position: int, end: int, table: Cells, memory: memoryview
+) -> int:
+    """Write the headers of the sound batches from `position` to `table`, from one window that ends at or before `end`;
+    return their number, 0 if the first batch is not sound. If `filling` (the source, if it can fill memory) is not
+    None, the window is read into `memory`, and a new one is read only if that finds no whole batch.
     """
     if filling is not None:
         target = memory[: min(len(memory), end - position)]
-        tables = _pieces(target[: filling.read_into(position, target)], position, scratch)
-        if tables:
-            return tables
-    return _pieces(_window(source, position, end), position, scratch)
+        found = _batches(target[: filling.read_into(position, target)], position, table)
+        if found:
+            return found
+    return _batches(_window(source, position, end), position, table)
 
 
-def _pieces(window: memoryview, position: int, scratch: Table) -> list[Table]:
-    """Return tables of the sound batches from the start of `window`, which is at `position` of the file; empty if there
-    are none. A table has batches of magic 2 only, or older entries only; positions are those in the file. `scratch` is
-    overwritten.
+def _batches(window: memoryview, position: int, table: Cells) -> int:
+    """Write the headers of the sound batches from the start of `window`, which is at `position` of the file, to
+    `table`, with their positions in the file; return their number.
     """
-    tables: list[Table] = []
-    address = np.frombuffer(window, np.uint8).ctypes.data
-    start = 0
-    while (piece := _piece(window, start, address, scratch)) is not None:
-        size = int(piece[HeaderColumn.POSITION, -1] + piece[HeaderColumn.BATCH_LENGTH, -1]) + LOG_OVERHEAD.size
-        piece[HeaderColumn.POSITION] += position + start
-        tables.append(piece)
-        start += size
-    return tables
+    start = count = 0
+    while count < table.columns and (found := _alike(window, start, table.part(count, table.columns))):
+        batches = table.part(count, count + found)
+        end = HeaderRun(batches).end
+        move_positions(batches, position + start)
+        start += end
+        count += found
+    return count
 
 
 def _window(source: Source, position: int, end: int) -> memoryview:
@@ -254,26 +230,26 @@ def _window(source: Source, position: int, end: int) -> memoryview:
     return window
 
 
-def _piece(window: memoryview, start: int, address: int, scratch: Table) -> Table | None:
-    """Return the headers of sound batches from byte `start` of the window, with positions relative to `start`: only v2
-    batches, or only older messages. None if the first is not sound. `address` is that of the window; `scratch` is
-    overwritten.
+def _alike(window: memoryview, start: int, table: Cells) -> int:
+    """Write the headers of sound batches from byte `start` of the window to `table`, with positions relative to
+    `start`: only v2 batches, or only older entries. Return their number, 0 if the first is not sound.
     """
     left = len(window) - start
     if left <= MAGIC_POSITION or entry_size(window, start) > left:
-        return None
+        return 0
     magic = window[start + MAGIC_POSITION]
     if magic == BATCH_MAGIC:
-        count = scan_batches(address + start, left, DEFAULT_LIMITS.batch_bytes, True, scratch)
-        return scratch[:, :count].copy() if count else None
+        return scan_batches(address_of(window) + start, left, DEFAULT_LIMITS.batch_bytes, True, table)
     if magic > BATCH_MAGIC:
-        return None
+        return 0
     rows: list[tuple[int, ...]] = []
     for batch in Scanner(BufferSource(window[start:])):
-        if not isinstance(batch.header, LegacyHeader):
+        if not isinstance(batch.header, LegacyHeader) or len(rows) == table.columns:
             break
         rows.append(_legacy_row(batch.header, batch.position))
-    return np.array(rows, np.int64).T.copy() if rows else None
+    for field, values in zip(HeaderColumn, zip(*rows, strict=True), strict=False):
+        table.row(field)[: len(rows)] = column_of(values)
+    return len(rows)
 
 
 def _legacy_row(header: LegacyHeader, position: int) -> tuple[int, ...]:

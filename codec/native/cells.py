@@ -1,18 +1,33 @@
-"""A table for compiled code in its own memory, without numpy."""
+"""Tables and columns of int64 for compiled code in their own memory, without numpy."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.native.tables import Rows
+from kafkalog.codec.native.tables import Rows, check_table
 
 if TYPE_CHECKING:
     from kafkalog.codec.native.tables import Table
 
-__all__ = ["Cells"]
+__all__ = ["Cells", "column_of", "zeros"]
 
 _BYTES = 8
+
+
+def zeros(count: int) -> memoryview:
+    """Return a writable column of `count` numbers (int64), all 0."""
+    return memoryview((ctypes.c_int64 * count)()).cast("B").cast("q")
+
+
+def column_of(numbers: Sequence[int]) -> memoryview:
+    """Return numbers (int64) as a writable column; a column is returned unchanged. Raises `TypeError` or
+    `OverflowError` for anything that is not a 64-bit number.
+    """
+    if isinstance(numbers, memoryview) and numbers.format == "q" and not numbers.readonly:
+        return numbers
+    return memoryview((ctypes.c_int64 * len(numbers))(*numbers)).cast("B").cast("q")
 
 
 class Cells:
@@ -25,8 +40,20 @@ class Cells:
         self.columns = columns
         self._stride = columns
         self._start = 0
-        memory = (ctypes.c_int64 * (len(rows) * columns))()
-        self._memory = memoryview(memory).cast("B").cast("q")
+        self._memory = zeros(len(rows) * columns)
+
+    @classmethod
+    def of(cls, rows: type[Rows], table: Table) -> Cells:
+        """Return a numpy table with these rows as cells. They share its memory if its rows follow each other without
+        gaps, else they are a copy. Raises `TypeError` if it is not a table of int64 with these rows.
+        """
+        check_table(rows, table)
+        if not table.flags.c_contiguous or not table.flags.writeable:
+            table = table.copy()
+        cells = object.__new__(cls)
+        cells.rows, cells.columns, cells._stride, cells._start = rows, table.shape[1], table.shape[1], 0
+        cells._memory = memoryview(table.data).cast("B").cast("q") if table.size else zeros(0)
+        return cells
 
     def part(self, start: int, end: int) -> Cells:
         """Return the columns from number `start` to `end` (exclusive) in the same memory, without a copy; no columns if
@@ -44,6 +71,11 @@ class Cells:
         for row in self.rows:
             copied.row(row)[:] = self.row(row)
         return copied
+
+    @property
+    def size(self) -> int:
+        """Size of the cells in bytes."""
+        return _BYTES * len(self.rows) * self.columns
 
     def row(self, row: int) -> memoryview:
         """Return the cells of a row, as a writable view of int64."""

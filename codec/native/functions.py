@@ -1,18 +1,18 @@
-"""Functions of compiled code as Python calls them, with numbers, addresses and numpy arrays of int64. Each releases the
-interpreter's lock while it works, and raises TypeError for an array of another type or with too few elements: C does
-not check them. Memory behind an address must outlive the call and have the stated size. Comments name the C file that
-describes the functions below.
+"""Functions of compiled code as Python calls them, with numbers, addresses, tables (`Cells` or numpy arrays) and
+columns of int64 (`cells.zeros` or numpy arrays). Each releases the interpreter's lock while it works, and raises
+TypeError for an array of another type or with too few elements: C does not check them. Memory behind an address must
+outlive the call and have the stated size. Comments name the C file that describes the functions below.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.model import CODEC_MASK
-from kafkalog.codec.native.cells import Cells
+from kafkalog.codec.native.cells import Cells, column_of, zeros
 from kafkalog.codec.native.library import library
 from kafkalog.codec.native.tables import (
     Appended,
@@ -24,11 +24,14 @@ from kafkalog.codec.native.tables import (
     IndexEntry,
     KeptBatch,
     KeyMap,
+    ListedProducer,
     MessageColumn,
     MessageSet,
+    OrderOfRun,
     Recovered,
     RetainedBatch,
     Rows,
+    RunFacts,
     Viewed,
     Walk,
 )
@@ -41,14 +44,18 @@ if TYPE_CHECKING:
 
     AnyTable = Table | Cells
     Int64s = npt.NDArray[np.int64]
+    Numbers = Int64s | memoryview
     Bytes = npt.NDArray[np.uint8]
 
 __all__ = [
     "address_of", "batches_by_producer", "choose_records", "consecutive_batches", "consecutive_messages", "crc_of",
-    "decode_batches", "decode_records", "decode_sets", "decode_window", "decompress_batches", "encode",
-    "fitting_batches", "gaps_of_run", "gather", "has_instructions", "kept_records", "locate_records", "locate_values",
-    "measure_sets", "move_keys", "put_checksums", "put_keys", "recover_batches", "same_codec", "scan_batches",
-    "scan_messages", "sound_prefix", "summarize_run", "walk_headers", "write_lines",
+    "decode_batches", "decode_records", "decode_sets", "decode_window", "decompress_batches", "doubtful_batches",
+    "encode", "equal_batches", "facts_of_run", "fitting_batches", "gaps_of_run", "gather", "has_instructions",
+    "in_place", "increasing_entries", "kept_records", "later_batch", "locate_records", "locate_values", "measure_sets",
+    "move_keys", "move_positions", "new_epochs", "newest_timestamps", "order_of_run", "other_epochs", "put_checksums",
+    "put_keys", "read_entries", "recover_batches", "same_codec", "scan_batches", "scan_messages", "select_batches",
+    "sound_prefix", "summarize_run", "take_columns", "transaction_numbers", "walk_headers", "with_checksums",
+    "write_entries", "write_lines", "wrong_position",
 ]  # fmt: skip
 
 _INT64_BYTES = 8
@@ -70,10 +77,16 @@ def _call(name: str, *arguments: int) -> int:
     return _function(name, len(arguments))(*arguments)
 
 
-def _numbers(array: Int64s, count: int | None = None) -> int:
+def _numbers(array: Numbers, count: int | None = None) -> int:
     """Return the address of a contiguous one-dimensional array of int64 with at least `count` elements (None: any
     number). Raises TypeError for any other array.
     """
+    if isinstance(array, memoryview):
+        if array.ndim != 1 or array.format != "q" or not array.c_contiguous or array.readonly:
+            raise TypeError(f"not a writable column of int64: {array.format}{array.shape}")
+        if count is not None and len(array) < count:
+            raise TypeError(f"a column of {count} numbers is needed, not of {len(array)}")
+        return ctypes.addressof(ctypes.c_char.from_buffer(array)) if len(array) else 0
     if array.ndim != 1 or array.dtype.char not in "lq" or not array.flags.c_contiguous:
         raise TypeError(f"not an array of int64 without gaps: {array.dtype}{array.shape}")
     if count is not None and len(array) < count:
@@ -81,7 +94,7 @@ def _numbers(array: Int64s, count: int | None = None) -> int:
     return array.ctypes.data
 
 
-def _struct(rows: type[Rows], array: Int64s) -> int:
+def _struct(rows: type[Rows], array: Numbers) -> int:
     """Return the address of an array that C reads as a struct. Raises TypeError if it is too short or not of int64."""
     return _numbers(array, len(rows))
 
@@ -165,7 +178,7 @@ def scan_messages(address: int, size: int, largest: int, check: bool, headers: T
     return _call("scan_messages", address, size, largest, check, *_table(MessageColumn, headers))
 
 
-def consecutive_batches(headers: Table, expected: int, highest: int, end: int, flags: int, lows: Int64s) -> int:
+def consecutive_batches(headers: AnyTable, expected: int, highest: int, end: int, flags: int, lows: Int64s) -> int:
     """Return the number of batches, from the first on, that are in order, have none of the attribute bits `flags`, and
     begin below offset `end`. `expected` is the offset that should come first, `highest` the last one that the segment
     can have. `lows` receives the first wanted offset of each batch.
@@ -182,7 +195,7 @@ def consecutive_messages(headers: Table, expected: int, highest: int, end: int, 
     return _call("consecutive_messages", *table, expected, highest, end, _numbers(lows, table[2]))
 
 
-def same_codec(headers: Table, start: int, most_records: int, most_bytes: int) -> tuple[int, int]:
+def same_codec(headers: AnyTable, start: int, most_records: int, most_bytes: int) -> tuple[int, int]:
     """Return the codec of batch `start`, and the number after the last consecutive batch with the same one. Instead of
     a codec it is `EMPTY` for batches without records, and `UNDECODED` for those that compiled code does not decode: of
     more than `most_records` records or `most_bytes` bytes, or an unknown codec.
@@ -209,7 +222,9 @@ def fitting_batches(
     return count, to[0], to[1]
 
 
-def locate_records(headers: Table, window: int, largest: int, budget: int, addresses: Int64s, sizes: Int64s) -> int:
+def locate_records(
+    headers: AnyTable, window: int, largest: int, budget: int, addresses: Numbers, sizes: Numbers
+) -> int:
     """Write addresses and sizes of the record bytes of the first uncompressed batches; return the number of batches.
     Stops when they have `budget` bytes, after one batch at least, and before a batch of more than `largest` bytes.
     `window` is the address from which positions count.
@@ -220,9 +235,9 @@ def locate_records(headers: Table, window: int, largest: int, budget: int, addre
     )
 
 
-def walk_headers(descriptor: int, memory: int, room: int, walk: Int64s) -> bool:
+def walk_headers(descriptor: int, memory: int, room: int, walk: Numbers) -> bool:
     """Continue over the headers of an open file. Return False, and change only the memory, if more than the headers is
-    needed or reading fails. `memory` is the address of `room` bytes, `walk` an array of `Walk`.
+    needed or reading fails. `memory` is the address of `room` bytes, `walk` a struct `Walk`.
     """
     return bool(_call("walk_headers", descriptor, memory, room, _struct(Walk, walk)))
 
@@ -289,12 +304,28 @@ def decode_window(
     return count, to[0], to[1], to[2], to[3]
 
 
+def newest_timestamps(
+    addresses: Numbers, sizes: Numbers, headers: AnyTable, start: int, largest: int, newest: Numbers
+) -> int:
+    """Write the largest record timestamp (ms) of batches to `newest`; return the number of batches before one with a
+    fault. `addresses` and `sizes` are those of the record bytes; `headers` has the batches from number `start` on. A
+    record with more than `largest` headers is a fault. A batch without records gets `UNKNOWN`.
+    """
+    count, table = len(sizes), _table(HeaderColumn, headers)
+    if start + count > table[2]:
+        raise TypeError("there are more addresses than batches")
+    return _call(
+        "newest_timestamps", _numbers(addresses, count), _numbers(sizes), count, *table, start, largest,
+        _numbers(newest, count),
+    )  # fmt: skip
+
+
 # --- decompress.c ---------------------------------------------------------------------------------------------------
 
 
 def decompress_batches(
-    codec: int, decompressor: Int64s, sources: Int64s, compressed: Int64s, largest: int, budget: int, addresses: Int64s,
-    sizes: Int64s,
+    codec: int, decompressor: Numbers, sources: Numbers, compressed: Numbers, largest: int, budget: int,
+    addresses: Numbers, sizes: Numbers,
 ) -> int:  # fmt: skip
     """Decompress batches one after another into the memory of `decompressor` until they have `budget` bytes; return the
     number of batches. `sources` and `compressed` are addresses and sizes of the compressed bytes; `addresses` and
@@ -377,8 +408,8 @@ def put_checksums(starts: Int64s, sizes: Int64s) -> None:
 
 
 def recover_batches(
-    headers: Table, first: int, end: int, limits: Int64s, state: Int64s, entries: Table, epochs: Int64s,
-    epoch_starts: Int64s,
+    headers: AnyTable, first: int, end: int, limits: Numbers, state: Numbers, entries: AnyTable, epochs: Numbers,
+    epoch_starts: Numbers,
 ) -> int:  # fmt: skip
     """Process batches from number `first` to `end` (exclusive) as `LogSegment.recover` does; return the number of the
     first that was not processed because it is invalid, or `end`. `limits` are the segment's base offset, the bytes
@@ -395,7 +426,9 @@ def recover_batches(
     )  # fmt: skip
 
 
-def batches_by_producer(headers: Table, first: int, end: int, slots: Int64s, producers: Table) -> tuple[int, int]:
+def batches_by_producer(
+    headers: AnyTable, first: int, end: int, slots: Numbers, producers: AnyTable
+) -> tuple[int, int]:
     """Return the number of the first control batch of a producer from `first`, or `end` (exclusive) if there is none,
     and the number of producers before it. `producers` receives a column of `Appended` for each of them. `slots` is
     working memory, all -1 before and after; its length must be a power of two, and at least twice the number of
@@ -438,6 +471,196 @@ def summarize_run(headers: AnyTable) -> tuple[list[int], tuple[int, int] | None]
         "summarize_run", *_table(HeaderColumn, headers), ctypes.addressof(codecs), ctypes.addressof(times)
     )
     return list(codecs), (times[0], times[1]) if known else None
+
+
+def facts_of_run(headers: Cells) -> memoryview:
+    """Return the facts about all batches of a run, at least one: a column by `RunFacts`."""
+    facts = zeros(len(RunFacts))
+    _call("facts_of_run", *_table(HeaderColumn, headers), _numbers(facts))
+    return facts
+
+
+def transaction_numbers(headers: Cells, first: int) -> list[int]:
+    """Return the numbers of the batches from number `first` that may change the state of a transaction, ascending: all
+    control batches, and of consecutive transactional data batches of one producer the first.
+    """
+    return _chosen("transaction_numbers", headers, first)
+
+
+def _chosen(name: str, headers: Cells, *arguments: int) -> list[int]:
+    """Return the numbers of the batches that a function writes to its last argument."""
+    table = _table(HeaderColumn, headers)
+    numbers = zeros(table[2])
+    count = _call(name, *table, *arguments, _numbers(numbers))
+    return numbers[:count].tolist()
+
+
+def in_place(headers: Cells, base_offset: int, limit: int) -> int:
+    """Return the number of batches, from the first on, whose offsets can be in a segment with this base offset. Offsets
+    must be below `limit`.
+    """
+    return _call("in_place", *_table(HeaderColumn, headers), base_offset, limit)
+
+
+def order_of_run(headers: Cells, highest: int) -> memoryview:
+    """Compare the offsets of a run with those before it, of which `highest` is the highest. Return a column by
+    `OrderOfRun`.
+    """
+    order = zeros(len(OrderOfRun))
+    _call("order_of_run", *_table(HeaderColumn, headers), highest, _numbers(order))
+    return order
+
+
+def other_epochs(headers: Cells, epoch: int) -> list[int]:
+    """Return the numbers of the batches whose leader epoch is neither `epoch` nor -1, ascending."""
+    return _chosen("other_epochs", headers, epoch)
+
+
+def new_epochs(headers: Cells) -> list[int]:
+    """Return the numbers of the batches whose leader epoch is not that of the batch before them, ascending; the first
+    batch is never listed.
+    """
+    return _chosen("new_epochs", headers)
+
+
+def doubtful_batches(headers: Cells, listed: Cells, last_offsets: memoryview) -> list[int]:
+    """Return the numbers of the batches that can contradict the entries of a producer snapshot, ascending. `listed` is
+    a table of `ListedProducer`, with at least one entry and ascending producer ids; `last_offsets` are the entries'
+    last offsets, ascending.
+    """
+    table = _table(ListedProducer, listed)
+    if not table[2]:
+        raise TypeError("there are no entries")
+    return _chosen("doubtful_batches", headers, *table, _numbers(last_offsets, table[2]))
+
+
+def equal_batches(headers: Cells, start: int, others: Cells, other_start: int) -> int:
+    """Return how many batches from number `start` in one run and `other_start` in another are equal in offsets, size,
+    checksum, leader epoch and magic, up to the first difference or the end of either run.
+    """
+    ours, theirs = _table(HeaderColumn, headers), _table(HeaderColumn, others)
+    count = max(min(ours[2] - start, theirs[2] - other_start), 0)
+    return _call("equal_batches", *ours, start, *theirs, other_start, count)
+
+
+def with_checksums(headers: Cells, wanted: memoryview) -> list[int]:
+    """Return the numbers of the batches whose checksum is in `wanted` (ascending), ascending."""
+    return _chosen("with_checksums", headers, _numbers(wanted), len(wanted))
+
+
+def select_batches(
+    attributes: Numbers, producers: Numbers | None, codecs: int, flags: int, values: int, ids: memoryview | None
+) -> list[int]:
+    """Return the numbers of the batches that fulfill all conditions, ascending: the codec's bit is set in `codecs`; of
+    the attribute bits `flags` exactly `values` are set; the producer id is in `ids` (ascending; None: any).
+    """
+    count = len(attributes)
+    numbers = zeros(count)
+    if ids is not None and producers is None:
+        raise TypeError("there are no producer ids")
+    found = _call(
+        "select_batches", _numbers(attributes), 0 if producers is None else _numbers(producers, count), count, codecs,
+        flags, values, *((0, -1) if ids is None else (_numbers(ids), len(ids))), _numbers(numbers),
+    )  # fmt: skip
+    return numbers[:found].tolist()
+
+
+def take_columns(cells: Cells, numbers: Sequence[int]) -> Cells:
+    """Return the columns of a table with these numbers, in this order, in new memory. Raises `TypeError` if there is no
+    such column.
+    """
+    wanted, taken = column_of(numbers), Cells(cells.rows, len(numbers))
+    count = _call(
+        "take_columns", *_table(cells.rows, cells), len(cells.rows), _numbers(wanted), len(wanted),
+        *_cells(taken.rows, taken),
+    )  # fmt: skip
+    if count < 0:
+        raise TypeError("there is no such column")
+    return taken
+
+
+def move_positions(headers: Cells, by: int) -> None:
+    """Add `by` bytes to the position of each batch."""
+    _call("move_positions", *_table(HeaderColumn, headers), by)
+
+
+def wrong_position(
+    headers: Cells, shift: int, before: int, base: int, keys: memoryview, positions: memoryview
+) -> tuple[int, int, bool] | None:
+    """Find the first index entry whose position is not the start of a batch, or whose key is not above all offsets
+    before that batch. Return its number, the highest offset before the batch, and whether one begins there; None if no
+    entry is wrong. `shift` is added to the positions of batches, `base` to keys; `before` is the highest offset before
+    the run. No position may be above that of the last batch.
+    """
+    to, count = _Numbers(), len(keys)
+    number = _call(
+        "wrong_position", *_table(HeaderColumn, headers), shift, before, base, _numbers(keys),
+        _numbers(positions, count), count, ctypes.addressof(to),
+    )  # fmt: skip
+    return None if number < 0 else (number, to[0], bool(to[1]))
+
+
+def later_batch(
+    headers: Cells, before: int, base: int, timestamps: memoryview, offsets: memoryview
+) -> tuple[int, int] | None:
+    """Find the first batch whose largest timestamp is above that of the time index entry that covers it. Return the
+    entry's number and the batch's; None if there is none. `before` is the highest offset before the run. Entries'
+    offsets are relative to `base` and must increase after the first.
+    """
+    to, count = _Numbers(), len(offsets)
+    number = _call(
+        "later_batch", *_table(HeaderColumn, headers), before, base, _numbers(timestamps, count), _numbers(offsets),
+        count, ctypes.addressof(to),
+    )  # fmt: skip
+    return None if number < 0 else (to[0], number)
+
+
+_ENTRY_FIELDS = (4, 8)
+
+
+def _field_sizes(sizes: Sequence[int]) -> tuple[int, int]:
+    """Return the sizes of an index entry's two fields. Raises `TypeError` for other sizes than 4 and 8 bytes."""
+    first, second = sizes
+    if first not in _ENTRY_FIELDS or second not in _ENTRY_FIELDS:
+        raise TypeError(f"no entry has fields of {first} and {second} bytes")
+    return first, second
+
+
+def read_entries(data: bytes | bytearray | memoryview, sizes: Sequence[int]) -> tuple[memoryview, memoryview]:
+    """Return both fields of index entries as columns. The fields are big-endian numbers of `sizes` bytes (4 or 8)
+    each; an incomplete entry at the end is left out.
+    """
+    first, second = _field_sizes(sizes)
+    count = len(data) // (first + second)
+    firsts, seconds = zeros(count), zeros(count)
+    if count:
+        _call("read_entries", address_of(data), count, first, second, _numbers(firsts), _numbers(seconds))
+    return firsts, seconds
+
+
+def increasing_entries(
+    firsts: memoryview, seconds: memoryview, before: tuple[int, int], may_repeat: bool, never: tuple[int, int] | None
+) -> int:
+    """Return the number of index entries, from the first on, that increase without interruption from the entry `before`
+    them. The first field must increase; the second too, or not decrease if `may_repeat`. An entry equal to `never` does
+    not count as increasing.
+    """
+    return _call(
+        "increasing_entries", _numbers(firsts), _numbers(seconds, len(firsts)), len(firsts), *before, may_repeat,
+        never is not None, *(never or (0, 0)),
+    )  # fmt: skip
+
+
+def write_entries(firsts: memoryview, seconds: memoryview, sizes: Sequence[int]) -> bytes:
+    """Return index entries with these fields, as `read_entries` reads them."""
+    first, second = _field_sizes(sizes)
+    target = bytearray(len(firsts) * (first + second))
+    if target:
+        _call(
+            "write_entries", _numbers(firsts), _numbers(seconds, len(firsts)), len(firsts), first, second,
+            address_of(target),
+        )  # fmt: skip
+    return bytes(target)
 
 
 # --- clean.c --------------------------------------------------------------------------------------------------------

@@ -68,6 +68,8 @@
 #define NAMES_OF_KEY_MAP INT64_C(1960162146)
 #define NAMES_OF_RECOVERED INT64_C(3455432465)
 #define NAMES_OF_CONTINUITY INT64_C(903405923)
+#define NAMES_OF_RUN_FACTS INT64_C(3073766570)
+#define NAMES_OF_ORDER_OF_RUN INT64_C(3076883464)
 #define NAMES_OF_BATCHES INT64_C(1273336926)
 #define NAMES_OF_MESSAGES INT64_C(3706893931)
 #define NAMES_OF_MESSAGE_SETS INT64_C(339183547)
@@ -76,6 +78,7 @@
 #define NAMES_OF_APPENDED INT64_C(1858723861)
 #define NAMES_OF_RETAINED INT64_C(115373560)
 #define NAMES_OF_KEPT INT64_C(2893795010)
+#define NAMES_OF_LISTED_PRODUCERS INT64_C(2337898053)
 #define LZ4_FIRST_WORD INT64_C(407708164)
 #define LZ4_SECOND_WORD INT64_C(2185256984)
 #define LZ4_HEADER_SIZE INT64_C(7)
@@ -159,6 +162,8 @@
     each(NAMES_OF_KEY_MAP) \
     each(NAMES_OF_RECOVERED) \
     each(NAMES_OF_CONTINUITY) \
+    each(NAMES_OF_RUN_FACTS) \
+    each(NAMES_OF_ORDER_OF_RUN) \
     each(NAMES_OF_BATCHES) \
     each(NAMES_OF_MESSAGES) \
     each(NAMES_OF_MESSAGE_SETS) \
@@ -167,6 +172,7 @@
     each(NAMES_OF_APPENDED) \
     each(NAMES_OF_RETAINED) \
     each(NAMES_OF_KEPT) \
+    each(NAMES_OF_LISTED_PRODUCERS) \
     each(LZ4_FIRST_WORD) \
     each(LZ4_SECOND_WORD) \
     each(LZ4_HEADER_SIZE) \
@@ -310,6 +316,36 @@ struct continuity {
     int64_t expected;
     int64_t last_offset;
     int64_t leader_epoch;
+};
+
+struct run_facts {
+    int64_t least_last_offset;
+    int64_t largest_last_offset;
+    int64_t largest_last_offset_of_producers;
+    int64_t largest_epoch;
+    int64_t epoch_falls;
+    int64_t least_timestamp;
+    int64_t largest_timestamp;
+    int64_t data_records;
+    int64_t markers;
+    int64_t of_producers;
+    int64_t gaps;
+    int64_t last_gap;
+    int64_t not_above;
+    int64_t turned;
+    int64_t older;
+    int64_t unknown_codecs;
+    int64_t last_cleaned;
+    int64_t last_v2;
+};
+
+struct order_of_run {
+    int64_t rest;
+    int64_t before_rest;
+    int64_t first_repeat;
+    int64_t before_first;
+    int64_t last_repeat;
+    int64_t before_last;
 };
 
 /* Tables: a pointer to each row, and the number of columns. */
@@ -470,6 +506,23 @@ struct kept {
 };
 static inline struct kept kept_of(int64_t *cells, int64_t stride, int64_t columns) {
     return (struct kept){
+        cells + 0 * stride,
+        cells + 1 * stride,
+        cells + 2 * stride,
+        cells + 3 * stride,
+        columns,
+    };
+}
+
+struct listed_producers {
+    int64_t *producer_id;
+    int64_t *last_offset;
+    int64_t *transaction_start;
+    int64_t *producer_epoch;
+    int64_t columns;
+};
+static inline struct listed_producers listed_producers_of(int64_t *cells, int64_t stride, int64_t columns) {
+    return (struct listed_producers){
         cells + 0 * stride,
         cells + 1 * stride,
         cells + 2 * stride,

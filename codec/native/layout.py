@@ -45,6 +45,8 @@ _STRUCTS: dict[str, tuple[type[tables.Rows], frozenset[tables.Rows]]] = {
     "key_map": (tables.KeyMap, frozenset()),
     "recovered": (tables.Recovered, frozenset()),
     "continuity": (tables.ContinuityState, frozenset()),
+    "run_facts": (tables.RunFacts, frozenset()),
+    "order_of_run": (tables.OrderOfRun, frozenset()),
 }
 """Members of a struct by its name, and those of them that are addresses."""
 _COLUMNS: dict[str, type[tables.Rows]] = {
@@ -56,6 +58,7 @@ _COLUMNS: dict[str, type[tables.Rows]] = {
     "appended": tables.Appended,
     "retained": tables.RetainedBatch,
     "kept": tables.KeptBatch,
+    "listed_producers": tables.ListedProducer,
 }
 """Rows of the table for a struct of columns, by the struct's name."""
 _READERS = {"b": "big8", "h": "big16", "i": "big32", "I": "big32u", "q": "big64"}

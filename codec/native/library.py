@@ -18,11 +18,14 @@ CHOICE = "KAFKALOG_NATIVE"
 PATH = os.environ.get(CHOICE) or os.path.join(os.path.dirname(__file__), "libkafkalog.so.1")
 
 
-@lru_cache(maxsize=1)
 def is_there() -> bool:
     """Whether there is a library for this machine and it may be used."""
-    is_written_for = sys.byteorder == "little" and ctypes.sizeof(ctypes.c_void_p) == 8
-    return is_written_for and PATH != "none" and os.path.exists(PATH)
+    return PATH != "none" and _is_usable(PATH)
+
+
+@lru_cache(maxsize=2)
+def _is_usable(path: str) -> bool:
+    return sys.byteorder == "little" and ctypes.sizeof(ctypes.c_void_p) == 8 and os.path.exists(path)
 
 
 @lru_cache(maxsize=1)

@@ -395,6 +395,46 @@ EXPORTED int64_t decode_records(const byte *first, int64_t size, int64_t most_re
     return done;
 }
 
+/* Find the largest timestamp (ms) of the record bytes of `count` batches, which `addresses` and `sizes` tell, without
+ * keeping the records; return how many batches could be read before a faulty one.  The table has the batches from number
+ * `start` on; a record has at most `largest` headers.  A batch without records gets INT64_MIN. */
+EXPORTED int64_t newest_timestamps(const int64_t *addresses, const int64_t *sizes, int64_t count, int64_t *cells,
+                                   int64_t stride, int64_t columns, int64_t start, int64_t largest, int64_t *newest) {
+    const struct batches batches = batches_of(cells, stride, columns);
+    for (int64_t number = 0; number < count; number++) {
+        const byte *cursor = (const byte *)(intptr_t)addresses[number], *const end = cursor + sizes[number];
+        const int64_t records = batches.records_count[start + number], base = batches.base_timestamp[start + number];
+        newest[number] = INT64_MIN;
+        for (int64_t record = 0; record < records; record++) {
+            int64_t length, timestamp_delta, offset_delta, size, headers;
+            if (read_varint(&cursor, end, &length) != SOUND || length < 1 || length > end - cursor)
+                return number;
+            const byte *const stop = cursor + length;
+            cursor++; /* attributes */
+            if (read_varlong(&cursor, stop, &timestamp_delta) != SOUND || read_varint(&cursor, stop, &offset_delta) != SOUND)
+                return number;
+            for (int field = 0; field < 2; field++) { /* key and value */
+                if (read_bytes(&cursor, stop, &size) != SOUND)
+                    return number;
+                cursor += most(size, 0);
+            }
+            if (read_varint(&cursor, stop, &headers) != SOUND || headers < 0)
+                return number;
+            if (headers > 0) {
+                if (headers > (stop - cursor) / SMALLEST_HEADER || headers > largest)
+                    return number;
+                cursor = skip_headers(cursor, stop, headers);
+            }
+            if (cursor != stop)
+                return number;
+            newest[number] = most(newest[number], base + timestamp_delta);
+        }
+        if (cursor != end)
+            return number;
+    }
+    return count;
+}
+
 /* Append the records of `count` batches; how many batches could be taken before a faulty one, of which nothing is left.
  *
  * `addresses` and `sizes` say where the record bytes are; the table has the batches from number `start` on.  Wanted are

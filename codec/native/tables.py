@@ -14,8 +14,8 @@ from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1
 __all__ = [
     "EMPTY", "LARGEST_RECORD_OVERHEAD", "MEMORY_IS_FULL", "ROW_BYTES", "UNDECODED", "UNKNOWN", "Appended",
     "ArrowBuffer", "ContinuityState", "Decompressor", "Encoded", "Filled", "HeaderColumn", "IndexEntry", "KeptBatch",
-    "KeyMap", "MessageColumn", "MessageSet", "Recovered", "RetainedBatch", "Rows", "Table", "Viewed", "Walk",
-    "check_table", "empty_table", "names",
+    "KeyMap", "ListedProducer", "MessageColumn", "MessageSet", "OrderOfRun", "Recovered", "RetainedBatch", "Rows",
+    "RunFacts", "Table", "Viewed", "Walk", "check_table", "empty_table", "names",
 ]  # fmt: skip
 
 EMPTY, UNDECODED = -2, -1
@@ -275,6 +275,71 @@ class ContinuityState(Rows):
     LEADER_EPOCH = auto()
 
 
+class RunFacts(Rows):
+    """Facts about all batches of a run. A number of a batch is -1 for none, and so is an epoch. Offsets of a batch are
+    those in its header; the first batch of the run has none before it.
+    """
+
+    LEAST_LAST_OFFSET = auto()
+    LARGEST_LAST_OFFSET = auto()
+    LARGEST_LAST_OFFSET_OF_PRODUCERS = auto()
+    """largest last offset of the batches with a producer id; -1 for none"""
+    LARGEST_EPOCH = auto()
+    EPOCH_FALLS = auto()
+    """batches with a lower leader epoch than the batch before them"""
+    LEAST_TIMESTAMP = auto()
+    LARGEST_TIMESTAMP = auto()
+    """smallest and largest of the batches' largest timestamps"""
+    DATA_RECORDS = auto()
+    """records by the headers, without control batches; a negative number counts as 0"""
+    MARKERS = auto()
+    """control batches with a producer id"""
+    OF_PRODUCERS = auto()
+    """batches with a producer id"""
+    GAPS = auto()
+    """batches that do not begin at the offset after the batch before them"""
+    LAST_GAP = auto()
+    """number of the last such batch; 0 for none"""
+    NOT_ABOVE = auto()
+    """batches that do not begin above the last offset of the batch before them"""
+    TURNED = auto()
+    """batches whose last offset is below their first"""
+    OLDER = auto()
+    """entries of magic 0 and 1"""
+    UNKNOWN_CODECS = auto()
+    """batches with a compression that magic 2 does not have"""
+    LAST_CLEANED = auto()
+    """number of the last batch with fewer records than offsets, and not with fewer than 0"""
+    LAST_V2 = auto()
+    """number of the last batch of magic 2"""
+
+
+class OrderOfRun(Rows):
+    """How the offsets of a run continue those before it. A batch is in front if it ends at or above every offset before
+    it, and a repeat if it begins at or below one. Numbers of batches are -1 for none.
+    """
+
+    REST = auto()
+    """number after the last batch in front; 0 for none"""
+    BEFORE_REST = auto()
+    """highest offset before that number"""
+    FIRST_REPEAT = auto()
+    BEFORE_FIRST = auto()
+    LAST_REPEAT = auto()
+    BEFORE_LAST = auto()
+    """first and last repeat before `REST`, each with the highest offset before it"""
+
+
+class ListedProducer(Rows):
+    """Rows of a table of the entries of a producer snapshot, in the order of the producer ids."""
+
+    PRODUCER_ID = auto()
+    LAST_OFFSET = auto()
+    TRANSACTION_START = auto()
+    """first offset of the open transaction; negative for none"""
+    PRODUCER_EPOCH = auto()
+
+
 UNKNOWN = -(2**63)
 """Value for an unknown offset."""
 
@@ -300,7 +365,5 @@ def empty_table(rows: type[Rows], columns: int) -> Table:
 
 def check_table(rows: type[Rows], table: Table) -> None:
     """Raise TypeError if an array is not a table of `rows`: compiled code accesses it without a check."""
-    import numpy as np
-
-    if table.ndim != 2 or table.shape[0] != len(rows) or table.dtype != np.int64:
+    if table.ndim != 2 or table.shape[0] != len(rows) or table.dtype.char not in "lq":
         raise TypeError(f"a table of {rows.__name__} has {len(rows)} rows of int64, not {table.dtype}{table.shape}")

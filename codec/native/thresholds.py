@@ -1,11 +1,10 @@
-"""Decide whether a job is large enough for compiled code and columns. Loading numpy takes 0.1 s and 30 MB; plain Python
-reads about 8 MB of small records in that time. Neither numpy is imported before the decision, nor pyarrow before
-columns are wanted.
+"""Decide whether a job is large enough to decode records into columns. Loading numpy takes 0.1 s and 30 MB, in which
+plain Python decodes about 8 MB of small records. numpy is not imported before the decision, nor pyarrow before columns
+are wanted. Headers need no decision: compiled code reads them without numpy.
 """
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -16,29 +15,26 @@ from kafkalog.codec.common.limits import MIB
 from kafkalog.codec.native import library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-__all__ = ["ENOUGH_BYTES", "headers_are_worth_it", "kernel_is_worth_it", "together"]
+__all__ = ["ENOUGH_BYTES", "kernel_is_worth_it", "together"]
 
 ENOUGH_BYTES = 8 * MIB
-"""Least bytes of log for compiled code."""
-ENOUGH_BATCHES = 1_000
-"""Least number of batches for compiled code if records are not examined: plain Python takes 0.1 ms or more for each."""
-
+"""Least bytes of log whose records are decoded into columns."""
 _together: ContextVar[int] = ContextVar("kafkalog_together", default=0)
 
 
 @lru_cache(maxsize=1)
-def _fast_is_there() -> bool:
-    """Whether there is compiled code and the extra `fast` is installed."""
-    return library.is_there() and all(find_spec(name) is not None for name in ("numpy", "pyarrow"))
+def _can_make_columns() -> bool:
+    """Whether the packages of the extra `fast` are installed."""
+    return all(find_spec(name) is not None for name in ("numpy", "pyarrow"))
 
 
 def kernel_is_worth_it(work_bytes: int) -> bool:
     """Whether compiled code is available and worth loading for `work_bytes` bytes of log, or for the surrounding job
     (`together`).
     """
-    return max(work_bytes, _together.get()) >= ENOUGH_BYTES and _fast_is_there()
+    return max(work_bytes, _together.get()) >= ENOUGH_BYTES and library.is_there() and _can_make_columns()
 
 
 @contextmanager
@@ -52,12 +48,3 @@ def together(work_bytes: int) -> Iterator[None]:
         yield
     finally:
         _together.reset(token)
-
-
-def headers_are_worth_it(work_bytes: int, batch_bytes: Callable[[], int]) -> bool:
-    """Whether compiled code is worth loading if records are not examined. `batch_bytes` returns the approximate size of
-    a batch. True if numpy is already loaded and the bytes are enough.
-    """
-    if not kernel_is_worth_it(work_bytes):
-        return False
-    return "numpy" in sys.modules or work_bytes >= ENOUGH_BATCHES * batch_bytes()

@@ -4,16 +4,12 @@ begins with an offset and the number of bytes after these two fields, and has it
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from kafkalog.codec.common.errors import StorageError
-from kafkalog.codec.common.source import Source
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, MESSAGE_V0, MESSAGE_V1
 from kafkalog.codec.rules.record_shape import CONTENT, CONTENT_LENGTH
 
 __all__ = [
     "BATCH_CRC_START", "BATCH_MAGIC", "LEGACY_CRC_START", "MAGIC_END", "MAGIC_POSITION", "SMALLEST_MESSAGE",
-    "entry_size", "first_batch_bytes", "header_bytes",
+    "entry_size", "header_bytes",
 ]  # fmt: skip
 
 BATCH_MAGIC = 2
@@ -39,14 +35,3 @@ def entry_size(buffer: bytes | memoryview, position: int) -> int:
 def header_bytes(magic: int) -> int:
     """Return the size of an entry's header in bytes. A magic above 1 is treated as that of record batches."""
     return {0: MESSAGE_V0.size, 1: MESSAGE_V1.size}.get(magic, BATCH.size)
-
-
-def first_batch_bytes(open_log: Callable[[], Source]) -> int:
-    """Return the size in bytes that a log's first batch claims, but at least the size of a v2 header. Return the latter
-    also if the log is too short for a size, or if `open_log` or the reading raises `StorageError`.
-    """
-    try:
-        head = open_log().read(0, LOG_OVERHEAD.size)
-    except StorageError:
-        return BATCH.size
-    return max(entry_size(head, 0) if len(head) == LOG_OVERHEAD.size else 0, BATCH.size)

@@ -1,15 +1,14 @@
-"""Iterate over the increasing entries of an index: one by one, or thousands at a time as columns.
-
-`EntryArrays` in `entry_arrays` does so with numpy columns, for batches that are columns too.
-"""
+"""Iterate over the increasing entries of an index: one by one, or thousands at a time as columns."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
-from operator import and_, le, lt
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from kafkalog.codec.derive import FixedLayout
+from kafkalog.codec.files.index_files import Bytes
+from kafkalog.codec.headers.index_columns import columns_of_entries, increasing, joined
 
 __all__ = ["Entries", "Entry", "Order", "Passed"]
 
@@ -42,13 +41,17 @@ class Passed(NamedTuple):
 
 
 class Entries:
-    """Cursor over the entries of an index from its beginning, read piece by piece (`slots_by_piece`). Passing an entry
-    moves the cursor behind it. Entries that do not increase are left out: `at_end` is called with the slot number of
-    the first one, after all entries before it were passed, and the cursor ends there.
+    """Cursor over the entries of an index, whose bytes come in `pieces` as from `bytes_by_piece`. `layout` declares two
+    fields. Passing an entry moves the cursor behind it. Entries that do not increase are left out:
+    `at_end` is called with the slot number of the first one, after all entries before it were passed, and the cursor
+    ends there.
     """
 
-    def __init__(self, pieces: Iterator[tuple[int, Any]], order: Order, at_end: Callable[[int], None]) -> None:
+    def __init__(
+        self, pieces: Iterator[tuple[int, Bytes]], layout: FixedLayout, order: Order, at_end: Callable[[int], None]
+    ) -> None:
         self._pieces = pieces
+        self._layout = layout
         self._order = order
         self._at_end = at_end
         self._slot = -1
@@ -106,7 +109,7 @@ class Entries:
         if and_next:
             firsts.append(self._firsts[self._at : self._at + 1])
             seconds.append(self._seconds[self._at : self._at + 1])
-        return Passed(begin, self._joined(firsts), self._joined(seconds))
+        return Passed(begin, joined(firsts), joined(seconds))
 
     def _fill(self) -> None:
         """Load the next piece with increasing entries if all loaded entries were passed; at the end keep the last piece
@@ -120,31 +123,12 @@ class Entries:
             piece = next(self._pieces, None)
             if piece is None:
                 return
-            slot, entries = piece
-            firsts, seconds = self._columns(entries)
-            count = self._increasing(firsts, seconds)
-            self._stops_behind = count < len(entries)
+            slot, data = piece
+            firsts, seconds = columns_of_entries(data, self._layout)
+            before, order = (self._firsts[-1], self._seconds[-1]), self._order
+            count = increasing(firsts, seconds, before, may_repeat=order.may_repeat, never=order.never)
+            self._stops_behind = count < len(firsts)
             if count:
                 self._before = self.last
-                self._firsts, self._seconds = firsts[1 : count + 1], seconds[1 : count + 1]
+                self._firsts, self._seconds = firsts[:count], seconds[:count]
                 self._slot, self._at = slot, 0
-
-    def _columns(self, entries: Any) -> tuple[Sequence[int], Sequence[int]]:
-        """Both fields of the entries of a piece, preceded by those of the last entry in the present columns."""
-        firsts, seconds = map(list, zip((self._firsts[-1], self._seconds[-1]), *entries, strict=True))
-        return firsts, seconds
-
-    def _increasing(self, firsts: Sequence[int], seconds: Sequence[int]) -> int:
-        """Return how many entries after the first increase without interruption, 0 if the second does not. The first
-        field must strictly increase, the second too unless `Order.may_repeat`; an entry equal to `Order.never`
-        interrupts.
-        """
-        of_second = le if self._order.may_repeat else lt
-        increase = map(and_, map(lt, firsts, firsts[1:]), map(of_second, seconds, seconds[1:]))
-        if self._order.never is not None:
-            increase = map(and_, increase, map(self._order.never.__ne__, zip(firsts[1:], seconds[1:], strict=True)))
-        return next((number for number, is_larger in enumerate(increase) if not is_larger), len(firsts) - 1)
-
-    def _joined(self, parts: list[Sequence[int]]) -> Sequence[int]:
-        """Join parts of a column."""
-        return parts[0] if len(parts) == 1 else [*chain.from_iterable(parts)]

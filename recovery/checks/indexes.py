@@ -7,30 +7,24 @@ here, in step with a walk over the batches (`OffsetIndex`, `TimeIndex`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
 
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.source import Source, zeros_end
 from kafkalog.codec.derive import FixedLayout
-from kafkalog.codec.files.index_files import OFFSET_ENTRY, TIME_ENTRY, slots_by_piece
+from kafkalog.codec.files.index_files import OFFSET_ENTRY, TIME_ENTRY, bytes_by_piece
 from kafkalog.codec.headers.one_batch import AnyRun
+from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.native.tables import RunFacts
 from kafkalog.recovery.checks.index_entries import Entries, Order
-
-if TYPE_CHECKING:
-    from kafkalog.codec.headers.table import HeaderRun
 
 __all__ = ["OffsetIndexCheck", "TimeIndexCheck"]
 
 
 class _EntryCheck(ABC):
-    """Check of one index, whose entries are read in order as the walk passes them; `index` stays open meanwhile.
-    `in_columns` must be True if `run` will be called with columns, which need numpy.
-    """
+    """Check of one index, whose entries are read in order as the walk passes them; `index` stays open meanwhile."""
 
-    def __init__(
-        self, file: str, base_offset: int, index: Source, layout: FixedLayout, order: Order, in_columns: bool
-    ) -> None:
+    def __init__(self, file: str, base_offset: int, index: Source, layout: FixedLayout, order: Order) -> None:
         self.file = file
         self._base = base_offset
         self._of_entries: list[Finding] = []
@@ -43,15 +37,9 @@ class _EntryCheck(ABC):
         self._index = index
         self._size = layout.size
         self._end = size - size % layout.size
-        if in_columns:
-            from kafkalog.codec.headers.index_columns import arrays_by_piece
-            from kafkalog.recovery.checks.entry_arrays import EntryArrays
-
-            self._entries: Entries = EntryArrays(
-                arrays_by_piece(index, layout, end=self._end), order, self._end_of_entries
-            )
-        else:
-            self._entries = Entries(slots_by_piece(index, layout, end=self._end), order, self._end_of_entries)
+        self._entries = Entries(
+            bytes_by_piece(index, layout.size, end=self._end), layout, order, self._end_of_entries
+        )
 
     @property
     def findings(self) -> list[Finding]:
@@ -70,22 +58,20 @@ class _EntryCheck(ABC):
 
     def run(self, run: AnyRun, last_offset_before: int) -> None:
         """Check and pass the entries that a run of batches with increasing offsets covers. `last_offset_before` is the
-        highest offset before the run. Columns need `in_columns`.
+        highest offset before the run.
         """
         columns = run.columns()
         if columns is None:
             self._batch(run.batch(0), last_offset_before)
         else:
-            from kafkalog.codec.headers.table import HeaderRun
-
-            self._columns(HeaderRun.of(columns), last_offset_before)
+            self._columns(columns, last_offset_before)
 
     @abstractmethod
     def _batch(self, batch: RecordBatch, last_offset_before: int) -> None:
         """Check the entries that one batch covers."""
 
     @abstractmethod
-    def _columns(self, run: HeaderRun, last_offset_before: int) -> None:
+    def _columns(self, run: BatchRun, last_offset_before: int) -> None:
         """Check the entries that a run covers, as `_batch` does for each batch."""
 
     def _end_of_entries(self, slot: int) -> None:
@@ -120,8 +106,8 @@ class OffsetIndexCheck(_EntryCheck):
     A key may exceed the offsets of the batch at its position: a broker may have written several batches at once.
     """
 
-    def __init__(self, file: str, base_offset: int, index: Source, *, in_columns: bool = False) -> None:
-        super().__init__(file, base_offset, index, OFFSET_ENTRY, Order((-1, 0), may_repeat=False), in_columns)
+    def __init__(self, file: str, base_offset: int, index: Source) -> None:
+        super().__init__(file, base_offset, index, OFFSET_ENTRY, Order((-1, 0), may_repeat=False))
 
     def _batch(self, batch: RecordBatch, last_offset_before: int) -> None:
         """Check the entries with positions up to the start of `batch`, the next batch of the log, and pass them. A
@@ -136,21 +122,21 @@ class OffsetIndexCheck(_EntryCheck):
                 self._wrong_key(entry.slot, key, entry.second, last_offset_before)
             self._entries.pass_one()
 
-    def _columns(self, run: HeaderRun, last_offset_before: int) -> None:
+    def _columns(self, run: BatchRun, last_offset_before: int) -> None:
         """Check and pass the entries with positions up to the last batch of a run of batches with increasing offsets,
         as `_batch` does for each batch. `last_offset_before` is the highest offset before the run. At most one mismatch
         of the run is counted; only the first of the index becomes a finding.
         """
         from kafkalog.codec.headers.index_agreement import first_wrong_position
 
-        passed = self._entries.pass_up_to(int(run.positions[-1]))
+        passed = self._entries.pass_up_to(run.position(len(run) - 1))
         if len(passed.seconds) == 0:
             return
         wrong = first_wrong_position(run, last_offset_before, passed.firsts, passed.seconds, base=self._base)
         if wrong is not None:
             number, before = wrong
-            slot, key = passed.slot + number, self._base + int(passed.firsts[number])
-            position = int(passed.seconds[number])
+            slot, key = passed.slot + number, self._base + passed.firsts[number]
+            position = passed.seconds[number]
             if before is None:
                 self._no_batch(slot, key, position)
             else:
@@ -184,9 +170,9 @@ class TimeIndexCheck(_EntryCheck):
     it.
     """
 
-    def __init__(self, file: str, base_offset: int, index: Source, *, in_columns: bool = False) -> None:
+    def __init__(self, file: str, base_offset: int, index: Source) -> None:
         order = Order((-(2**63), 0), may_repeat=True, never=(0, 0))
-        super().__init__(file, base_offset, index, TIME_ENTRY, order, in_columns)
+        super().__init__(file, base_offset, index, TIME_ENTRY, order)
         self._newest = order.before[0]
         """largest timestamp of a batch so far"""
 
@@ -204,22 +190,21 @@ class TimeIndexCheck(_EntryCheck):
         if batch.header.max_timestamp > entry.first:
             self._later(entry.slot, entry.first, self._base + entry.second, batch.last_offset)
 
-    def _columns(self, run: HeaderRun, last_offset_before: int) -> None:
+    def _columns(self, run: BatchRun, last_offset_before: int) -> None:
         """Check the entries up to the end of a run of batches with increasing offsets, as `_batch` does for each batch.
         `last_offset_before` is the highest offset before the run. At most one batch of the run that is later than its
-        entry is counted; only the first of the index becomes a finding. Updates the latest timestamp of the log. Needs
-        `in_columns`, and numpy.
+        entry is counted; only the first of the index becomes a finding. Updates the latest timestamp of the log.
         """
         from kafkalog.codec.headers.index_agreement import first_later_batch
 
-        self._newest = max(self._newest, int(run["max_timestamp"].max()))
-        before_last = max(last_offset_before, int(run.last_offsets[-2]) if len(run) > 1 else last_offset_before)
+        self._newest = max(self._newest, run.fact(RunFacts.LARGEST_TIMESTAMP))
+        before_last = max(last_offset_before, run.last_offset(len(run) - 2) if len(run) > 1 else last_offset_before)
         passed = self._entries.pass_up_to(before_last - self._base, and_next=True)
         later = first_later_batch(run, last_offset_before, passed.firsts, passed.seconds, base=self._base)
         if later is not None:
             number, batch = later
-            timestamp, offset = int(passed.firsts[number]), self._base + int(passed.seconds[number])
-            self._later(passed.slot + number, timestamp, offset, int(run.last_offsets[batch]))
+            timestamp, offset = passed.firsts[number], self._base + passed.seconds[number]
+            self._later(passed.slot + number, timestamp, offset, run.last_offset(batch))
 
     def _later(self, slot: int, timestamp: int, offset: int, last_offset: int) -> None:
         detail = f"timestamp {timestamp} up to offset {offset}, but offset {last_offset} is later"

@@ -20,7 +20,6 @@ from kafkalog.codec.files.index_files import ABORTED_TRANSACTION, each_slot, rea
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.headers.one_batch import AnyRun
 from kafkalog.codec.model import (
-    CONTROL_FLAG,
     AbortedTransaction,
     AnyHeader,
     BatchHeader,
@@ -35,11 +34,10 @@ from kafkalog.codec.names import (
     FileKind,
     parse_segment_file,
 )
-from kafkalog.codec.native.thresholds import kernel_is_worth_it
+from kafkalog.codec.native.library import is_there
 from kafkalog.codec.plain.insides import Insides, insides_of
 from kafkalog.codec.plain.records import decode_batch, first_offset_of, stored_records
 from kafkalog.codec.rules.batches import BatchVerdict
-from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, ListedSource, real, unreadable
 from kafkalog.log.reading.ahead import ahead
@@ -63,10 +61,10 @@ from kafkalog.recovery.checks.report import PartitionReport
 from kafkalog.recovery.damage.listed_epochs import ListedEpochs
 
 if TYPE_CHECKING:
-    from kafkalog.codec.columnar.records_of_runs import RecordsOfRuns
+    from kafkalog.codec.headers.checked_records import RecordsOfRuns
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["header_tables", "verify_partition"]
+__all__ = ["verify_partition"]
 
 _IndexCheck = OffsetIndexCheck | TimeIndexCheck
 
@@ -103,22 +101,7 @@ def verify_partition(
     for later readers. Raises `StorageError` if a log cannot be read or became shorter meanwhile; unreadable indexes and
     snapshots become findings.
     """
-    return _PartitionVerifier(partition, deep, limits, on_read, tables or header_tables([partition])).run()
-
-
-def header_tables(partitions: Sequence[Partition]) -> HeaderTables:
-    """Return empty header tables for the segments of these partitions: the first walk fills them with batch headers,
-    later walks use them. No file is read until the tables need the size of a batch, which is taken from the beginning
-    of the largest segment.
-    """
-    segments = [segment for partition in partitions for segment in partition.segments]
-
-    def batch_bytes() -> int:
-        with ExitStack() as stack:
-            largest = max(segments, key=lambda segment: segment.size)
-            return first_batch_bytes(lambda: stack.enter_context(largest.open()))
-
-    return HeaderTables(sum(segment.size for segment in segments), batch_bytes)
+    return _PartitionVerifier(partition, deep, limits, on_read, tables or HeaderTables()).run()
 
 
 def _largest(base: int, deltas: Sequence[int]) -> int:
@@ -233,7 +216,7 @@ class _PartitionVerifier:
                 raise StorageError.became_shorter(source.size, segment.path)
             cursor = Cursor(source, segment.base_offset, next_base, limits=self.limits)
             runs = self._runs(segment, source)
-            checks = list(self._index_checks(segment, indexes, in_columns=runs is not None))
+            checks = list(self._index_checks(segment, indexes))
             scan = RunsThenBatches(runs or (), source, self.limits)
             self._repeats, self._placed = Repeats(), None
             # closed before the file is, from which a thread may be reading
@@ -285,10 +268,6 @@ class _PartitionVerifier:
         with the size of the run in bytes.
         """
         report, columns, told = self.report, run.columns(), len(self.report.findings)
-        if columns is not None:
-            from kafkalog.codec.headers.table import HeaderRun
-
-            run = HeaderRun.of(columns)
         report.batches += len(run)
         if self.on_read is not None:
             self.on_read(run.size)
@@ -335,22 +314,22 @@ class _PartitionVerifier:
         by one. Records are only collected with `deep`. Headers are noted in the header table, or read from it without
         `deep`.
 
-        None if the segment must be read batch by batch: with limits other than the defaults, with very large offsets,
-        if the file is too small for numpy to pay off, or if there is no header table and records are not checked.
+        None if the segment must be read batch by batch: without compiled code, with limits other than the defaults, or
+        with very large offsets.
         """
-        if self.limits != DEFAULT_LIMITS or segment.base_offset >= _LARGE_OFFSET:
-            return None
-        if self.deep and not kernel_is_worth_it(source.size):
+        if not is_there() or self.limits != DEFAULT_LIMITS or segment.base_offset >= _LARGE_OFFSET:
             return None
         table = self._tables.of(real(segment.path), source.size)
         if not self.deep:
             return None if table is None else table.runs(source, source.size)
-        from kafkalog.codec.columnar.records_of_runs import RecordsOfRuns
+        from kafkalog.codec.headers.checked_records import RecordsOfRuns
         from kafkalog.codec.headers.run_scanner import RunScanner
 
         self._records_of_runs = self._records_of_runs or RecordsOfRuns(self.limits)
-        found = ahead(lambda: RunScanner(source, limits=self.limits), size_of=_held, room=_READ_AHEAD)
-        return found if table is None else table.noting(found)
+        scanned: Iterable[BatchRun | RecordBatch] = RunScanner(source, limits=self.limits)
+        if source.size > _READ_AHEAD:
+            scanned = ahead(lambda: RunScanner(source, limits=self.limits), size_of=_held, room=_READ_AHEAD)
+        return scanned if table is None else table.noting(scanned)
 
     def _of_each(self, checks: list[_IndexCheck], step: Callable[[_IndexCheck], None]) -> None:
         """Call `step` with every index check. A check whose index can no longer be read (`StorageError`) is removed
@@ -363,20 +342,20 @@ class _PartitionVerifier:
                 self.report.findings += [*check.findings, unreadable(error, check.file)]
                 checks.remove(check)
 
-    def _index_checks(self, segment: Segment, opened: ExitStack, *, in_columns: bool) -> Iterator[_IndexCheck]:
+    def _index_checks(self, segment: Segment, opened: ExitStack) -> Iterator[_IndexCheck]:
         offset_index = segment.files.get(FileKind.OFFSET_INDEX)
         if offset_index is None:
             live = self.partition.state is DirectoryState.LIVE
             severity = Severity.WARNING if live else Severity.INFO
             self._found(FindingCode.INDEX_MISSING, "there is no offset index", segment.path, severity=severity)
         else:
-            yield from self._index_check(OffsetIndexCheck, offset_index, segment.base_offset, opened, in_columns)
+            yield from self._index_check(OffsetIndexCheck, offset_index, segment.base_offset, opened)
         time_index = segment.files.get(FileKind.TIME_INDEX)
         if time_index is not None:
-            yield from self._index_check(TimeIndexCheck, time_index, segment.base_offset, opened, in_columns)
+            yield from self._index_check(TimeIndexCheck, time_index, segment.base_offset, opened)
 
     def _index_check(
-        self, kind: type[_IndexCheck], path: str, base_offset: int, opened: ExitStack, in_columns: bool
+        self, kind: type[_IndexCheck], path: str, base_offset: int, opened: ExitStack
     ) -> Iterator[_IndexCheck]:
         """Yield the check of the index at `path`, an instance of `kind`. Yields nothing, and adds an UNREADABLE
         finding, if the index cannot be opened or its first entries cannot be read. An index that is too large gets a
@@ -384,7 +363,7 @@ class _PartitionVerifier:
         """
         index = self._index(path, opened)
         try:
-            check = None if index is None else kind(path, base_offset, index, in_columns=in_columns)
+            check = None if index is None else kind(path, base_offset, index)
         except StorageError as error:
             self.report.findings.append(unreadable(error, path))
         else:
@@ -411,13 +390,14 @@ class _PartitionVerifier:
         control batches are not counted. Batches that `examined` finds doubtful, or that begin below the log start
         offset, are decoded one by one.
         """
-        below = int((run["base_offset"] < self.partition.log_start_offset).sum())
+        below = run.beginning_below(self.partition.log_start_offset)
         alone = [*range(below), *(below + number for number in examined.doubtful(run.part(below, len(run))))]
-        is_counted = run["attributes"] & CONTROL_FLAG == 0
-        is_counted[alone] = False
-        self.report.records += int(run["records_count"][is_counted].sum())
+        self.report.records += run.data_records()
         for number in alone:
-            self._records(run.batch(number), file)
+            batch = run.batch(number)
+            if isinstance(batch.header, BatchHeader) and not batch.header.is_control:
+                self.report.records -= batch.header.records_count
+            self._records(batch, file)
 
     def _records(self, batch: RecordBatch, file: str) -> None:
         header = batch.header

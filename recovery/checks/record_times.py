@@ -9,6 +9,7 @@ from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.common.time_units import unit_of
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.headers.one_batch import AnyRun
+from kafkalog.codec.native.tables import HeaderColumn, RunFacts
 
 __all__ = ["RecordTimes"]
 
@@ -34,11 +35,10 @@ class RecordTimes:
         if columns is None:
             self._note(run.header(0).max_timestamp, run.final_offset, file)
             return
-        times = columns["max_timestamp"]
-        if _are_usual(int(times.min()), int(times.max())):
+        if _are_usual(columns.fact(RunFacts.LEAST_TIMESTAMP), columns.fact(RunFacts.LARGEST_TIMESTAMP)):
             return
-        for time, offset in zip(times.tolist(), columns.last_offsets.tolist(), strict=True):
-            self._note(time, offset, file)
+        for number, time in enumerate(columns.row(HeaderColumn.MAX_TIMESTAMP)):
+            self._note(time, columns.last_offset(number), file)
 
     def findings(self) -> Iterator[Finding]:
         """Yield one TIMESTAMP_UNIT finding for each unit other than milliseconds, in the order in which the units

@@ -10,12 +10,13 @@ from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.log.directories.directory import open_log_dir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.directories.workers import OnRead, in_order
 from kafkalog.log.disk.files import unreadable
-from kafkalog.recovery.checks.partition import header_tables, verify_partition
+from kafkalog.recovery.checks.partition import verify_partition
 from kafkalog.recovery.checks.report import DirectoryReport, PartitionReport
 from kafkalog.tiers.both_tiers import BothTiers
 from kafkalog.tiers.local_tiering import remote_metadata_in
@@ -53,7 +54,7 @@ def verify_remote(
         return DirectoryReport(path=tier.place)
     log_dir = open_log_dir(both.path, tolerant=True, limits=limits)
     chosen = [partition for partition in log_dir.partitions if select.takes(partition.topic, partition.partition)]
-    tables = header_tables(chosen) if chosen else None
+    tables = HeaderTables()
 
     def named(found: Sequence[Finding]) -> list[Finding]:
         return [each if each.file is None else replace(each, file=both.origin(each.file)) for each in found]

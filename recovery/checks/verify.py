@@ -14,6 +14,7 @@ from kafkalog.codec.common.arguments import Count
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.names import META_PROPERTIES
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.directories.partition import Partition
@@ -26,7 +27,6 @@ from kafkalog.recovery.checks.checkpoint_checks import Beside, verify_beside
 from kafkalog.recovery.checks.log_directory import AsListed, beside_of, in_no_log_directory, listed_findings
 from kafkalog.recovery.checks.lost_and_found import known_ends
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
-from kafkalog.recovery.checks.partition import header_tables
 from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import facts_of_each
 
@@ -121,7 +121,7 @@ def _look(
         chosen = (each for each in partitions if only is None or each.path in only)
         return [each for each in chosen if select.takes(each.topic, each.partition)]
 
-    tables = header_tables(meant(inventory.partitions))
+    tables = HeaderTables()
 
     def check(partition: Partition, told: OnRead | None, beside: Beside | None = None) -> PartitionReport:
         def read(listed: Partition) -> PartitionReport:

@@ -26,6 +26,7 @@ from kafkalog.codec.compression.specs import is_known_codec
 from kafkalog.codec.files.index_files import OFFSET_ENTRY
 from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, NO_END, BatchHeader, RecordBatch
 from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
+from kafkalog.codec.native.tables import HeaderColumn, RunFacts
 from kafkalog.codec.plain.records import decode_batch
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.codec.rules.batches import NO_OFFSET_LIMIT, out_of_place
@@ -385,35 +386,31 @@ class _Walk:
         offset or the base offset `base`, and below `next_base` and the end of the log. Raises `StorageError` if the log
         cannot be read.
         """
-        first, last = run["base_offset"], run.last_offsets
+        first = run.first_offset
         ordinary = (
-            bool((run["magic"] == _V2).all())
-            and int(first[0]) >= max(self._next_offset, self._reached)
-            and int(first[0]) >= self._log_start
-            and int(first[0]) >= base
-            and bool((last >= first).all())
-            and bool((first[1:] > last[:-1]).all())
+            run.fact(RunFacts.OLDER) == 0
+            and first >= max(self._next_offset, self._reached, self._log_start, base)
+            and run.fact(RunFacts.TURNED) == 0
+            and run.fact(RunFacts.NOT_ABOVE) == 0
             and run.are_codecs_known
-            and int(last[-1]) < min(NO_OFFSET_LIMIT if next_base is None else next_base, self._log_end)
+            and run.final_offset < min(NO_OFFSET_LIMIT if next_base is None else next_base, self._log_end)
         )
         if not ordinary:
-            for batch in Scanner(source, position=int(run.positions[0]), end=run.end, check_crc=False):
+            for batch in Scanner(source, position=run.position(0), end=run.end, check_crc=False):
                 self._batch(batch, base, next_base)
             return
-        self._settle(int(first[0]))
+        self._settle(first)
         self._missing.run(run)
-        data = run["attributes"] & CONTROL_FLAG == 0
-        self.result.records += int(run["records_count"][data].clip(0).sum())
-        begin = 0
-        for number in (first[1:] != last[:-1] + 1).nonzero()[0].tolist():
-            self.result.offsets.add(int(first[begin]), int(last[number]))
-            begin = number + 1
-        self.result.offsets.add(int(first[begin]), int(last[-1]))
-        epochs = run["partition_leader_epoch"]
-        self.result.epoch_falls += int((epochs[1:] < epochs[:-1]).sum()) + int(int(epochs[0]) < self._epoch_before)
-        self._epoch_before = int(epochs[-1])
-        self.result.epoch = max(self.result.epoch, int(epochs.max()))
-        self._next_offset = int(last[-1]) + 1
+        self.result.records += run.data_records()
+        for last_before, following, _position in run.gaps():
+            self.result.offsets.add(first, last_before)
+            first = following
+        self.result.offsets.add(first, run.final_offset)
+        epochs = run.row(HeaderColumn.PARTITION_LEADER_EPOCH)
+        self.result.epoch_falls += run.fact(RunFacts.EPOCH_FALLS) + (epochs[0] < self._epoch_before)
+        self._epoch_before = epochs[-1]
+        self.result.epoch = max(self.result.epoch, run.largest_epoch)
+        self._next_offset = run.final_offset + 1
         self._reached = max(self._reached, self._next_offset)
 
     def _batch(self, batch: RecordBatch, base: int, next_base: int | None) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.files.text import LeaderEpoch
+from kafkalog.codec.native.functions import other_epochs
+from kafkalog.codec.native.tables import HeaderColumn
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.one_batch import AnyRun
@@ -38,11 +40,10 @@ class ListedEpochs:
             if expected is not None and header.partition_leader_epoch not in (expected, -1):
                 yield 0
             return
-        offsets, epochs = columns["base_offset"], columns["partition_leader_epoch"]
-        first = max(bisect.bisect_right(self._starts, int(offsets[0])) - 1, 0)
-        behind = bisect.bisect_right(self._starts, int(offsets[-1]))
+        first = max(bisect.bisect_right(self._starts, columns.first_offset) - 1, 0)
+        behind = bisect.bisect_right(self._starts, columns.row(HeaderColumn.BASE_OFFSET)[-1])
         for number in range(first, behind):
-            begin = int(offsets.searchsorted(self._starts[number]))
-            end = int(offsets.searchsorted(self._starts[number + 1])) if number + 1 < behind else len(run)
-            wrong = (epochs[begin:end] != self._entries[number].epoch) & (epochs[begin:end] != -1)
-            yield from (wrong.nonzero()[0] + begin).tolist()
+            begin = columns.beginning_below(self._starts[number])
+            end = columns.beginning_below(self._starts[number + 1]) if number + 1 < behind else len(run)
+            epoch = self._entries[number].epoch
+            yield from (begin + wrong for wrong in other_epochs(columns.part(begin, end).cells, epoch))

@@ -24,6 +24,7 @@ from msgspec import Struct
 from kafkalog.codec.common.finding_codes import Trait, codes_with
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.model import AnyHeader
+from kafkalog.codec.native.tables import HeaderColumn, OrderOfRun
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.codec.rules.batches import MAX_RELATIVE_OFFSET, out_of_place
 from kafkalog.log.storage.content import Content
@@ -253,31 +254,34 @@ class _Walk:
         if self._until is not None and self._until.path == path:
             number = run.number_at(self._until.position)
             count = count if number is None else min(count, number)
-        overflows = count and int(run.last_offsets[:count].max()) - base > MAX_RELATIVE_OFFSET
+        overflows = count and run.part(0, count).next_offset - 1 - base > MAX_RELATIVE_OFFSET
         if overflows or (self._front is not None and self._front.overflows):
-            return all(self._batch(path, int(run.positions[n]), run.header(n), base) for n in range(len(run)))
+            return all(self._batch(path, run.position(n), run.header(n), base) for n in range(len(run)))
         if count:
             self._take_in(path, run, count, base)
-        return count == len(run) or self._batch(path, int(run.positions[count]), run.header(count), base)
+        return count == len(run) or self._batch(path, run.position(count), run.header(count), base)
 
     def _take_in(self, path: str, run: HeaderRun, count: int, base: int) -> None:
         """Add the first `count` batches of a run, which are known to be sound: update highest offset, front, rest and
         repeats as `_batch` would for each.
         """
-        first, last, places = run["base_offset"][:count], run.last_offsets[:count], run.positions
-        before = run.highest_before(count, self._highest)
-        fronts = (last >= before).nonzero()[0]
-        rest = int(fronts[-1]) + 1 if len(fronts) else 0
-        repeats = (first <= before).nonzero()[0]
-        kept = repeats[repeats < rest]
-        for number in [int(kept[0]), int(kept[-1])] if len(kept) else []:
-            self._note_repeat(path, int(places[number]), int(first[number]), int(before[number]))
+        part = run.part(0, count)
+        order = part.order(self._highest)
+        rest = order[OrderOfRun.REST]
+        first_repeat, last_repeat = order[OrderOfRun.FIRST_REPEAT], order[OrderOfRun.LAST_REPEAT]
+        if first_repeat >= 0:
+            self._repeated(path, part, first_repeat, order[OrderOfRun.BEFORE_FIRST])
+            self._repeated(path, part, last_repeat, order[OrderOfRun.BEFORE_LAST])
         if rest:
             number = rest - 1
-            self._set_front(path, int(places[number]), int(first[number]), int(last[number]), base)
+            first = part.value(HeaderColumn.BASE_OFFSET, number)
+            self._set_front(path, part.position(number), first, part.last_offset(number), base)
         if rest < count:  # all of it lies below the highest offset
-            self._note_repeat(path, int(places[rest]), int(first[rest]), int(before[rest]))
-            self._add_to_rest(path, int(places[rest]), int(first[rest]))
+            self._repeated(path, part, rest, order[OrderOfRun.BEFORE_REST])
+            self._add_to_rest(path, part.position(rest), part.value(HeaderColumn.BASE_OFFSET, rest))
+
+    def _repeated(self, path: str, run: HeaderRun, number: int, before: int) -> None:
+        self._note_repeat(path, run.position(number), run.value(HeaderColumn.BASE_OFFSET, number), before)
 
     def _cut(self, path: str, position: int, code: FindingCode, detail: str) -> None:
         self.result.cut = Cut(path=path, position=position, code=code, detail=detail)

@@ -18,8 +18,7 @@ from msgspec import Struct
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.headers.header_tables import HeaderTables
-from kafkalog.codec.names import LOCK_FILE, FileKind
-from kafkalog.codec.rules.framing import first_batch_bytes
+from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.disk.files import Entry, ListedSource, exists, scan_directory, what_it_is
 from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE
 from kafkalog.log.storage.tree import Tree
@@ -144,15 +143,13 @@ class Survey:
     def _new_tree(self) -> Tree:
         sizes = {path: facts.size for path, facts in self.files.items()}
         if self.tables is None:
-            logs = {path: size for path, size in sizes.items() if path.endswith(FileKind.LOG.value)}
-            largest = max(logs, key=logs.__getitem__, default="")
-            self.tables = HeaderTables(sum(logs.values()), lambda: first_batch_bytes(lambda: self.source(largest)))
+            self.tables = HeaderTables()
         tables, prefix = self.tables, os.path.join(self.root, "")
         return Tree(
             sizes,
             self.directories,
             self.source,
-            (lambda path, size: tables.of(prefix + path, size)) if tables.is_worthwhile else None,
+            lambda path, size: tables.of(prefix + path, size),
             self.dangling,
             lambda path: self.files[path].mtime_ns // _NS_IN_MS if path in self.files else 0,
             None if self.scratch is None else self.scratch.keep,

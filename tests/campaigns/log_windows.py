@@ -6,12 +6,13 @@ import random
 import struct
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
+import pytest
 from codec_windows import NO_END, field, old_entry, records
 
 from kafkalog.cli.dump.record_lines import record_object
@@ -34,7 +35,6 @@ from kafkalog.codec.model import (
     RecordBatch,
     TimestampType,
 )
-from kafkalog.codec.native import thresholds
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.codec.rules.batches import BatchVerdict, gap
 from kafkalog.log import LogConfig, RecordReader, open_partition
@@ -47,6 +47,7 @@ from kafkalog.log.storage.producers.known_producers import ProducerStateManager
 from kafkalog.log.storage.segment import LogSegment
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.header_walk import joined_spans
+from testkit.judging.executions import choose_execution
 from testkit.judging.trees import contents, copy_tree
 from testkit.made.batches import fix_crc, message
 from testkit.made.cleanable import MadeLog, Pass, settings
@@ -55,9 +56,12 @@ LOG = "00000000000000000005.log"
 BASE = 5
 
 
-def compiled(is_compiled: bool) -> AbstractContextManager[int]:
+@contextmanager
+def compiled(is_compiled: bool) -> Iterator[None]:
     """In which compiled code does what it can even with small logs, or nothing."""
-    return mock.patch.object(thresholds, "ENOUGH_BYTES", 0 if is_compiled else 1 << 62)
+    with pytest.MonkeyPatch.context() as patch:
+        choose_execution(patch, 0 if is_compiled else 1 << 62)
+        yield
 
 
 @contextmanager

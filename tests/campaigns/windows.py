@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import codec_windows as codec
 import log_windows as log
+import run_windows as runs
 
 from kafkalog.codec.native import functions
 
@@ -24,7 +25,8 @@ FAMILIES: dict[str, Family] = {
     for each in (
         codec.headers, codec.entries, codec.checksums, codec.one_batch, codec.window, codec.run, codec.old_records,
         codec.stream, codec.built, codec.producers, codec.summary, log.order, log.next_ones, log.spans, log.rebuilt,
-        log.lines, log.cleaned,
+        log.lines, log.cleaned, runs.facts, runs.transactions, runs.places, runs.epochs, runs.doubts, runs.chosen,
+        runs.agreement, runs.index_entries, runs.largest_times,
     )
 }  # fmt: skip
 SLOW = {"spans": 4, "rebuilt": 20, "lines": 20, "cleaned": 200}

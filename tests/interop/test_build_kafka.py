@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from kafkalog.codec.model import Codec
-from kafkalog.codec.native import thresholds
 from kafkalog.log.writing.building import build_partitions
 from kafkalog.log.writing.config import LogConfig
+from testkit.judging.executions import choose_execution
 from testkit.kafka.kafka_oracle import KafkaOracle
 
 META = "#\nversion=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\nnode.id=1\ndirectory.id=AAAAAAAAAAMAAAAAAAAABA\n"
@@ -22,7 +22,7 @@ NOW_MS = 1_700_000_100_000
 def test_kafka_opens_what_was_built(
     codec: Codec, compiled: bool, kafka: KafkaOracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0 if compiled else 2**62)
+    choose_execution(monkeypatch, 0 if compiled else 2**62)
     (tmp_path / "meta.properties").write_text(META)
     count = 5000
     headers = pa.array(

@@ -23,7 +23,6 @@ from kafkalog.cluster.zookeeper.node_lines import ZkLine
 from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.common.findings import BatchOutline, Finding, FindingCode, FindingJson, Severity
 from kafkalog.codec.common.shapes import shaped
-from kafkalog.codec.native import thresholds
 from kafkalog.spark import contents_files, fleet
 from kafkalog.spark.batch_contents import batches_of
 from kafkalog.spark.contents_reader import ContentsReader
@@ -31,6 +30,7 @@ from kafkalog.spark.contents_rows import arrow_batches
 from kafkalog.spark.contents_schema import SCHEMAS, chosen
 from kafkalog.spark.options import CONTENTS, RECORDS, parse_options
 from kafkalog.spark.struct_columns import struct_of
+from testkit.judging.executions import choose_execution
 from testkit.made import batches
 from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
 from testkit.recorded.fixture_data import broker_case
@@ -111,7 +111,7 @@ def words_of(line: str) -> Row:
 def test_batches_are_those_of_kafkas_dump_tool(
     case_id: str, enough_bytes: int, compared: Note, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough_bytes)
+    choose_execution(monkeypatch, enough_bytes)
     root = unpacked(case_id)
     got = by_file(rows(brokers(case_id), "batches"), root)
     for path, lines in dumped(case_id, "dump_logs.txt").items():
@@ -164,7 +164,7 @@ def test_columns_of_many_batches_are_the_rows_of_each(
     tables: list[pa.Table] = []
     findings: list[list[Finding]] = []
     for enough_bytes in (2**62, 0):
-        monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough_bytes)
+        choose_execution(monkeypatch, enough_bytes)
         findings.append([])
         found = batches_of(kafkalog.open_partition(log.parent), some, findings[-1])
         tables.append(pa.Table.from_batches(found, to_arrow_schema(some, timezone="UTC")))

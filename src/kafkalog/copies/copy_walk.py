@@ -16,10 +16,9 @@ from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.headers.one_batch import OneBatch
 from kafkalog.codec.model import RecordBatch
-from kafkalog.codec.native.thresholds import headers_are_worth_it
+from kafkalog.codec.native.library import is_there
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.codec.rules.batches import BatchVerdict, out_of_place
-from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.copies.jumps import Displaced, Jumps
 from kafkalog.copies.stretches import Stretch, stretch_of
 from kafkalog.log.disk.files import FileSource
@@ -86,12 +85,7 @@ class CopyWalk:
         self.sound_end_offset: int | None = None
         """None if nothing is damaged"""
         self.end_offset = segments[0].base_offset if segments else 0
-        work = sum(segment.size for segment in segments)
-        self._by_columns = bool(segments) and headers_are_worth_it(work, self._batch_bytes)
-
-    def _batch_bytes(self) -> int:
-        with max(self._segments, key=lambda segment: segment.size).open() as source:
-            return first_batch_bytes(lambda: source)
+        self._by_columns = is_there()
 
     def __iter__(self) -> Iterator[Stretch]:
         for number, segment in enumerate(self._segments):
@@ -156,8 +150,8 @@ class CopyWalk:
             return
         number = 0
         for position in sorted(place for file, place in self._displaced if file == path):
-            at = int(found.positions.searchsorted(position))
-            if at < len(found) and int(found.positions[at]) == position:
+            at = found.number_at(position)
+            if at is not None:
                 if number < at:
                     yield found.part(number, at)
                 yield found.batch(at)

@@ -7,14 +7,19 @@ verified checksum are.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import Struct
 
 from kafkalog.codec.common.limits import Limits
-from kafkalog.codec.model import CONTROL_FLAG, NO_PARTITION_LEADER_EPOCH, BatchHeader, Codec, RecordBatch
+from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, BatchHeader, Codec, RecordBatch
+from kafkalog.codec.native.cells import column_of
+from kafkalog.codec.native.functions import equal_batches, new_epochs, with_checksums
+from kafkalog.codec.native.tables import RunFacts
 from kafkalog.codec.plain.insides import Insides, look_inside
 from kafkalog.codec.plain.records import decode_batch
 
@@ -23,10 +28,6 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["Row", "Stretch", "stretch_of"]
-
-_COLUMNS = ("base_offset", "last_offset_delta", "batch_length", "crc", "partition_leader_epoch", "magic")
-_FEW = 16
-"""Most checksums that are searched for one by one."""
 
 
 class Row(NamedTuple):
@@ -204,12 +205,13 @@ class _RunStretch:
     def row(self, number: int) -> Row:
         """Key of batch `number`."""
         run = self.run
-        first, delta, _length, crc, epoch, magic = (int(run[name][number]) for name in _COLUMNS)
-        return Row(first, first + delta, int(run.sizes[number]), crc, epoch, magic)
+        header = run.v2_header(number)
+        first, last = header.base_offset, header.base_offset + header.last_offset_delta
+        return Row(first, last, header.size, header.crc, header.partition_leader_epoch, header.magic)
 
     def position(self, number: int) -> int:
         """Position of batch `number` in the file, in bytes."""
-        return int(self.run.positions[number])
+        return self.run.position(number)
 
     def next_offset(self) -> int:
         """Offset after the last batch."""
@@ -223,22 +225,15 @@ class _RunStretch:
         theirs = other.columns()
         if theirs is None:
             return int(self.row(start) == other.row(other_start))
-        count = min(len(self) - start, len(other) - other_start)
-        alike = None
-        for name in _COLUMNS:
-            column = self.run[name][start : start + count] == theirs[name][other_start : other_start + count]
-            alike = column if alike is None else alike & column
-        return count if alike is None or alike.all() else int(alike.argmin())
+        return equal_batches(self.run.cells, start, theirs.cells, other_start)
 
     def ending_below(self, offset: int) -> int:
         """Number of batches whose last offset is below `offset`."""
-        return int((self.run.last_offsets < offset).sum())
+        return self.run.ending_below(offset)
 
     def records(self, start: int, end: int, limits: Limits) -> int:
         """Number of records in batches `start` to `end` (exclusive), without control records."""
-        counts = self.run["records_count"][start:end]
-        data = self.run["attributes"][start:end] & CONTROL_FLAG == 0
-        return int(counts[data & (counts > 0)].sum())
+        return self.run.part(start, end).data_records()
 
     def insides(self, number: int, limits: Limits) -> Insides:
         """Whether the records of batch `number` can be read; decompresses it."""
@@ -258,8 +253,7 @@ class _RunStretch:
         """Yield a tuple for each sequence of consecutive batches with one leader epoch, in order: epoch, first offset,
         offset after the last one, number of batches. Batches without an epoch are omitted.
         """
-        column = self.run["partition_leader_epoch"]
-        bounds = [0, *((column[1:] != column[:-1]).nonzero()[0] + 1).tolist(), len(self)]
+        bounds = [0, *self._epoch_changes, len(self)]
         for number, end in pairwise(bounds):
             row = self.row(number)
             if row.epoch != NO_PARTITION_LEADER_EPOCH:
@@ -267,32 +261,27 @@ class _RunStretch:
 
     def of_one_epoch(self, start: int) -> int:
         """Number of batches from `start` on that have the leader epoch of batch `start`."""
-        column = self.run["partition_leader_epoch"][start:]
-        other = (column != column[0]).nonzero()[0]
-        return int(other[0]) if len(other) else len(column)
+        change = bisect_right(self._epoch_changes, start)
+        return (self._epoch_changes[change] if change < len(self._epoch_changes) else len(self)) - start
+
+    @cached_property
+    def _epoch_changes(self) -> list[int]:
+        """Numbers of the batches with another leader epoch than the batch before them, ascending."""
+        return new_epochs(self.run.cells)
 
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield first and last offset of each gap between consecutive batches from `start` to `end` (exclusive)."""
-        expected, first = self.run.last_offsets[start : end - 1] + 1, self.run["base_offset"][start + 1 : end]
-        for number in (expected != first).nonzero()[0].tolist():
-            yield int(expected[number]), int(first[number]) - 1
+        for last_before, first, _position in self.run.part(start, end).gaps():
+            yield last_before + 1, first - 1
 
     def with_checksums(self, wanted: frozenset[int]) -> Iterator[int]:
         """Yield the numbers of the batches whose CRC is one of `wanted`, in ascending order."""
-        column, alike = self.run["crc"], None
-        if len(wanted) > _FEW:
-            yield from (number for number, crc in enumerate(column.tolist()) if crc in wanted)
-            return
-        for crc in wanted:
-            alike = column == crc if alike is None else alike | (column == crc)
-        if alike is not None:
-            yield from alike.nonzero()[0].tolist()
+        yield from with_checksums(self.run.cells, column_of(sorted(wanted)))
 
     def cleaned_until(self) -> int:
         """Offset after the last batch with fewer records than offsets; 0 if there is none."""
-        counts = self.run["records_count"]
-        numbers = ((counts >= 0) & (counts <= self.run["last_offset_delta"])).nonzero()[0]
-        return int(self.run.last_offsets[numbers[-1]]) + 1 if len(numbers) else 0
+        number = self.run.fact(RunFacts.LAST_CLEANED)
+        return 0 if number < 0 else self.run.last_offset(number) + 1
 
 
 def stretch_of(path: str, run: AnyRun) -> Stretch:

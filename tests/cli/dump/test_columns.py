@@ -14,8 +14,8 @@ import pytest
 
 import kafkalog as library
 from kafkalog.codec.columnar.schema import COLUMNS, DEFAULT_COLUMNS
-from kafkalog.codec.native import thresholds
 from kafkalog.codec.rules.batch_fields import OF_RECORDS
+from testkit.judging.executions import choose_execution
 from testkit.recorded.broker_dirs import STOPPED, brokers
 from testkit.recorded.fixture_data import BrokerCase
 from testkit.running.command import kafkalog
@@ -66,7 +66,7 @@ def lines(broker: Path, *options: object) -> list[Row]:
 def test_all_records_are_there(
     case: BrokerCase, suffix: str, enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    choose_execution(monkeypatch, enough)
     for number, broker in enumerate(brokers(case.id)):
         out = tmp_path / f"{number}{suffix}"
         option = "--parquet" if suffix == ".parquet" else "--arrow"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafkalog.codec.compression import compress
 from kafkalog.codec.model import Codec
-from kafkalog.codec.native import thresholds
+from testkit.judging.executions import choose_execution
 from testkit.made.record_bytes import Fields, batch, damaged, payload
 from testkit.recorded.broker_dirs import STOPPED, brokers
 from testkit.recorded.fixture_data import BrokerCase
@@ -25,7 +25,7 @@ def both_ways(*arguments: object) -> tuple[Finished, Finished]:
     found = []
     for enough in (2**62, 0):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(thresholds, "ENOUGH_BYTES", enough)
+            choose_execution(patch, enough)
             found.append(kafkalog("dump", "--json", *arguments))
     return found[0], found[1]
 

@@ -8,7 +8,7 @@ import pytest
 
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import Header, Record, TimestampType
-from kafkalog.codec.native import thresholds
+from testkit.judging.executions import choose_execution
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import broker_cases, recovery_cases
 from testkit.running.command import kafkalog
@@ -17,7 +17,7 @@ from testkit.running.command import kafkalog
 def compare(path: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
     answers = []
     for enough in (2**62, 0):
-        monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+        choose_execution(monkeypatch, enough)
         finished = kafkalog("dump", path, *words)
         answers.append((finished.out, finished.err, finished.code))
     assert answers[0] == answers[1]

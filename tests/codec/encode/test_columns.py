@@ -14,9 +14,9 @@ from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.encode import ProducerState, build_batch
 from kafkalog.codec.encode.columns import build_batches
 from kafkalog.codec.model import BATCH, Codec, Header, Record, TimestampType
-from kafkalog.codec.native import thresholds
 from kafkalog.codec.plain.records import iter_records
 from kafkalog.codec.plain.scanner import scan
+from testkit.judging.executions import choose_execution
 from testkit.running.examples import examples
 
 BYTES = st.none() | st.binary(max_size=80)
@@ -85,7 +85,7 @@ def test_bytes_are_those_of_the_readable_builder(
     columns = columns_of(rows).slice(min(cut, len(rows) - 1))
     records = [record_of(row) for row in rows[min(cut, len(rows) - 1) :]]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(thresholds, "ENOUGH_BYTES", 0 if kernel else 2**62)
+        choose_execution(patch, 0 if kernel else 2**62)
         made = list(
             build_batches(
                 columns, keep_offsets=True, batch_bytes=batch_bytes, codec=codec, producer=producer,
@@ -118,9 +118,9 @@ def test_many_rows_are_split_as_if_they_were_written_at_once(monkeypatch: pytest
     values = [b"%d" % number * (number % 50) for number in range(3000)]
     columns = pa.RecordBatch.from_pydict({"value": pa.array(values), "timestamp": pa.array(range(3000), pa.int64())})
     for batch_bytes in (200, 5000, 10**7):
-        monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 2**62)
+        choose_execution(monkeypatch, 2**62)
         plain = list(build_batches(columns, batch_bytes=batch_bytes))
-        monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
+        choose_execution(monkeypatch, 0)
         assert list(build_batches(columns, batch_bytes=batch_bytes)) == plain
 
 

@@ -18,10 +18,10 @@ from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.compression import compress
 from kafkalog.codec.headers.message_runs import MessageRun
 from kafkalog.codec.headers.run_scanner import RunScanner
-from kafkalog.codec.native import thresholds
 from kafkalog.codec.native.functions import crc_of
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log import open_all, open_partition
+from testkit.judging.executions import choose_execution
 from testkit.judging.read_both_ways import each_column_by_itself, read, walked
 from testkit.made.batches import GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, ZSTD, fix_crc, message, simple
 from testkit.recorded.broker_dirs import brokers
@@ -282,7 +282,7 @@ def test_projection_gives_the_same_columns(tmp_path: Path) -> None:
 
 
 def test_threads_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
+    choose_execution(monkeypatch, 0)
     directory = tmp_path / "t-0"
     directory.mkdir()
     for base in (0, 100, 200):

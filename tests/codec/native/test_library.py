@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from kafkalog.codec.native import crc_tables, functions, layout, library, tables
+from kafkalog.codec.native.cells import Cells, zeros
 from kafkalog.codec.native.tables import HeaderColumn, empty_table
 
 pytestmark = pytest.mark.compiled
@@ -46,13 +47,16 @@ def test_each_function_gets_as_many_arguments_as_it_takes(monkeypatch: pytest.Mo
         return 0
 
     monkeypatch.setattr(functions, "_call", call)
-    monkeypatch.setattr(functions, "_table", lambda *_: (0, 0, 0))
+    monkeypatch.setattr(functions, "_table", lambda *_: (0, 0, 1))
     monkeypatch.setattr(functions, "_cells", lambda *_: (0, 0))
     monkeypatch.setattr(functions, "_struct", lambda *_: 0)
     monkeypatch.setattr(functions, "_numbers", lambda *_: 0)
     values: dict[str, Any] = {"int": 0, "bool": False, "Int64s": np.zeros(0, np.int64), "Table": None}
     values["Bytes"] = np.zeros(0, np.uint8)
-    values |= {"AnyTable": None, "Struct": (ctypes.c_int64 * 1)()}
+    nothing = Cells(HeaderColumn, 0)
+    values |= {"AnyTable": nothing, "Cells": nothing, "Struct": (ctypes.c_int64 * 1)(), "Numbers": zeros(0)}
+    values |= {"memoryview": zeros(0), "memoryview | None": None, "Numbers | None": None, "Sequence[int]": (4, 4)}
+    values |= {"tuple[int, int]": (0, 0), "tuple[int, int] | None": None, "bytes | bytearray | memoryview": bytes(8)}
     for name in set(functions.__all__) - {"address_of"}:
         function = getattr(functions, name)
         parameters = inspect.signature(function).parameters.values()

@@ -295,7 +295,7 @@ def test_columns_and_batches_merge_alike(
                     damage(log, rng.randrange(count))
     said = []
     for by_columns in (True, False):
-        monkeypatch.setattr(copy_walk, "headers_are_worth_it", lambda *_, answer=by_columns: answer)
+        monkeypatch.setattr(copy_walk, "is_there", lambda answer=by_columns: answer)
         target = tmp_path / f"merged-{by_columns}"
         result = merge_directories(Merge(at=1_700_000_000_000), *volumes.values(), target=target)
         files = {str(path.relative_to(target)): path.read_bytes() for path in target.rglob("*") if path.is_file()}

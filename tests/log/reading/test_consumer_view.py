@@ -11,11 +11,11 @@ import pytest
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import AbortedTransaction
-from kafkalog.codec.native import thresholds
 from kafkalog.codec.native.handed_back import HandedBack
 from kafkalog.log import open_partition
 from kafkalog.log.reading.consumer_view import ConsumerView
 from kafkalog.log.walk.batch_filter import batch_filter
+from testkit.judging.executions import choose_execution
 from testkit.made.batches import batch, record
 
 
@@ -32,7 +32,7 @@ def hand_all_back(run: BatchRun, low: Any, high: int) -> Iterator[HandedBack]:
 def test_a_batch_that_stands_there_twice_stops_the_reader_only_if_it_is_broken(
     enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    choose_execution(monkeypatch, enough)
     found = {}
     for name, again in {"sound": some(0), "broken": some(0, content=b"\xff" * 9)}.items():
         directory = tmp_path / name / "t-0"

@@ -27,6 +27,7 @@ from kafkalog.log import open_partition
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import Layout
+from testkit.judging.executions import choose_execution
 from testkit.judging.second_opinion import NO_END
 from testkit.made import damage
 from testkit.running.command import kafkalog as command
@@ -255,7 +256,7 @@ def test_what_a_consumer_reads_past_is_told_all_the_same(
 
     So no reader ends there; by a finding where there is a list, else by a warning, each says so.
     """
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    choose_execution(monkeypatch, enough)
     batches = [damage.batch(number, [damage.record(0)]) for number in range(6)]
     if kind == "count":
         two = damage.batch(2, [damage.record(0), damage.record(1)])
@@ -303,7 +304,7 @@ def test_batches_that_come_too_late_are_told_and_not_given(
     enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kafka's consumer drops what lies below the offset that it wants next: `CompletedFetch`."""
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    choose_execution(monkeypatch, enough)
     plain = [damage.batch(number, [damage.record(0)]) for number in range(5)]
     directory = partition_of(tmp_path, [plain[0], plain[2], plain[1], *plain[3:]])
     reader = open_partition(directory).records(on_damage="stop")

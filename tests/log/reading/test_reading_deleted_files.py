@@ -17,7 +17,6 @@ import pytest
 from kafkalog import RecordFilter
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.encode import ProducerState
-from kafkalog.codec.native import thresholds
 from kafkalog.codec.plain.records import decode_batch
 from kafkalog.log import Log, LogConfig, Partition, open_partition
 from kafkalog.log.disk import held_files
@@ -25,6 +24,7 @@ from kafkalog.log.disk.held_files import HeldFiles
 from kafkalog.log.disk.remote_file import MissingFileError
 from kafkalog.log.reading import to_arrow
 from kafkalog.log.reading.fetch import OffsetOutOfRangeError
+from testkit.judging.executions import choose_execution
 
 SEGMENTS, OF_A_SEGMENT = 30, 4
 ALL = list(range(SEGMENTS * OF_A_SEGMENT))
@@ -111,7 +111,7 @@ def test_a_read_goes_on_behind_a_deletion(
     directory: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0 if compiled else 2**62)
+    choose_execution(monkeypatch, 0 if compiled else 2**62)
     monkeypatch.setattr(to_arrow, "_WAITING_BYTES", 1)
     pieces = way(open_partition(directory))
     found = next(pieces)

@@ -24,12 +24,12 @@ from kafkalog.codec.common.limits import Limits
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.headers import run_scanner
 from kafkalog.codec.model import Codec, Record, TimestampType
-from kafkalog.codec.native import thresholds
 from kafkalog.log import open_all, open_partition
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading import to_arrow
 from kafkalog.log.reading.in_order import InOrder
 from kafkalog.log.walk.spans import likely_spans
+from testkit.judging.executions import choose_execution
 from testkit.made.arrow_records import expected_rows, rows_of_table
 from testkit.made.record_bytes import Fields, batch, payload
 from testkit.recorded.broker_dirs import STOPPED, brokers, expected_records
@@ -41,7 +41,7 @@ RECORDED = [case for case in STOPPED if case.has("read_uncommitted")]
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
+    choose_execution(monkeypatch, 0)
     monkeypatch.setattr(to_arrow, "_PART_BYTES", 700)
 
 
@@ -202,7 +202,7 @@ def test_offsets_that_go_back_are_told_of_once_and_end_nothing(
     enough: int, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stretch that is there twice, as a retried append leaves it, is information, to a consumer not even that."""
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    choose_execution(monkeypatch, enough)
     first = [some(base) for base in range(0, 50, 5)]
     again = [some(base) for base in range(20, 90, 5)]
     partition = log_of(tmp_path / "t-0", {0: [*first, *again], 90: [some(90)]})
@@ -230,7 +230,7 @@ def test_a_displaced_batch_is_damage_however_it_is_read(
     enough: int, layout: str, claimed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No checksum covers a base offset; the next batch begins where this one would have ended."""
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    choose_execution(monkeypatch, enough)
     raised = bytearray(some(50))
     raised[:8] = claimed.to_bytes(8, "big", signed=True)
     first = [some(base) for base in range(0, 50, 5)]
@@ -267,7 +267,7 @@ def odd(base: int, deltas: list[int], last: int) -> bytes:
 def test_records_beyond_what_their_batch_claims_are_rows_however_they_are_read(
     enough: int, columns: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    choose_execution(monkeypatch, enough)
     before = [some(base) for base in range(0, 100, 5)]
     behind = [some(base) for base in range(125, 200, 5)]
     for number, batches in enumerate([
@@ -363,7 +363,7 @@ def test_what_a_file_loses_while_it_is_read_is_missed(
     kept: int, enough: int, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it is the last one nothing follows, and what is left looks like the end of a log."""
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    choose_execution(monkeypatch, enough)
     monkeypatch.setattr(to_arrow, "_WAITING_BYTES", 1)
     monkeypatch.setattr(run_scanner, "_SMALLEST_WINDOW", 4096)
     limits = Limits(read_window_bytes=2000)

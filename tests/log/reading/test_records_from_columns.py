@@ -13,10 +13,10 @@ from kafkalog.codec.common.errors import FormatError
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import Header, Record, TimestampType
 from kafkalog.codec.names import parse_partition_directory
-from kafkalog.codec.native import thresholds
 from kafkalog.log import open_all, open_partition
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading import records as reading
+from testkit.judging.executions import choose_execution
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import broker_cases, recovery_cases, recovery_families
 
@@ -32,7 +32,7 @@ def compare(partition: Partition, monkeypatch: pytest.MonkeyPatch, **bounds: Any
     """Records that were compared."""
     answers = []
     for enough, after in ((2**62, 0), (0, 0), (0, 300)):
-        monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+        choose_execution(monkeypatch, enough)
         monkeypatch.setattr(reading, "_ONE_BY_ONE_BYTES", after)
         try:
             answers.append(read(partition, **bounds))

@@ -12,9 +12,9 @@ from kafkalog.codec import Codec
 from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.encode.columns import build_batches
-from kafkalog.codec.native import thresholds
 from kafkalog.log import open_all, open_partition
 from kafkalog.log.directories.partition import Partition
+from testkit.judging.executions import choose_execution
 from testkit.made.arrow_records import expected_rows, rows_of_table
 from testkit.recorded.broker_dirs import STOPPED, brokers, expected_records, own_copy
 from testkit.recorded.fixture_data import BrokerCase
@@ -32,7 +32,7 @@ def partitions(case: BrokerCase) -> tuple[Partition, ...]:
 
 @pytest.mark.parametrize("case", RECORDED, ids=ident)
 def test_every_record_of_a_broker_by_value(case: BrokerCase, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)  # everything through the kernel that can be
+    choose_execution(monkeypatch, 0)  # everything through the kernel that can be
     for level in ("read_uncommitted", "read_committed"):
         if not case.has(level):
             continue
@@ -60,14 +60,14 @@ def segments_partition(case_id: str = "4.1.1/segments") -> Partition:
 def test_small_work_is_done_in_plain_python_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
     partition = segments_partition()
     plain = partition.to_arrow().read_all()
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
+    choose_execution(monkeypatch, 0)
     assert plain.equals(partition.to_arrow().read_all())
     assert plain.num_rows == sum(1 for _ in partition.records(on_damage="stop")) > 0
 
 
 def test_views_stay_what_they_were_when_the_file_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They point into memory of their own, never into a file, which would end the process once it is cut."""
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
+    choose_execution(monkeypatch, 0)
     for codec in Codec:
         directory = tmp_path / f"{codec.label}-0"
         directory.mkdir()
@@ -89,7 +89,7 @@ def test_views_stay_what_they_were_when_the_file_is_gone(tmp_path: Path, monkeyp
 
 @pytest.mark.compiled
 def test_keys_that_are_in_the_views_keep_nothing_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
+    choose_execution(monkeypatch, 0)
     keys = segments_partition().to_arrow(["key"], layout="view").read_all()["key"]
     assert max(len(key or b"") for key in keys.to_pylist()) <= 12
     assert [len(chunk.buffers()) for chunk in keys.chunks] == [2] * keys.num_chunks  # validity, and the views
@@ -99,7 +99,7 @@ def test_keys_that_are_in_the_views_keep_nothing_in_memory(monkeypatch: pytest.M
 @pytest.mark.parametrize("layout", ["copy", "view"])
 def test_batches_as_large_as_can_be_asked_for(enough: int, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who wants one batch asks for more rows than there are; room for so many would be all memory there is."""
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    choose_execution(monkeypatch, enough)
     partition = segments_partition()
     expected = partition.to_arrow(layout=layout).read_all()
     for rows, size in ((2**40, 2**20), (2**63 - 1, 2**62), (2**63 - 1, 1)):

@@ -16,11 +16,11 @@ from kafkalog.codec.common.findings import Finding, FindingCode
 from kafkalog.codec.encode import build_end_transaction_marker
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import TRANSACTIONAL_FLAG, AbortedTransaction, ControlType, EndTransactionMarker
-from kafkalog.codec.native import thresholds
 from kafkalog.codec.native.tables import HeaderColumn, empty_table
 from kafkalog.codec.plain.records import decode_batch
 from kafkalog.log import open_partition
 from kafkalog.log.reading.transactions import AbortedFilter, Transactions
+from testkit.judging.executions import choose_execution
 from testkit.made import damage
 from testkit.made.batches import batch, message, record
 from testkit.running.examples import examples
@@ -56,7 +56,7 @@ def written(directory: Path, history: list[tuple[str, int]], cut: int) -> Path:
 
 def transactions(directory: Path, enough: int) -> Transactions:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(thresholds, "ENOUGH_BYTES", enough)
+        choose_execution(patch, enough)
         return open_partition(directory).transactions()
 
 
@@ -71,7 +71,7 @@ def committed(directory: Path, enough: int, *, columns: bool) -> tuple[list[int]
     """Offsets of the committed records, and what was wrong."""
     findings: list[Finding] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(thresholds, "ENOUGH_BYTES", enough)
+        choose_execution(patch, enough)
         partition = open_partition(directory)
         if columns:
             read = partition.to_arrow(

@@ -14,9 +14,9 @@ from kafkalog import RecordFilter
 from kafkalog.codec.common.errors import FormatError, UsageError
 from kafkalog.codec.compression import compress
 from kafkalog.codec.model import AnyHeader, Codec
-from kafkalog.codec.native import thresholds
 from kafkalog.log import Partition, open_all, open_partition
 from kafkalog.log.walk.batch_filter import batch_filter
+from testkit.judging.executions import choose_execution
 from testkit.made.batches import CONTROL, GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, TRANSACTIONAL, message
 from testkit.made.record_bytes import batch, payload
 from testkit.recorded.broker_dirs import STOPPED, brokers
@@ -55,7 +55,7 @@ def offsets(partition: Partition, **conditions: Any) -> list[int]:
 
 @pytest.fixture(params=["plain", "kernel"])
 def execution(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0 if request.param == "kernel" else 1 << 60)
+    choose_execution(monkeypatch, 0 if request.param == "kernel" else 1 << 60)
 
 
 OFTEN = ("0.10.2.2/codecs", "2.8.2/txn", "4.3.0/codecs", "4.1.1/txn")
@@ -160,7 +160,7 @@ def test_conditions_that_no_batch_can_meet_are_refused(tmp_path: Path) -> None:
 
 
 def test_with_threads_it_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
+    choose_execution(monkeypatch, 0)
     source = random.Random(9)
     content = payload([(0, 0, 0, None, source.randbytes(20_000), [])])
     parts = [batch(content, 1, base_offset=number, producer_id=number % 3) for number in range(500)]

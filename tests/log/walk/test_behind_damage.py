@@ -15,6 +15,7 @@ from kafkalog.log import Partition, open_all, open_partition
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.damage.census import census
 from kafkalog.recovery.facts.survey import survey
+from testkit.judging.executions import choose_execution
 from testkit.made.batches import batch, field, message, patch, record, simple
 from testkit.recorded.fixture_data import recovery_cases, recovery_families
 from testkit.running.command import kafkalog as command
@@ -131,7 +132,7 @@ def test_dump_all_shows_every_sound_record_behind_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, places: tuple[tuple[int, tuple[int, bytes]], ...],
     enough: int,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("kafkalog.codec.native.thresholds.ENOUGH_BYTES", enough)
+    choose_execution(monkeypatch, enough)
     data, kept = damaged(layout, *places)
     directory = log_of(tmp_path, data)
     shown = command("dump", "--all", "--json", directory)
@@ -235,7 +236,7 @@ def test_each_damage_names_the_offsets_and_times_around_it(
 
     Six are in each of two segments; of a segment the first damage is told.
     """
-    monkeypatch.setattr("kafkalog.codec.native.thresholds.ENOUGH_BYTES", enough)
+    choose_execution(monkeypatch, enough)
     data, _ = damaged(layout, *places)
     make, records = LAYOUTS[layout]
     cut = sum(len(make(number)) for number in range(6))

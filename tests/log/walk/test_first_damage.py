@@ -11,8 +11,8 @@ from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.encode import build_batch, build_messages
 from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 from kafkalog.codec.model import Codec, Record, TimestampType
-from kafkalog.codec.native import thresholds
 from kafkalog.log.walk.first_damage import first_damage
+from testkit.judging.executions import choose_execution
 from testkit.made import batches
 
 
@@ -69,8 +69,7 @@ def test_every_walk_finds_the_same(count: int, monkeypatch: pytest.MonkeyPatch) 
         want = walked()
         assert walked(HeaderTable(source.size, MemoryBudget(1 << 20))) == want, seed
         with monkeypatch.context() as patch:
-            patch.setattr(thresholds, "ENOUGH_BYTES", 0)
-            patch.setattr(thresholds, "ENOUGH_BATCHES", 0)
+            choose_execution(patch, 0)
             assert walked() == want, seed
         found.append(None if want[0] is None else want[0].code)
     assert len(set(found)) > 6, set(found)

@@ -53,9 +53,9 @@ def test_the_kernel_gives_what_the_readable_walk_gives(
     path.write_bytes(content)
     end = max(len(content) - left_out, 0)  # the file may have grown since it was listed
     with pytest.MonkeyPatch.context() as patch, FileSource(path) as source:
-        patch.setattr(header_walk, "kernel_is_worth_it", lambda _: False)
+        patch.setattr(header_walk, "is_there", lambda: False)
         expected = list(joined_spans(source, 5, end, step))
-        patch.setattr(header_walk, "kernel_is_worth_it", lambda _: True)
+        patch.setattr(header_walk, "is_there", lambda: True)
         called: list[tuple[Any, ...]] = []
         by_compiled_code = header_walk._by_compiled_code
 
@@ -78,7 +78,7 @@ def test_a_wrapper_that_the_next_header_contradicts_is_not_believed_by_either(
     path.write_bytes(some[:12] + b"\0" + some[12:] + batch(3, [b""]))
     found = []
     for is_worth_it in (False, True):
-        monkeypatch.setattr(header_walk, "kernel_is_worth_it", lambda _, is_worth_it=is_worth_it: is_worth_it)
+        monkeypatch.setattr(header_walk, "is_there", lambda is_worth_it=is_worth_it: is_worth_it)
         with FileSource(path) as source:
             found.append(list(joined_spans(source, 5, source.size, 1)))
     assert found == [[Span(0, path.stat().st_size, 5, 5, 5, is_followed=False)]] * 2
@@ -89,7 +89,7 @@ def test_a_count_of_offsets_that_the_next_header_contradicts_is_not_believed(
     is_worth_it: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The batch begins where it should; the one behind it has all offsets that should come in a span with it."""
-    monkeypatch.setattr(header_walk, "kernel_is_worth_it", lambda _: is_worth_it)
+    monkeypatch.setattr(header_walk, "is_there", lambda: is_worth_it)
     batches = [bytearray(batch(number, [b"x"])) for number in range(4)]
     struct.pack_into(">i", batches[1], BATCH.position("last_offset_delta"), 10**6)
     path = tmp_path / "00000000000000000000.log"
@@ -106,7 +106,7 @@ def test_a_batch_of_unknown_magic_is_where_its_header_says(
     is_worth_it: bool, magic: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which rules it follows is not known, not even that it lies beyond the next segment."""
-    monkeypatch.setattr(header_walk, "kernel_is_worth_it", lambda _: is_worth_it)
+    monkeypatch.setattr(header_walk, "is_there", lambda: is_worth_it)
     odd = bytearray(batch(9, [b"x"]))
     odd[BATCH.position("magic")] = magic
     path = tmp_path / "00000000000000000000.log"
@@ -122,7 +122,7 @@ def test_a_batch_behind_which_no_header_is_has_all_the_rest_in_its_span(
     is_worth_it: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its size may be wrong, and the next batch begin elsewhere than where it ends."""
-    monkeypatch.setattr(header_walk, "kernel_is_worth_it", lambda _: is_worth_it)
+    monkeypatch.setattr(header_walk, "is_there", lambda: is_worth_it)
     batches = [batch(number, [b"x"]) for number in range(4)]
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"".join([*batches[:2], bytes(3), *batches[2:]]))
@@ -149,7 +149,7 @@ def test_the_kernel_goes_to_the_end_of_what_is_sound(tmp_path: Path) -> None:
 def test_a_walk_from_a_later_batch_is_the_end_of_the_whole_walk(
     is_worth_it: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(header_walk, "kernel_is_worth_it", lambda _: is_worth_it)
+    monkeypatch.setattr(header_walk, "is_there", lambda: is_worth_it)
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"".join(batch(number, [bytes(300)]) for number in range(50)))
     with FileSource(path) as source:

@@ -11,14 +11,14 @@ import pytest
 
 import kafkalog
 from kafkalog.codec.common.source import Source, reads_into
-from kafkalog.codec.headers import header_tables, run_scanner, table
+from kafkalog.codec.headers import run_scanner, table
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.table import HeaderRun, HeaderTable, MemoryBudget
-from kafkalog.codec.native import thresholds
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log import open_all
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.content import Content, ContentSource, Slice
+from testkit.judging.executions import choose_execution
 from testkit.made.batches import simple
 from testkit.recorded.broker_dirs import brokers
 
@@ -90,9 +90,7 @@ def test_what_another_walk_finds_is_what_its_own_would(
 
 def test_a_log_is_read_once_to_be_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With its records, and by what a broker's start would do with it."""
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
-    monkeypatch.setattr(thresholds, "ENOUGH_BATCHES", 0)
-    monkeypatch.setattr(header_tables, "_SMALLEST_FILE", 0)
+    choose_execution(monkeypatch, 0)
     root = tmp_path / "logs"
     (root / "t-0").mkdir(parents=True)
     batches = [simple(5, base) for base in range(0, 2000, 5)]

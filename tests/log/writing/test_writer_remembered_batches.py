@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.codec.native import thresholds
+from testkit.judging.executions import choose_execution
 
 CLOCK = 1_700_000_000_000
 
@@ -16,7 +16,7 @@ CLOCK = 1_700_000_000_000
 def test_the_last_five_batches_of_each_producer_are_known_after_a_truncation(
     by_columns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0 if by_columns else 1 << 40)
+    choose_execution(monkeypatch, 0 if by_columns else 1 << 40)
     with kafkalog.Log.open(tmp_path / "t-0", clock=lambda: CLOCK) as log:
 
         def send(producer_id: int, sequence: int) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import Any
 
-import numpy as np
 import pytest
 
-from kafkalog.recovery.checks.entry_arrays import EntryArrays
+from kafkalog.codec.derive import FixedLayout
+from kafkalog.codec.files.index_files import OFFSET_ENTRY, TIME_ENTRY
+from kafkalog.codec.headers import index_columns
 from kafkalog.recovery.checks.index_entries import Entries, Order
 
 OFFSETS, TIMES = Order((-1, 0), may_repeat=False), Order((-(2**63), 0), may_repeat=True, never=(0, 0))
@@ -28,22 +28,21 @@ def expected(slots: list[tuple[int, int]], order: Order) -> tuple[list[tuple[int
     return found, None
 
 
-def pieces(slots: list[tuple[int, int]], source: random.Random) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+def pieces(
+    slots: list[tuple[int, int]], layout: FixedLayout, source: random.Random
+) -> Iterator[tuple[int, bytes]]:
     begin = 0
     while begin < len(slots):
         end = begin + source.randint(1, 5)
-        yield begin, slots[begin:end]
+        yield begin, b"".join(layout.struct.pack(*slot) for slot in slots[begin:end])
         begin = end
 
 
-def arrays(slots: list[tuple[int, int]], source: random.Random) -> Iterator[tuple[int, object]]:
-    for begin, piece in pieces(slots, source):
-        yield begin, np.array(piece, [("first", ">i8"), ("second", ">i4")])
-
-
-@pytest.mark.parametrize(("kind", "given"), [(Entries, pieces), (EntryArrays, arrays)], ids=["lists", "arrays"])
+@pytest.mark.parametrize("compiled", [pytest.param(True, marks=pytest.mark.compiled), False])
 @pytest.mark.parametrize("order", [OFFSETS, TIMES], ids=["offsets", "times"])
-def test_entries_are_those_of_a_loop(order: Order, kind: type[Entries], given: Any) -> None:
+def test_entries_are_those_of_a_loop(order: Order, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_columns, "is_there", lambda: compiled)
+    layout = TIME_ENTRY if order is TIMES else OFFSET_ENTRY
     source = random.Random(7)
     stopped = 0
     for _ in range(600):
@@ -55,7 +54,7 @@ def test_entries_are_those_of_a_loop(order: Order, kind: type[Entries], given: A
         slots += [(0, 0)] * source.choice([0, 0, 3])
         wanted, ends = expected(slots, order)
         told: list[int] = []
-        entries = kind(given(slots, source), order, told.append)
+        entries = Entries(pieces(slots, layout, source), layout, order, told.append)
         found: list[tuple[int, int, int]] = []
         while (entry := entries.next) is not None:
             if source.random() < 0.4:

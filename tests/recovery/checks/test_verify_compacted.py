@@ -10,7 +10,7 @@ import pytest
 
 import kafkalog
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
-from kafkalog.codec.native import thresholds
+from testkit.judging.executions import choose_execution
 from testkit.made.compactable import CONFIG as COMPACTED
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import broker_cases
@@ -32,7 +32,7 @@ def wrong(root: Path) -> list[Finding]:
 @pytest.fixture(params=["batch by batch", "by runs"])
 def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "by runs":
-        monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
+        choose_execution(monkeypatch, 0)
 
 
 def aborted_across_segments(root: Path, passes: int) -> Path:

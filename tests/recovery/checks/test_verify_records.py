@@ -12,8 +12,8 @@ from kafkalog import verify
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import BATCH, Codec, Record, TimestampType
-from kafkalog.codec.native import thresholds
 from kafkalog.recovery.checks.report import VerifyReport
+from testkit.judging.executions import choose_execution
 from testkit.made.record_bytes import batch, payload
 from testkit.recorded.broker_dirs import STOPPED, brokers
 from testkit.recorded.fixture_data import BrokerCase
@@ -21,9 +21,9 @@ from testkit.recorded.fixture_data import BrokerCase
 
 def both(*paths: Path, monkeypatch: pytest.MonkeyPatch) -> VerifyReport:
     """The report, which does not depend on who examines records."""
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 2**62)
+    choose_execution(monkeypatch, 2**62)
     plain = verify(*paths)
-    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
+    choose_execution(monkeypatch, 0)
     compiled = verify(*paths)
     assert compiled == plain
     return compiled

@@ -21,7 +21,6 @@ from kafkalog.codec.headers import header_tables, table
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.headers.one_batch import OneBatch
 from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
-from kafkalog.codec.native import thresholds
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.storage.content import Content
@@ -32,6 +31,7 @@ from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.damage.soundness import sound_prefix
 from kafkalog.recovery.facts.recovery_request import Rules
 from kafkalog.recovery.safe.recovery import recover_safely
+from testkit.judging.executions import choose_execution
 from testkit.made import damage
 from testkit.made.batches import batch, fix_crc, message, patch, record
 from testkit.recorded import recovery_settings
@@ -62,8 +62,7 @@ SHAPES = st.sampled_from([Columns(), Columns(300, 2), Columns(1000, 5, kept=500)
 def columns(shape: Columns) -> Iterator[None]:
     """Small work goes over columns too, or nothing does."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(thresholds, "ENOUGH_BYTES", 0 if shape.window else 1 << 62)
-        patched.setattr(header_tables, "_SMALLEST_FILE", 0)
+        choose_execution(patched, 0 if shape.window else 1 << 62)
         patched.setattr(header_tables, "_KEPT_BYTES", shape.kept)
         patched.setattr(table, "_WINDOW", max(shape.window, 100))
         patched.setattr(table, "_BATCHES_OF_A_RUN", shape.batches)
@@ -164,7 +163,7 @@ CONFIGS = st.builds(
 
 
 def tree_of(files: Mapping[str, bytes]) -> Tree:
-    tables = HeaderTables(1, lambda: 0)
+    tables = HeaderTables()
     sizes = {path: len(data) for path, data in files.items()}
     return Tree(sizes, {DIRECTORY}, lambda path: BufferSource(files[path]), tables.of)
 
@@ -252,7 +251,7 @@ def agreement(check: OffsetIndexCheck | TimeIndexCheck, data: bytes, *, by_run: 
     if by_run:
         for run in HeaderTable(len(data), MemoryBudget(0)).runs(BufferSource(data), len(data)):
             check.run(run, before)
-            before = int(run.last_offsets[-1])
+            before = run.final_offset
     else:
         for each in Scanner(BufferSource(data)):
             check.run(OneBatch(each), before)
@@ -280,29 +279,24 @@ def test_index_entries_agree_with_a_run_as_with_its_batches(place: int, slip: in
                 (TimeIndexCheck, stamps),
                 (TimeIndexCheck, stamps[24:]),
             ):
-                plain, by_run, in_columns = (
-                    agreement(kind("file", 10, BufferSource(entries), in_columns=arrays), data, by_run=way)
-                    for way, arrays in ((False, False), (True, False), (True, True))
+                plain, by_run = (
+                    agreement(kind("file", 10, BufferSource(entries)), data, by_run=way) for way in (False, True)
                 )
                 assert by_run == plain
-                assert in_columns == plain
                 outcomes += plain
         column[place] -= slip
     assert outcomes or slip == 0
 
 
-@pytest.mark.parametrize(
-    ("by_run", "in_columns"),
-    [(False, False), *(pytest.param(True, columns, marks=pytest.mark.compiled) for columns in (False, True))],
-)
-def test_entries_that_promise_more_than_the_log_holds_are_found(by_run: bool, in_columns: bool) -> None:
+@pytest.mark.parametrize("by_run", [False, pytest.param(True, marks=pytest.mark.compiled)])
+def test_entries_that_promise_more_than_the_log_holds_are_found(by_run: bool) -> None:
     found = [batch(record(0), 1, base_offset=10 + number, max_timestamp=100 + number) for number in range(5)]
     data, size = b"".join(found), len(found[0])
 
     def told(kind: type[OffsetIndexCheck | TimeIndexCheck], layout: str, *entries: tuple[int, int]) -> list[int | None]:
         index = BufferSource(b"".join(struct.pack(layout, *each) for each in entries))
         with columns(Columns(batches=2)):
-            findings = agreement(kind("file", 10, index, in_columns=in_columns), data, by_run=by_run)
+            findings = agreement(kind("file", 10, index), data, by_run=by_run)
         assert all(each.code is FindingCode.INDEX_ENTRY_MISMATCH for each in findings)
         return [each.position for each in findings]
 

@@ -21,7 +21,6 @@ from kafkalog.codec.names import (
     FileKind,
     segment_file,
 )
-from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.copies.merge_copies import MergeCopies, MergedLog
 from kafkalog.copies.merge_segments import Piece
 from kafkalog.log.directories.log_settings import LogSettings
@@ -126,9 +125,7 @@ def _write_others(log: MergedLog, fs: FileSystem, unfinished: str, settings: Log
     written = {
         f"{directory}/{segment_file(segment.base_offset, FileKind.LOG)}": segment.size for segment in log.segments
     }
-    largest = max(written, key=written.__getitem__)
-    tables = HeaderTables(log.size, lambda: first_batch_bytes(lambda: origin(largest)))
-    tree = Tree(written, [directory], origin, tables.of)
+    tree = Tree(written, [directory], origin, HeaderTables().of)
     for segment in log.segments:
         for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
             tree.write(f"{directory}/{segment_file(segment.base_offset, kind)}", b"")

@@ -302,8 +302,9 @@ class BatchSelection:
                 committed = ~self._aborted.rejected(part)
                 part, low = part.where(committed), low[committed]
             if self._filter is not None:
-                chosen = self._filter.chosen(part)
-                part, low = part.where(chosen), low[chosen]
+                numbers = self._filter.numbers(part)
+                if len(numbers) < len(part):
+                    part, low = part.chosen(numbers), low[np.array(numbers, np.intp)]
             if len(part):
                 yield part, low
 

@@ -12,6 +12,7 @@ from kafkalog.codec.common.findings import Finding, StopReason
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import Record, RecordBatch
 from kafkalog.codec.native.handed_back import HandedBack
+from kafkalog.codec.native.thresholds import kernel_is_worth_it
 from kafkalog.codec.plain.records import decode_batch
 from kafkalog.log.reading.consumer_view import (
     BatchSelection,
@@ -158,7 +159,7 @@ class RecordReader:
         return self._batches.segment
 
     def __iter__(self) -> Iterator[Record]:
-        if self._all or not self._batches.has_runs:
+        if self._all or not kernel_is_worth_it(self._batches.size):
             for _batch, records in self.by_batch():
                 yield from records
             return
@@ -172,8 +173,8 @@ class RecordReader:
                 yield found
 
     def by_run(self, take: TakeRun[T]) -> Iterator[T | OfBatch]:
-        """Yield as `by_batch`, but runs of ordinary batches are passed to `take`, and its results are yielded. See
-        `TakeRun`.
+        """Yield as `by_batch`, but runs of ordinary batches are passed to `take`, and its results are yielded, if there
+        are enough bytes for compiled code. See `TakeRun`.
         """
         return self._read(take)
 
@@ -190,6 +191,8 @@ class RecordReader:
         self.findings.extend(self._view.findings)
         selection = BatchSelection(self._view, include_control=self._control)
         self._is_damaged = has_batches = False
+        if take is not None and not kernel_is_worth_it(self._batches.size):
+            take = None
         for run in self._batches.by_one() if take is None else self._batches.by_run(after=after):
             has_batches = True
             columns = run.columns()

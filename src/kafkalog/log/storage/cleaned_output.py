@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog.codec.common.limits import KIB, MIB
 from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.native.tables import RunFacts
 from kafkalog.log.storage.java import OffsetOverflowError
 from kafkalog.log.storage.log_file import LogBatch
 from kafkalog.log.storage.segment import AnyBatch, LogSegment
@@ -102,8 +103,8 @@ class CleanedOutput:
             raise OffsetOverflowError(self._target, last_offset)
 
     def _check_run(self, run: BatchRun) -> None:
-        self._check(int(run.last_offsets.min()))
-        self._check(int(run.last_offsets.max()))
+        self._check(run.fact(RunFacts.LEAST_LAST_OFFSET))
+        self._check(run.fact(RunFacts.LARGEST_LAST_OFFSET))
 
     def _add(self, batch: RecordBatch | LogBatch) -> None:
         self._piece += batch.data

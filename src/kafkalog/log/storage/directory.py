@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB
 from kafkalog.codec.common.source import BufferSource, Source
 from kafkalog.codec.names import is_seen_by_java
-from kafkalog.codec.native.thresholds import headers_are_worth_it
-from kafkalog.codec.rules.framing import first_batch_bytes
+from kafkalog.codec.native.library import is_there
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import (
     FileSource,
@@ -158,10 +157,8 @@ class _LogStore:
         return self
 
     def headers(self) -> HeaderTable | None:
-        """Return a new table for the sound batches; None if there are too few."""
-        if not headers_are_worth_it(self.size, lambda: first_batch_bytes(lambda: self)):
-            return None
-        return self._columns.table(self.size)
+        """Return a new table for the sound batches; None without compiled code."""
+        return self._columns.table(self.size) if is_there() else None
 
     def append(self, data: bytes) -> None:
         """Append bytes."""

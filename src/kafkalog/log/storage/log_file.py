@@ -27,6 +27,7 @@ from kafkalog.codec.model import (
     RecordBatch,
     TimestampType,
 )
+from kafkalog.codec.native.tables import HeaderColumn
 from kafkalog.codec.plain import legacy
 from kafkalog.codec.plain.crc32c import crc32c
 from kafkalog.codec.plain.decoding import PLAIN
@@ -250,7 +251,7 @@ class LogFile:
         if self._single is None:
             self._single = Window(self._source, _SINGLE_BATCH_WINDOW)
         header = run.header(number)
-        position, offset = int(run.positions[number]), int(run["base_offset"][number])
+        position, offset = run.position(number), run.value(HeaderColumn.BASE_OFFSET, number)
         return LogBatch(self._single, position, offset, header.size, header.magic)
 
     def batches(self, start: int = 0, end: int | None = None) -> Iterator[LogBatch]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkalog.codec.common.errors import PortableError
 from kafkalog.codec.model import BatchHeader
+from kafkalog.codec.native.tables import HeaderColumn
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.log_file import LogBatch
 
@@ -94,17 +95,20 @@ def _ends_of(
     """Return what a stretch, the batches with numbers from `first` to `end` (exclusive), leaves of each producer."""
     if remembered == 1:
         return [_end_of(run, producer, [producer.last]) for producer in producers]
-    ids = run["producer_id"][first:end]
-    order = ids.argsort(kind="stable")
-    ends = []
-    for producer in producers:
-        behind = int(ids.searchsorted(producer.producer_id, "right", order))
-        last = order[max(behind - remembered, 0) : behind]
-        ends.append(_end_of(run, producer, (last[ids[last] == producer.producer_id] + first).tolist()))
-    return ends
+    ids = run.row(HeaderColumn.PRODUCER_ID)
+    last: dict[int, list[int]] = {producer.producer_id: [] for producer in producers}
+    missing = len(last)
+    for number in reversed(range(first, end)):
+        numbers = last.get(ids[number])
+        if numbers is not None and len(numbers) < remembered:
+            numbers.append(number)
+            missing -= len(numbers) == remembered
+            if not missing:
+                break
+    return [_end_of(run, producer, last[producer.producer_id][::-1]) for producer in producers]
 
 
 def _end_of(run: HeaderRun, producer: ProducerBatches, last: Sequence[int]) -> StretchEnd:
     number = producer.first_transactional
-    offset = None if number < 0 else int(run["base_offset"][number])
+    offset = None if number < 0 else run.value(HeaderColumn.BASE_OFFSET, number)
     return StretchEnd([run.v2_header(each) for each in last], number, offset)

@@ -145,7 +145,7 @@ class Rebuild:
             except ProducerError as error:  # the batch counts, except for the changes to its producer
                 self._commit(recover_run(run, first, error.number + 1, before, room))
                 self._set_map_end(run, first, error.number)
-                self.position = int(run.positions[error.number])
+                self.position = run.position(error.number)
                 raise error.error from error.__cause__
             self._commit(result)
             self._set_map_end(run, first, result.stopped)
@@ -185,4 +185,4 @@ class Rebuild:
     def _set_map_end(self, run: HeaderRun, first: int, end: int) -> None:
         number = run.last_v2(first, end)
         if number is not None:
-            self._producers.set_map_end(int64(int(run.last_offsets[number]) + 1))
+            self._producers.set_map_end(int64(run.last_offset(number) + 1))

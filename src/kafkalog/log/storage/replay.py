@@ -67,7 +67,7 @@ def _replay(producers: ProducerStateManager, segment: LogSegment, start: int, si
         try:
             take_producers(run, first, len(run), lambda number, run=run: segment.log.batch(run, number), collected)  # type: ignore[misc]
         except ProducerError as error:
-            raise _at(error.error, int(run.positions[error.number]), segment) from error.__cause__
+            raise _at(error.error, run.position(error.number), segment) from error.__cause__
         position = run.end
     for batch in segment.log.batches(position, end):
         if batch.header.has_producer_id:

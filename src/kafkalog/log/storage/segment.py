@@ -413,7 +413,7 @@ class LogSegment:
         if isinstance(batches, Sequence):
             start, end = batches[0].position, batches[-1].position + batches[-1].size
         else:
-            start, end = int(batches.positions[0]), batches.end
+            start, end = batches.position(0), batches.end
         self._store.append_from(other._store.source(), start, end)
         self.log = LogFile(self._store.source())
         self._index_all(batches, position)

@@ -12,13 +12,10 @@ from msgspec import Struct
 
 from kafkalog.codec.common.arguments import shown
 from kafkalog.codec.common.errors import UsageError
-from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, AnyHeader, Codec
+from kafkalog.codec.model import CONTROL_FLAG, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, AnyHeader, Codec
 from kafkalog.codec.rules.codec_names import as_codec
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from kafkalog.codec.headers.message_runs import MessageRun
     from kafkalog.codec.headers.one_batch import AnyRun
     from kafkalog.codec.headers.runs import BatchRun
@@ -53,26 +50,29 @@ class BatchFilter(Struct, frozen=True, kw_only=True):
         columns = run.columns()
         if columns is None:
             return run if self.accepts(run.header(0)) else None
-        accepted = columns.where(self.chosen(columns))
-        return accepted if len(accepted) else None
+        numbers = self.numbers(columns)
+        if len(numbers) == len(columns):
+            return columns
+        return columns.chosen(numbers) if numbers else None
 
-    def chosen(self, run: BatchRun | MessageRun) -> npt.NDArray[np.bool_]:
-        """Return a boolean array with an element for each batch of the run: whether it fulfills all conditions of the
-        filter, as `accepts`.
+    def numbers(self, run: BatchRun | MessageRun) -> list[int]:
+        """Return the numbers of the batches of a run that fulfill all conditions of the filter, as `accepts` does, in
+        ascending order.
         """
-        import numpy as np
+        from kafkalog.codec.native.cells import column_of
+        from kafkalog.codec.native.functions import select_batches
 
-        attributes = run["attributes"]
-        chosen = np.ones(len(run), np.bool_)
-        if self.codecs is not None:
-            chosen &= np.isin(attributes & CODEC_MASK, list(self.codecs))
-        flags = attributes if run.has_producers else np.zeros_like(attributes)
+        flags = values = 0
         for wanted, flag in ((self.transactional, TRANSACTIONAL_FLAG), (self.control, CONTROL_FLAG)):
             if wanted is not None:
-                chosen &= (flags & flag != 0) == wanted
-        if self.producer_ids is not None:
-            chosen &= np.isin(run["producer_id"], list(self.producer_ids)) if run.has_producers else False
-        return chosen
+                flags, values = flags | flag, values | flag * wanted
+        if not run.has_producers:
+            if values or self.producer_ids is not None:
+                return []
+            flags = 0
+        codecs = -1 if self.codecs is None else sum(1 << codec for codec in self.codecs)
+        ids = None if self.producer_ids is None else column_of(sorted(self.producer_ids))
+        return select_batches(run.attributes, run.producer_ids, codecs, flags, values, ids)
 
 
 def _producer_id(value: object) -> int:

@@ -15,10 +15,9 @@ from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.model import BATCH, RecordBatch
-from kafkalog.codec.native.thresholds import headers_are_worth_it, kernel_is_worth_it
+from kafkalog.codec.native.library import is_there
 from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.codec.rules.batches import BatchVerdict
-from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.disk.held_files import HeldFiles
 from kafkalog.log.walk.batch_filter import BatchFilter
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.run_scanner import RunScanner
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["SINGLY", "BatchReader", "LateRuns", "Passed", "RunsThenBatches", "large_log_scanner"]
+__all__ = ["SINGLY", "BatchReader", "LateRuns", "Passed", "RunsThenBatches", "scanner_of_runs"]
 
 SINGLY = MIB
 """Bytes after damage that are scanned batch by batch: a scan may end soon, and runs need large windows."""
@@ -112,16 +111,16 @@ class BatchReader:
 
     def by_run(self, *, after: int = 0) -> Iterator[BatchRun | OneBatch]:
         """Return an iterator over the batches that yields consecutive v2 batches without findings as one run, and every
-        other batch as a run of one. If there are few bytes, it yields only runs of one, see `codec.native.thresholds`.
-        The first `after` bytes come batch by batch, so that a caller that needs few records gets them soon.
+        other batch as a run of one; without compiled code, only runs of one. The first `after` bytes come batch by
+        batch, so that a caller that needs few records gets them soon.
         """
         self._runs_after = after
-        return self._walk(runs=self.has_runs)
+        return self._walk(runs=is_there())
 
     @property
-    def has_runs(self) -> bool:
-        """Whether there are enough bytes for runs."""
-        return kernel_is_worth_it(sum(segment.size for segment in self._segments))
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self._segments)
 
     def _walk(self, *, runs: bool) -> Iterator[AnyRun]:
         try:
@@ -233,11 +232,9 @@ def _run_scanner(source: Source, position: int, limits: Limits, check_crc: bool 
     return RunScanner(source, position=position, check_crc=check_crc, limits=limits)
 
 
-def large_log_scanner(source: Source) -> RunScanner | None:
-    """Return a scanner for a log in runs; None if it has too few batches for that."""
-    if not headers_are_worth_it(source.size, lambda: first_batch_bytes(lambda: source)):
-        return None
-    return _run_scanner(source, 0, DEFAULT_LIMITS)
+def scanner_of_runs(source: Source) -> RunScanner | None:
+    """Return a scanner for a log in runs; None without compiled code."""
+    return _run_scanner(source, 0, DEFAULT_LIMITS) if is_there() else None
 
 
 class RunsThenBatches:

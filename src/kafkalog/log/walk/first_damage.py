@@ -11,7 +11,7 @@ from kafkalog.codec.common.source import Source
 from kafkalog.codec.headers.one_batch import OneBatch
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.rules.batches import Continuity
-from kafkalog.log.walk.batches import RunsThenBatches, large_log_scanner
+from kafkalog.log.walk.batches import RunsThenBatches, scanner_of_runs
 from kafkalog.log.walk.cursor import judged
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def first_damage(
     too; the scan reads and fills it.
     """
     continuity = Continuity(base_offset, next_segment=next_base)
-    runs = headers.runs(source, source.size) if headers is not None else large_log_scanner(source) or ()
+    runs = headers.runs(source, source.size) if headers is not None else scanner_of_runs(source) or ()
     scan = RunsThenBatches(runs, source)
 
     def judge(batch: RecordBatch) -> OneBatch:

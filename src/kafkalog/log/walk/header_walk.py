@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kafkalog.codec.common.limits import KIB
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_END, AnyHeader, BatchHeader
-from kafkalog.codec.native.thresholds import kernel_is_worth_it
+from kafkalog.codec.native.library import is_there
 from kafkalog.codec.plain.decoding import PLAIN
 from kafkalog.codec.plain.scanner import Scanner, offsets_behind
 from kafkalog.codec.rules.batches import BatchVerdict, Continuity
@@ -70,9 +70,9 @@ def joined_spans(
     """Yield consecutive spans of whole batches from byte `position` to `end` (exclusive), each with at least `step`
     bytes except the last. `offset` is the base offset expected at `position`, `next_base` the base offset of the next
     segment (None: last segment). If no header follows a batch, the rest is in one span with it. Only headers are read,
-    by compiled code if that saves time.
+    by compiled code if it is there.
     """
-    if isinstance(source, FileSource) and source.descriptor >= 0 and kernel_is_worth_it(end):
+    if isinstance(source, FileSource) and source.descriptor >= 0 and is_there():
         for span, expected in _by_compiled_code(source, offset, position, end, step, next_base):
             yield span
             position, offset = span.end, expected
@@ -85,19 +85,18 @@ def _by_compiled_code(
     """Yield each span with the offset that is expected after it, found by compiled code. Stops before `end` at headers
     that compiled code cannot judge; the caller continues there. Parameters as in `joined_spans`.
     """
-    import numpy as np
-
     from kafkalog.codec.common.buffer_pool import Block
     from kafkalog.codec.native import functions
+    from kafkalog.codec.native.cells import zeros
     from kafkalog.codec.native.tables import Walk
 
     memory = Block(_BLOCK_BYTES)
-    walk = np.zeros(len(Walk), np.int64)
+    walk = zeros(len(Walk))
     walk[Walk.END], walk[Walk.FILE_END], walk[Walk.STEP], walk[Walk.EXPECTED] = end, source.size, step, offset
     walk[Walk.POSITION], walk[Walk.NEXT_BASE] = position, NO_END if next_base is None else next_base
     while position < end and functions.walk_headers(source.descriptor, memory.address, _BLOCK_BYTES, walk):
-        behind, expected = int(walk[Walk.POSITION]), int(walk[Walk.EXPECTED])
-        first_offset, next_offset = int(walk[Walk.FIRST_OFFSET]), int(walk[Walk.NEXT_OFFSET])
+        behind, expected = walk[Walk.POSITION], walk[Walk.EXPECTED]
+        first_offset, next_offset = walk[Walk.FIRST_OFFSET], walk[Walk.NEXT_OFFSET]
         yield Span(position, behind, first_offset, next_offset, offset, bool(walk[Walk.IS_FOLLOWED])), expected
         position, offset = behind, expected
 

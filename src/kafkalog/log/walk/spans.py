@@ -15,6 +15,7 @@ from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.common.source import BufferSource, Source
 from kafkalog.codec.files.index_files import OFFSET_ENTRY, OffsetEntry
+from kafkalog.codec.headers.index_columns import columns_of_entries
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_END, BatchHeader
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.plain.decoding import PLAIN
@@ -99,8 +100,6 @@ def _likely_cuts(
     about `step` bytes apart, or less if that would be more than `rows` offsets. Stops at the end of the offset index,
     at an entry that does not fit the log, or at once if the index is missing or cannot be read.
     """
-    import numpy as np
-
     path = segment.files.get(FileKind.OFFSET_INDEX)
     if path is None:
         return
@@ -110,16 +109,15 @@ def _likely_cuts(
             data = index.read(0, min(len(entries) * OFFSET_ENTRY.size, _MOST_INDEX_BYTES))
     except StorageError:
         return
-    table = np.frombuffer(data, ">i4", len(data) // OFFSET_ENTRY.size * 2).reshape(-1, 2).astype(np.int64)
-    last_offsets, positions = table[:, 0] + segment.base_offset, np.ascontiguousarray(table[:, 1])
-    offset = segment.base_offset
-    while end - position > step and len(table) > 1:
-        before = int(positions.searchsorted(position, "right"))
-        by_rows = int(last_offsets.searchsorted(offset + rows))
-        number = max(min(int(positions.searchsorted(position + step, "right")), by_rows) - 1, before, 1)
-        if number >= len(table):
+    relative_offsets, positions = columns_of_entries(data[: len(data) - len(data) % OFFSET_ENTRY.size], OFFSET_ENTRY)
+    base = offset = segment.base_offset
+    while end - position > step and len(positions) > 1:
+        before = bisect_right(positions, position)
+        by_rows = bisect_left(relative_offsets, offset + rows - base)
+        number = max(min(bisect_right(positions, position + step), by_rows) - 1, before, 1)
+        if number >= len(positions):
             return
-        two = [OffsetEntry(int(last_offsets[each]), int(positions[each])) for each in (number - 1, number)]
+        two = [OffsetEntry(base + relative_offsets[entry], positions[entry]) for entry in (number - 1, number)]
         cut = _likely_cut(source, two[0], two[1], next_base)
         if cut is None or not position < cut[0] < end:
             return

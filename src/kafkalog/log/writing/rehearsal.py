@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from functools import cache
 
 from msgspec.structs import replace
 
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.headers.header_tables import HeaderTables
-from kafkalog.codec.names import FileKind
-from kafkalog.codec.rules.framing import first_batch_bytes
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.log.disk.one_file import OneFile
 from kafkalog.log.storage.java import JavaError
@@ -38,13 +35,7 @@ def rehearse(request: LoadRequest, *, without: str | None = None) -> int:
         def origin(file: str) -> Source:
             return files(os.path.join(parent, file))
 
-        @cache
-        def tables() -> HeaderTables:  # for who scans a log: what was closed in order needs none
-            logs = {each: size for each, size in sizes.items() if each.endswith(FileKind.LOG.value)}
-            largest = max(logs, key=logs.__getitem__, default="")
-            return HeaderTables(sum(logs.values()), lambda: first_batch_bytes(lambda: origin(largest)))
-
-        tree = Tree(sizes, [name], origin, lambda file, size: tables().of(file, size))
+        tree = Tree(sizes, [name], origin, HeaderTables().of)
         try:
             return LogLoader(tree, replace(request, directory=name)).load().log_end_offset
         except JavaError as error:

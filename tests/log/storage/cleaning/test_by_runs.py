@@ -14,11 +14,11 @@ from kafkalog.codec.common.limits import DEFAULT_LIMITS
 from kafkalog.codec.common.source import BufferSource
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
-from kafkalog.codec.native import thresholds
 from kafkalog.log.storage.cleaning import by_runs, key_columns
 from kafkalog.log.storage.cleaning.cleaned_transactions import CleanedTransactions
 from kafkalog.log.storage.java import InvalidRecordError
 from kafkalog.log.storage.log_file import LogBatch
+from testkit.judging.executions import choose_execution
 from testkit.judging.trees import copy_tree, first_difference
 from testkit.made import batches
 from testkit.made.cleanable import MadeLog, Pass, settings
@@ -53,7 +53,7 @@ def test_both_ways_leave_the_same(
         want = Pass(readable, config)
         before = len(by_runs_calls)
         with monkeypatch.context() as patch:
-            patch.setattr(thresholds, "ENOUGH_BYTES", 0)
+            choose_execution(patch, 0)
             take_less(patch, seed)
             got = Pass(compiled, config)
         assert got.said == want.said, seed
