@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kafkalog.codec.common.buffer_pool import Block
 from kafkalog.codec.common.errors import FormatError
@@ -28,12 +27,13 @@ _BUDGET = 4 * MIB
 """Record bytes that are decompressed before they are examined: few enough for the processor's cache."""
 
 
-class _Opened(NamedTuple):
+class _Opened:
     """Addresses and sizes in bytes of the record bytes of consecutive batches, and the memory that holds them."""
 
-    addresses: memoryview
-    sizes: memoryview
-    memory: object
+    def __init__(self, addresses: memoryview, sizes: memoryview, memory: object) -> None:
+        self.addresses = addresses
+        self.sizes = sizes
+        self.memory = memory
 
 
 class RecordsOfRuns:

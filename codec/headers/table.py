@@ -108,7 +108,7 @@ class HeaderRun(BatchRun):
 
     def batch(self, number: int) -> RecordBatch:
         """Return batch `number` with empty `data`, because its bytes were not kept."""
-        return RecordBatch(self.header(number), int(self.positions[number]), b"")
+        return RecordBatch(self.header(number), self.position(number), b"")
 
     def __iter__(self) -> Iterator[RecordBatch]:
         for number in range(len(self)):

@@ -655,11 +655,8 @@ def write_entries(firsts: memoryview, seconds: memoryview, sizes: Sequence[int])
     """Return index entries with these fields, as `read_entries` reads them."""
     first, second = _field_sizes(sizes)
     target = bytearray(len(firsts) * (first + second))
-    if target:
-        _call(
-            "write_entries", _numbers(firsts), _numbers(seconds, len(firsts)), len(firsts), first, second,
-            address_of(target),
-        )  # fmt: skip
+    count = len(firsts)
+    _call("write_entries", _numbers(firsts), _numbers(seconds, count), count, first, second, address_of(target))
     return bytes(target)
 
 
