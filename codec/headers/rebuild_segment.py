@@ -100,6 +100,8 @@ def recover_run(run: BatchRun, first: int, end: int, progress: Progress, limits:
 
 def _packed(layout: FixedLayout, entries: Cells) -> bytes:
     """Return entries as bytes in the format of the index files with this layout."""
+    if not entries.columns:
+        return b""
     first, second = (entries.row(_ROWS[layout, name]) for name in layout.names)
     return packed_columns(first, second, layout)
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchRun"]
 
+_OVERHEAD = LOG_OVERHEAD.size
 _ROWS = {name: number for number, name in enumerate(names(HeaderColumn))}
 
 
@@ -97,7 +98,7 @@ class BatchRun:
 
     def value(self, row: HeaderColumn, number: int) -> int:
         """Return one field of batch `number`."""
-        return self.cells.row(row)[number]
+        return self.cells.value(row, number)
 
     @property
     def starts(self) -> Int64s:
@@ -149,7 +150,9 @@ class BatchRun:
     @property
     def end(self) -> int:
         """Position in the file after the last batch."""
-        return self.position(len(self) - 1) + self.value(HeaderColumn.BATCH_LENGTH, len(self) - 1) + LOG_OVERHEAD.size
+        last, value = self.cells.columns - 1, self.cells.value
+        start = self._window_start + value(HeaderColumn.POSITION, last)
+        return start + value(HeaderColumn.BATCH_LENGTH, last) + _OVERHEAD
 
     @property
     def size(self) -> int:

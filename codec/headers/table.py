@@ -39,6 +39,8 @@ _READ_WINDOW = 2 * MIB
 computed.
 """
 _BATCHES_OF_A_RUN = 16 * KIB
+_SMALL = 256
+"""Most columns of a table that is kept although not all are used."""
 
 
 class MemoryBudget:
@@ -93,7 +95,8 @@ class HeaderRun(BatchRun):
         """Return the number of the last v2 batch from number `first` to `end` (exclusive); None if there is none."""
         if first >= end:
             return None
-        number = self.part(first, end).fact(RunFacts.LAST_V2)
+        part = self if (first, end) == (0, len(self)) else self.part(first, end)
+        number = part.fact(RunFacts.LAST_V2)
         return None if number < 0 else first + number
 
     def header(self, number: int) -> AnyHeader:
@@ -184,8 +187,9 @@ class HeaderTable:
             if count >= _BATCHES_OF_A_RUN:
                 yield HeaderRun(table.part(0, count).copy())
                 count = 0
-        if count:
-            yield HeaderRun(table.part(0, count).copy())
+        if count:  # a small table is kept as it is
+            rest = table.part(0, count)
+            yield HeaderRun(rest if most <= _SMALL else rest.copy())
 
 
 def _next_batches(

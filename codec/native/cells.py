@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ _BYTES = 8
 
 def zeros(count: int) -> memoryview:
     """Return a writable column of `count` numbers (int64), all 0."""
-    return memoryview((ctypes.c_int64 * count)()).cast("B").cast("q")
+    return memoryview(bytearray(_BYTES * count)).cast("q")
 
 
 def column_of(numbers: Sequence[int]) -> memoryview:
@@ -27,7 +28,7 @@ def column_of(numbers: Sequence[int]) -> memoryview:
     """
     if isinstance(numbers, memoryview) and numbers.format == "q" and not numbers.readonly:
         return numbers
-    return memoryview((ctypes.c_int64 * len(numbers))(*numbers)).cast("B").cast("q")
+    return memoryview(array("q", numbers))
 
 
 class Cells:
@@ -67,9 +68,11 @@ class Cells:
 
     def copy(self) -> Cells:
         """Return the same cells in new memory."""
-        copied = Cells(self.rows, self.columns)
-        for row in self.rows:
-            copied.row(row)[:] = self.row(row)
+        copied, columns = Cells(self.rows, self.columns), self.columns
+        source, target, start = self._memory, copied._memory, self._start
+        for row in range(len(self.rows)):
+            target[row * columns : (row + 1) * columns] = source[start : start + columns]
+            start += self._stride
         return copied
 
     @property
@@ -81,6 +84,10 @@ class Cells:
         """Return the cells of a row, as a writable view of int64."""
         start = row * self._stride + self._start
         return self._memory[start : start + self.columns]
+
+    def value(self, row: int, number: int) -> int:
+        """Return the cell of a row in column `number`. The bounds are not checked."""
+        return self._memory[row * self._stride + self._start + number]
 
     def column(self, number: int) -> list[int]:
         """Return the cells of a column."""
