@@ -53,7 +53,9 @@ class Located(Struct, frozen=True, kw_only=True):
     further: Mapping[str, int] = field(default_factory=dict)
 
     def state(self, place: Place) -> State:
-        """State of a place."""
+        """State that `place` should have at present: after `position` operations, or after those that `further` has for
+        its partition directory. `ABSENT` if the journal does not know the place.
+        """
         return self.script.timeline.at(place, self.further.get(self.script.group(place), self.position))
 
     @property

@@ -143,9 +143,9 @@ def mount_of(descriptor: int) -> str:
 
 
 def is_kept_attribute(name: str) -> bool:
-    """Whether an extended attribute is copied: the user's own, access lists and labels.
-
-    Not those that make a file more than data (`security.capability`) or that only root's programs read (`trusted`).
+    """Whether an extended attribute is copied: user attributes (`user.*`), POSIX access lists, and SELinux labels.
+    False for attributes that grant privileges (`security.capability`) or that only root can read (`trusted.*`), and for
+    names that are not printable.
     """
     return name.isprintable() and (name.startswith(("user.", "system.posix_acl_")) or name == "security.selinux")
 
@@ -258,7 +258,9 @@ class OpenFile:
                     yield position - start, _read_all(self.descriptor, position, min(PIECE, high - position))
 
     def digest(self, start: int = 0, end: int | None = None) -> str:
-        """Digest of the bytes from `start` to `end` (`recovery.act.digest`)."""
+        """Digest, in hexadecimal, of the bytes from `start` to `end` (exclusive; None: the end of the file), as in
+        `recovery.act.digest`.
+        """
         return digest_of(self.read(start, end), (self.status.st_size if end is None else end) - start)
 
     def crc32c(self, end: int) -> int:

@@ -100,7 +100,7 @@ class FileSystem(Flushing):
 
     @classmethod
     def nearest(cls, path: str) -> FileSystem:
-        """Open the deepest existing directory of a path as the root."""
+        """Open `path`, or the nearest directory above it that exists, as the root."""
         path = os.path.realpath(path)
         while not os.path.isdir(path):
             path = os.path.dirname(path)
@@ -506,17 +506,19 @@ class FileSystem(Flushing):
     # -- whole trees -------------------------------------------------------------------------------------------------
 
     def copy_file(self, other: FileSystem, path: str, target: str, owner: Owner | None = None) -> tuple[int, str]:
-        """Copy a file of another root and read the copy back; return its size and digest. Of its attributes only
-        `owner` is set.
+        """Copy the file `path` of the root `other` to the new file `target` of this root, flush the copy and read it
+        back. Return its size in bytes and its digest in hexadecimal. Holes stay holes. Of its attributes only `owner`
+        is set (None: mode 600). Raises `StorageError` if `target` exists, the file cannot be read, or the copy reads
+        back differently.
         """
         with other.opened(path) as file:
             size = file.status.st_size
             return size, self.save(target, file.read(), size, owner)
 
     def walk(self, path: str, depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
-        """Yield (path below the root, lstat) of everything below a directory, by name, each directory before its
-        content. Symbolic links are yielded and not followed. An entry that disappears meanwhile is skipped. `depth` is
-        the number of levels already entered.
+        """Yield (path below the root, lstat) of everything below a directory, sorted by name within each directory, a
+        directory before its content. Symbolic links are yielded and not followed. An entry that disappears meanwhile is
+        skipped. `depth` is the number of levels already entered.
 
         Raises `RecoveryRefused` below more than 100 levels, `StorageError` if a directory is missing or cannot be
         listed.
@@ -559,8 +561,8 @@ class FileSystem(Flushing):
             os.close(descriptor)
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with everything in it and flush its parent; a missing one is ignored. Only for directories
-        that this program created.
+        """Remove a directory with everything in it and flush its parent. Does nothing if it is missing. Use it only for
+        directories that this program created. Raises `StorageError` if something cannot be removed.
         """
         if self.status(path) is None:
             return

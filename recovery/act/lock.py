@@ -124,7 +124,8 @@ class BrokerLock:
         return f"kafkalog {before} {self._fs.mtime('')}\n".encode()
 
     def _left_behind(self) -> int | None:
-        """The directory's modification time (ns) before a killed process of ours left the lock file; None for a
+        """Modification time (ns) to restore for the directory if a killed kafkalog process left the lock file: the time
+        before that process created the file, or the present time if the directory has changed since. None for a
         broker's file.
         """
         match = _NOTE.fullmatch(os.pread(self._descriptor, 64, 0))

@@ -1,8 +1,8 @@
-"""Prepare an execution (one journaled, undoable change of a log directory): everything that will be needed is copied
-and flushed, and then the journal is written.
+"""Prepare an execution (one journaled, undoable change of a log directory): copy and flush everything that it or its
+undo will need, then write the journal.
 
-Nothing in the log directory is changed until the journal has its final name; what is interrupted before is no
-execution.
+Nothing in the log directory is changed until the journal has its final name. If preparing is interrupted before that,
+no execution has begun.
 """
 
 from __future__ import annotations

@@ -179,8 +179,8 @@ class Runs:
 
     @property
     def place(self) -> str:
-        """Quarantine of a new execution: the one that the caller names, else that of the latest execution of this
-        machine, else beside the directory.
+        """Quarantine of a new execution: the one that the caller named; else the quarantine of the latest execution
+        that this machine began; else the directory beside the log directory.
         """
         if self._given is not None:
             return self._given
@@ -319,8 +319,9 @@ class Runs:
     # -- what is kept ------------------------------------------------------------------------------------------------
 
     def all(self) -> list[KeptRun]:
-        """Executions on this directory in the order in which they began, without those undone, superseded or being
-        purged. Raises `RecoveryRefused` if a document cannot be read.
+        """Executions on this directory in the order in which they began, without those that are undone, superseded or
+        being purged. Cached until `reload`. Raises `RecoveryRefused` if any document in the quarantines cannot be
+        read.
         """
         if self._runs is None:
             self._runs = _in_order(run for run in self._readable() if self.is_ours(run))
@@ -331,12 +332,13 @@ class Runs:
         return _in_order(run for run in self._kept() if isinstance(run, KeptRun) and self.is_ours(run))
 
     def _kept(self) -> list[KeptRun | RecoveryRefused]:
-        """Executions of any directory in the quarantines, without those undone, superseded or being purged; a refusal
-        in place of each document that cannot be read.
+        """Executions of any directory in the quarantines, without those that are undone, superseded or being purged. A
+        document that cannot be read is represented by a `RecoveryRefused`, which is not raised. Cached until
+        `reload`.
         """
         if self._found is None:
             kept = [self._read(place, run_id) for place in self._places for run_id in run_ids_in(place)]
-            self._found = [each for each in kept if each is not None]
+            self._found = [run_or_refusal for run_or_refusal in kept if run_or_refusal is not None]
         return self._found
 
     def _readable(self) -> Iterator[KeptRun]:
@@ -360,12 +362,12 @@ class Runs:
             )
 
     def is_ours(self, run: KeptRun) -> bool:
-        """Whether an execution belongs to this log directory.
+        """Whether an execution belongs to this log directory. The first rule that applies decides:
 
-        * In progress (`journal.json`, `undoing.json`) and not named in the pointer file: only with `moved`, and if it
-          has the directory's id or path. A restored backup does not name it.
-        * Otherwise, beside the directory: if it was begun beside it, or has the directory's id.
-        * Otherwise, in another quarantine: if it has the directory's id. The path is enough with `moved`, or if the
+        * It is in progress (`journal.json`, `undoing.json`) and the pointer file does not name it, as in a restored
+          backup: only with `moved`, and if it has the directory's id or path.
+        * It is kept beside the directory: if it was begun beside it, or has the directory's id.
+        * It is kept in another quarantine: if it has the directory's id. Its path is enough with `moved`, or if the
           execution changed nothing yet or is completely undone.
         """
         if run.name in _AT_WORK and run.run_id not in self.at_work:
@@ -381,14 +383,14 @@ class Runs:
         return run.journal.owner == self.owner or run.journal.root == self.root
 
     def strangers(self) -> list[KeptRun]:
-        """Unfinished executions beside this directory, or on its path, that are not this directory's. Raises
-        `RecoveryRefused` if a document cannot be read.
+        """Unfinished executions that are kept beside this directory or were begun at its path, but belong to another
+        directory. Raises `RecoveryRefused` if a document cannot be read.
         """
         near = (run for run in self._readable() if run.place == self.beside or run.journal.root == self.root)
         return [run for run in near if run.name in _AT_WORK and not self.is_ours(run)]
 
     def missing(self) -> list[str]:
-        """Ids of executions that the directory names and that are in none of its quarantines."""
+        """Ids of executions that the pointer file names as in progress and that have no document in any quarantine."""
         return [run for run in self.at_work if all(document_of(place, run) is None for place in self._places)]
 
     def unfinished(self) -> list[KeptRun]:
@@ -396,8 +398,8 @@ class Runs:
         return [run for run in self.all() if run.name in _UNFINISHED]
 
     def is_announced(self, run: KeptRun) -> bool:
-        """Whether an execution that was interrupted before its first change is named in the pointer file, or was about
-        to be.
+        """Whether an execution that was interrupted before its first change is named in the pointer file, or was just
+        being added to it.
         """
         is_about_to = bool(run.journal.steps) and os.path.lexists(os.path.join(self.root, POINTER_BEFORE))
         return is_about_to or run.run_id in self.at_work

@@ -133,8 +133,8 @@ def look_at_earlier(root: FileSystem, runs: Runs) -> Earlier:
 
 
 def _is_nobodys(run: KeptRun) -> bool:
-    """Whether an execution stopped before its copies were complete, so that no directory names it, and was begun on
-    this machine.
+    """Whether this machine began an execution and it stopped before its copies were complete, so that no pointer file
+    names it.
     """
     return not run.journal.steps and not run.is_foreign
 
@@ -329,8 +329,8 @@ def _bytes_of(made: Changes, action: RecoveryAction) -> int:
 
 
 def refuse_place(runs: Runs, made: Changes) -> None:
-    """Raise `RecoveryRefused` if a plan cannot be carried out: the quarantine's place is impossible, or permissions or
-    space are missing.
+    """Raise `RecoveryRefused` if a plan cannot be carried out: the quarantine's path is not allowed, or permissions or
+    space are missing. Reads only; the quarantine need not exist.
     """
     runs.refuse_place()
     refuse_without_permission(made)
@@ -381,8 +381,9 @@ def _refuse_changed(made: Changes, now: Survey) -> None:
 
 
 def take_back(root: FileSystem, runs: Runs, run_id: str | None, partition: str | None = None) -> KeptRun:
-    """Undo an execution after comparing everything; return it. Without `run_id` it is the latest, or the latest that
-    changed `partition`. Raises `RecoveryRefused` before anything is changed.
+    """Undo an execution after comparing everything that the undo relies on; return the execution. It is `run_id`; if
+    that is None the latest, or the latest that changed `partition`. Raises `RecoveryRefused` before anything is changed
+    if there is none or it cannot be undone, `StorageError` if the disk fails; the undo then stays unfinished.
     """
     with _compared(root, runs, run_id, partition) as (run, disks, located):
         runs.begin(root, run.run_id, run.place)
@@ -427,9 +428,9 @@ def _concerns(run: KeptRun, partition: str) -> bool:
 
 
 def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
-    """Raise `RecoveryRefused` if a later execution touched or relied on a path that this one touched: that one has to
-    be undone first. The message differs if the later one found other sizes or contents there, which means that the
-    directory was replaced in between.
+    """Raise `RecoveryRefused` if a later execution touched or relied on a path that this one touched, because the later
+    one has to be undone first. The message differs if the later one found another size or content than this one had
+    left: then the directory was replaced in between. Reads no files.
     """
     later = next((later_run for later_run in runs.after(run) if _relied_on(later_run) & _touched(run)), None)
     other = None if later is None else _found_otherwise(run, later)

@@ -1,6 +1,8 @@
-"""State of a log directory's executions (journaled changes): interrupted ones, a possible undo, a held lock.
+"""State of a log directory's executions (journaled changes): interrupted ones, whether the latest can be undone, and
+whether the broker's lock is held.
 
-For commands that show the directory: reads only, needs no permission to write, and raises nothing for what it finds.
+For commands that show the directory: it only reads, needs no permission to write, and reports problems instead of
+raising them.
 """
 
 from __future__ import annotations
