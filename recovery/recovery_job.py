@@ -84,8 +84,8 @@ def _plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool
             if compare:
                 remaining = list(left)
                 is_able = rules.mode.spec.is_compared and not rules.full
-                needs_full = is_able and any(each.needs_full for each in remaining)
-                findings = [*plan.findings, *(each.finding for each in remaining)]
+                needs_full = is_able and any(problem.needs_full for problem in remaining)
+                findings = [*plan.findings, *(problem.finding for problem in remaining)]
                 plan = replace(plan, findings=findings, needs_full=needs_full)
         return with_findings_of_segments(plan) if compare else plan
 
@@ -208,14 +208,16 @@ class _RecoveryJob(Job[Recovery, _Planned, RecoveryResult]):
         )
 
     def finish(self, results: list[RecoveryResult]) -> list[RecoveryResult]:
-        """Return the results with predictions of the node's start after all of its directories were changed."""
+        """Return the results. If there are several and a directory was changed, they get new predictions of the node's
+        start, as all of its directories count.
+        """
         if len(results) == 1 or not any(result.changed for result in results):
             return results
         return [_as_now(planned, result) for planned, result in zip(self._acted, results, strict=True)]
 
     def _why_not_clean(self, planned: _Planned, only: frozenset[str] | None) -> str | None:
-        """Why a clean-shutdown marker would be untrue for some partition, after reading everything again from disk;
-        None if it is true.
+        """Reason why a clean-shutdown marker would be untrue for some partition; None if it is true. Surveys and plans
+        again from the files on disk. Raises `StorageError` if that fails.
         """
         with survey(planned.root, only=only, on_read=self._workers.read, tolerant=True) as found:
             again = structs.replace(planned.rules, full=True, mark_clean=False)

@@ -63,9 +63,9 @@ def plan(
 
 
 def together(plans: Sequence[Plan], request: Recovery, rules: Mapping[str, Rules]) -> list[Plan]:
-    """Return the plans for several log directories, in order, with what only all of them show: the start of each node,
-    and partitions that are live in two directories, which `recover` refuses. `rules` are by log directory. Raises
-    `StorageError` if a file that a start reads, or a directory, cannot be read.
+    """Return the plans for several log directories, in order, with the results that need all of them: the predicted
+    start of each node, and refusals for partitions that are live in two directories. `rules` are by log directory. The
+    given plans are not changed. Raises `StorageError` if a file that a start reads, or a directory, cannot be read.
     """
     return [replace(plan, request=request) for plan in tell_duplicates(with_nodes(plans, rules))]
 
@@ -153,7 +153,7 @@ def recover(
     wanted = in_place(wanted)
     refuse_copies(wanted)
     holding(named, wanted.select)
-    places = [chosen_directories(each, wanted.select) for each in by_log_directory(log_directories(named))]
+    places = [chosen_directories(group, wanted.select) for group in by_log_directory(log_directories(named))]
     if wanted.mark_clean:
         _refuse_half_a_marker(places)
     keeping = keeping_in(wanted.quarantine, moved=wanted.moved)

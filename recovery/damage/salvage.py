@@ -1,7 +1,7 @@
-"""Continue a log after damage: proven bit flips are corrected, and the walk resumes at the next proven batch.
+"""Continue a log after damage: correct proven bit flips, and resume the walk at the next proven batch.
 
-This examines what mode safe would cut off. Everything that is kept has passed all the usual checks; losses are reported
-as exact offset ranges.
+This examines the part that mode safe would cut off. Everything that is kept has passed all the usual checks; losses are
+reported as exact offset ranges.
 """
 
 from __future__ import annotations
@@ -196,8 +196,8 @@ class _Salvage:
     _gap_from: int | None = None
 
     def _note_gap(self, first: int) -> None:
-        """Note that the log resumes at offset `first` after damage: add the range of offsets lost in between (both ends
-        inclusive) to the result, if there is one, and set the resumed offset of all cuts that have none yet.
+        """Record that the log resumes at offset `first` after damage: add the range of offsets lost in between (both
+        ends inclusive) to `result.lost` if there is one, and set the resumed offset of all cuts that have none yet.
         """
         resumed = self.result.resumed
         for number in reversed(range(len(resumed))):

@@ -101,7 +101,9 @@ class SafeResult(Struct, kw_only=True):
         findings = [_finding(cut, cut.detail) for cut in self.cuts.values()]
         findings += [_finding(repeat, f"{repeat.detail}; it stays") for repeat in repeats]
         findings += self.repairs
-        findings += [Finding(each.code, each.severity, None, None, each.reason, each.path) for each in self.changes]
+        findings += [
+            Finding(change.code, change.severity, None, None, change.reason, change.path) for change in self.changes
+        ]
         return findings
 
 
