@@ -66,11 +66,11 @@ def holding(plan: Plan, name: str) -> Holding | None:
 
 
 def with_better_copies(plan: Plan, holding_of: Callable[[str], Holding | None]) -> Plan:
-    """Compare several directories of one topic-partition in a log directory, and return the plan with a `BetterCopy`
+    """Compare several directories of one topic-partition in a log directory. Return the plan with a `BetterCopy` added
     for each topic-partition of which another directory holds more than the kept one. The kept directory is the one with
     the usual, shortest name; the others have zeros before their partition number, which a broker ignores. `holding_of`
-    examines one directory; nothing is added if it returns None. `plan` is not changed, and is returned itself if
-    nothing is added. Raises `StorageError` if the directory cannot be listed.
+    examines one directory; if it returns None for one of them, nothing is added. `plan` itself is not changed. Raises
+    `StorageError` if the directory cannot be listed.
     """
     groups: dict[PartitionName, list[str]] = {}
     for entry in scan_directory(plan.root):

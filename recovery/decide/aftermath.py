@@ -72,7 +72,7 @@ def consequences(
 ) -> Iterator[LossConsequence]:
     """Yield the consequences for others of a plan that leaves the tree `after`, partition by partition in the order of
     `results`: consumer groups beyond the log's end, transactions without end marker, older values of a compacted topic,
-    and segments that retention deletes soon.
+    and segments that retention deletes soon. Raises `StorageError` if a file in `after` cannot be read.
 
     Groups are examined only if the partition loses something, or if `__consumer_offsets` is small; older values only if
     it loses something. `results` are the partition directories as a start loads them; only live ones that do not become
@@ -80,11 +80,11 @@ def consequences(
     """
     topics = rules.facts
     for result in results:
-        found = measured.get(result.name)
+        counts = measured.get(result.name)
         name = parse_partition_directory(result.name)
         if name is None or name.state is not DirectoryState.LIVE or result.stray is not None:
             continue
-        is_hurt = found is not None and bool(found.lost or found.markers_out_of_reach)
+        is_hurt = counts is not None and bool(counts.lost or counts.markers_out_of_reach)
         if is_hurt or coordinators.has_few_commits:
             yield from _of_groups(result, name, coordinators)
         yield from _of_transactions(after, result, name, coordinators, is_hurt=is_hurt)
@@ -98,8 +98,8 @@ def consequences(
 
 
 def of_overlaps(findings: Iterable[Finding], changed: Container[str]) -> Iterator[LossConsequence]:
-    """Yield an `aborted_records` consequence for each segment with such a finding (`aborted_in_overlaps`) that is none
-    of the `changed` files. Paths are relative to the log directory.
+    """Yield an `aborted_records` consequence for each SEGMENT_OVERLAP finding without a position (as
+    `aborted_in_overlaps` returns them), unless its file is in `changed`. Paths are relative to the log directory.
     """
     for finding in findings:
         path = finding.file or ""
@@ -137,9 +137,10 @@ def ends_going_back(
 def transactions_staying_open(
     after: Tree, results: Iterable[LoadedPartition], coordinators: Coordinators
 ) -> Iterator[LossConsequence]:
-    """Yield a `transaction_stays_open` consequence for each transaction that is open at the end of a live log and of
-    which no partition of `__transaction_state` here knows the producer: nobody ends it if one of these is lost. `after`
-    and `results` are as in `consequences`.
+    """Yield a `transaction_stays_open` consequence for each transaction that is open at the end of a live log if the
+    `__transaction_state` partitions in this log directory do not know its producer. If its coordinator's log is lost,
+    nobody ends such a transaction. `after` and `results` are as in `consequences`. Raises `StorageError` if a file
+    cannot be read.
     """
     for result in results:
         name = parse_partition_directory(result.name)
@@ -152,7 +153,7 @@ def transactions_staying_open(
         from kafkalog.cluster.transactions.abort_command import abort_command_at  # most logs have nothing open
 
         known = coordinators.transactions
-        ids = {each.producer_id for each in known.ids} if known is not None else set()
+        ids = {transactional_id.producer_id for transactional_id in known.ids} if known is not None else set()
         for entry in opened:
             if entry.producer_id in ids:
                 continue
@@ -265,16 +266,18 @@ def held_back(
     measured: Mapping[str, Measured],
     coordinators: Coordinators,
 ) -> dict[str, int]:
-    """Return the number of offsets that consumers of committed data do not get by partition directory, because they
-    stop at a transaction whose end marker is lost; partitions in which they do not stop are omitted. The arguments are
-    as in `consequences`; only partitions in `measured` are examined.
+    """Return, by partition directory, the number of offsets that `read_committed` consumers do not get because they
+    stop at a transaction whose end marker is lost. Partitions in which they do not stop are omitted. The arguments are
+    as in `consequences`; only partitions in `measured` are examined. Raises `StorageError` if a file cannot be read.
     """
     counts = {}
     for result in results:
-        found, name = measured.get(result.name), parse_partition_directory(result.name)
-        if found is None or name is None or name.state is not DirectoryState.LIVE or result.stray is not None:
+        counts_of_partition, name = measured.get(result.name), parse_partition_directory(result.name)
+        if counts_of_partition is None or name is None:
             continue
-        is_hurt = bool(found.lost or found.markers_out_of_reach)
+        if name.state is not DirectoryState.LIVE or result.stray is not None:
+            continue
+        is_hurt = bool(counts_of_partition.lost or counts_of_partition.markers_out_of_reach)
         stops = [stop.offset for stop in _stops(after, result, name, coordinators, is_hurt=is_hurt)]
         if stops:
             counts[result.name] = max(result.log_end_offset - min(stops), 0)

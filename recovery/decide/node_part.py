@@ -76,7 +76,9 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
         findings.append(Finding(FindingCode.IDENTITY_MISMATCH, Severity.WARNING, None, None, detail, META_PROPERTIES))
     known = {(finding.code, finding.file, finding.position) for finding in plan.findings}
     of_metadata = [
-        each for each in _of_metadata_log(plan.root, rules) if (each.code, each.file, each.position) not in known
+        finding
+        for finding in _of_metadata_log(plan.root, rules)
+        if (finding.code, finding.file, finding.position) not in known
     ]
     is_lost = any(name.startswith(f"{TRANSACTION_STATE_TOPIC}-") for name in start.lost)
     return replace(

@@ -85,7 +85,9 @@ def _through_a_link(decision: Decision) -> str | None:
 
 
 def _every_partition_declined(decision: Decision) -> str | None:
-    """Why partitions are declined, if the plan does nothing for any other partition."""
+    """Reason of the first declined partition, if partitions are declined and the plan does nothing for any other; else
+    None.
+    """
     reaches_others = any(
         "/" in action.path or action.kind is ActionKind.REMOVE_DIRECTORY for action in decision.actions
     )
@@ -140,7 +142,9 @@ def _marker_in_mode_kafka(decision: Decision) -> str | None:
 
 
 def _marker_for_some(decision: Decision) -> str | None:
-    """Why a partition is declined, if a clean-shutdown marker was asked for, which vouches for all partitions."""
+    """Reason of the first declined partition, if a clean-shutdown marker was requested: it would vouch for all
+    partitions. Else None.
+    """
     return next(iter(decision.declined.values()), None) if decision.mark_clean else None
 
 
@@ -172,8 +176,8 @@ def refusal_of(decision: Decision) -> tuple[str, str] | None:
 
 
 def refusal_in_every_mode(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:
-    """Return the sentence for which a recovery would be declined whatever its mode; None if there is none. Modes strict
-    and kafka may have further reasons, which are not considered.
+    """Return the sentence with which recovery would be declined in every mode; None if there is no such reason. Modes
+    strict and kafka may have further reasons, which are not considered.
     """
     return (
         refusal_of_unreadable(survey, Mode.SAFE)
@@ -184,7 +188,9 @@ def refusal_in_every_mode(survey: Survey, actions: Sequence[RecoveryAction], fac
 
 
 def refuse_unsafe(survey: Survey, actions: Sequence[RecoveryAction], after: Tree) -> None:
-    """Raise `RecoveryRefused` if acting could change bytes that are not the directory's own."""
+    """Raise `RecoveryRefused` if the actions could change bytes that do not belong to the directory: through links, or
+    in files with several hard links. `after` is the tree that the actions leave.
+    """
     why = _dangling_checkpoint(survey) or written_through(after) or _not_its_own(survey, actions)
     if why is not None:
         raise RecoveryRefused(why, reason="special")
@@ -199,8 +205,8 @@ def _dangling_checkpoint(survey: Survey) -> str | None:
 
 
 def written_through(after: Tree) -> str | None:
-    """Return why the tree that a way leaves cannot be made: a broker would write through a dangling symbolic link. None
-    if it can be made.
+    """Return a sentence if the tree `after` cannot be written, because a broker would write through a dangling symbolic
+    link; None if it can.
     """
     path = after.written_through()
     if path is None:
@@ -260,10 +266,13 @@ def _other_link(survey: Survey, path: str) -> str:
 
 
 def _not_its_own(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
-    """Return why recovery declines: the actions would truncate or write a file that has several hard links; or a
-    partition's file, or a file of the log directory that recovery or a broker reads, is special (a link, a device); or
-    a directory is a link. Other special files directly in the log directory are accepted. None if there is no such
-    reason.
+    """Return the reason for which recovery declines a directory, as a sentence; None if there is none. The reasons:
+
+    * The actions would truncate or write a file that has several hard links.
+    * A partition's file, or a file of the log directory that recovery or a broker reads, is special (a link, a device).
+    * A directory is a link.
+
+    Other special files directly in the log directory are accepted.
     """
     changed = _changed_links(survey, actions)
     if changed is not None:
