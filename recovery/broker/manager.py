@@ -77,7 +77,7 @@ class StartResult:
 
 
 class LoadedPartition(Struct, frozen=True, kw_only=True):
-    """One partition directory after a broker's start; `stray` is its new name if the broker renames it."""
+    """One partition directory after a broker's start; `stray` is its new name if the broker renames it, else None."""
 
     name: str
     log_start_offset: int
@@ -134,7 +134,7 @@ def read_topic_id(tree: Tree, directory: str) -> str | None:
 
 
 def topic_id_or_none(tree: Tree, directory: str) -> str | None:
-    """Return the topic id; None also if the file cannot be read."""
+    """Return the topic id of a partition directory; None if `partition.metadata` is missing or cannot be parsed."""
     try:
         return read_topic_id(tree, directory)
     except JavaError:
@@ -143,7 +143,9 @@ def topic_id_or_none(tree: Tree, directory: str) -> str | None:
 
 @lru_cache(maxsize=64)
 def _topic_id(data: bytes) -> str:
-    """Parse `partition.metadata`; cached, because every simulated start asks again."""
+    """Parse the content of `partition.metadata` and return the topic id. Cached, because every simulated start needs it
+    again. Raises a `JavaError` if it is malformed.
+    """
     return _parse_metadata(java_lines(data))
 
 

@@ -161,7 +161,9 @@ class _Context(Struct, kw_only=True):
         return results
 
     def unserved(self, root: str, result: BrokerResult) -> list[Unserved]:
-        """Partitions of one directory that coordinators cannot load."""
+        """Partitions of one log directory that coordinators cannot load; `result` is the result of loading its logs.
+        Cached.
+        """
         if root not in self._unserved:
             self._unserved[root] = unserved_partitions(root, result)
         return self._unserved[root]
@@ -180,8 +182,9 @@ class _Context(Struct, kw_only=True):
         return self._metadata
 
     def best(self) -> Replay:
-        """Return the metadata as far as it can be read, for any release. Fills `explained` with partitions that were
-        removed or moved.
+        """Return a replay of the node's own metadata as far as it can be read, in the newest release's format; it is
+        empty if loading the metadata log ends the start. Also fills `explained` with the partitions that the metadata
+        shows as removed or moved. Cached. Raises `StorageError` if the log cannot be read.
         """
         if self._best is None:
             self._best = self._replayed()
@@ -318,7 +321,9 @@ def _role(context: _Context) -> Role:
 
 
 def _fetches_metadata(context: _Context, role: Role) -> bool:
-    """Whether the node is certainly no voter: the files name other voters, or none and the properties say so."""
+    """Whether the node is certainly no voter: it is a broker, and its files name voters but not this node, or name no
+    voters and its properties say that it is only a broker.
+    """
     voters = context.voters()
     is_stated = context.files.stated_role is Role.BROKER
     return role is Role.BROKER and context.files.node_id not in voters and (is_stated or bool(voters))
@@ -340,14 +345,15 @@ def _answer(context: _Context, role: Role, release: Release) -> NodeAnswer:
 
 
 def _with_nameless(context: _Context, role: Role, release: Release, answer: NodeAnswer) -> NodeAnswer:
-    """Return the answer about a start that fails with the consequence STRAY_ONCE_STARTED, if partitions of a broker
-    have no topic id and the answer does not mention them.
+    """Return the answer about a start that fails. If partitions of a broker have no topic id and the answer does not
+    mention them, the consequence STRAY_ONCE_STARTED is added. Unchanged for a controller, and before 3.7.1.
     """
     if role is Role.CONTROLLER or not release.at_least("3.7.1"):
         return answer
     known = {name for consequence in answer.consequences for name in consequence.names}
     directories = list_partitions(context.files, _readable(context.files))
-    names = tuple(each.name for each in directories if each.topic_id is None and each.name not in known)
+    nameless = [directory for directory in directories if directory.topic_id is None]
+    names = tuple(directory.name for directory in nameless if directory.name not in known)
     if not names:
         return answer
     detail = f"once it starts, it renames -stray partitions whose {PARTITION_METADATA} is missing"
@@ -467,7 +473,9 @@ class _Start:
         return self._done()
 
     def _serves_no_partition(self) -> None:
-        """Add a consequence if the directories have partitions although the properties make the node no broker."""
+        """Add a NOT_SERVING consequence if the directories have partitions. Called for a node whose properties make it
+        no broker.
+        """
         names = tuple(list_partition.name for list_partition in list_partitions(self.files, _readable(self.files)))
         if names:
             detail = f"process.roles makes it no broker: nobody serves {names[0]} and {len(names) - 1} more"
@@ -478,9 +486,8 @@ class _Start:
         self.faults += faults
 
     def _is_without_metadata(self) -> bool:
-        """Whether the metadata log is not in the given directories but may be elsewhere: the directory is missing, and
-        the node is a broker or its role is not in the properties. If True, `condition` is set to a sentence that says
-        so.
+        """Whether the metadata log is not in the given directories but may be elsewhere: its directory is missing, and
+        the node is a broker or its role is not in the properties. If so, also sets `condition` to a sentence about it.
         """
         if self.files.metadata_directory is not None:
             return False
@@ -573,9 +580,9 @@ class _Start:
     """whether a majority of the voters was given, so that their metadata decides"""
 
     def _leader(self, voters: Voters, state: StateFile) -> LoadedMetadata | None:
-        """Return the metadata of the leader that the node follows, taken from the given controllers; None if the node
-        leads itself, or if they are not a majority of its voters. With a result, `_is_led` becomes True and `condition`
-        is set.
+        """Return the metadata of the leader that the node follows, read from the directories of the given controllers.
+        None if the node leads itself, or if these controllers are not a majority of its voters or have no readable
+        metadata. With a result, `_is_led` becomes True and `condition` is set.
         """
         if self._leads:
             return None
@@ -679,7 +686,8 @@ class _Start:
         raise ends(Part.METADATA_REPLAY, "contradiction", file, found.exception, found.message, detail=detail)
 
     def _goes_back(self, loaded: LoadedMetadata, what: str) -> None:
-        """Add the consequence that the only voter's metadata goes back; `what` says from where.
+        """Add the consequence that the metadata of the only voter goes back to an earlier offset; the text `what` ends
+        its sentence.
 
         On a node that is a broker too, the partitions show whether something is lost. On a controller alone nothing
         shows it.
@@ -710,12 +718,14 @@ class _Start:
         return anew
 
     def _what_is_gone(self, known: MetadataImage, directories: Sequence[PartitionDirectory]) -> str:
-        """Clause about the topics and access control entries that are gone with the metadata: their numbers, if no log
-        that was cut, dropped or is missing had more of them than `known`; else at least how many topics, by `known`
-        and the partition directories.
+        """Return a clause about the topics and access control entries that are lost with the metadata. It has their
+        exact numbers from `known`, if that is complete: no log was truncated or dropped, and no partition directory is
+        of another topic. Otherwise it has the least possible number of topics, from `known` and the partition
+        directories.
         """
-        names = {each.parsed.topic for each in directories if each.parsed.state is DirectoryState.LIVE}
-        is_whole = not any(each.kind in _METADATA_CHANGES for each in self.consequences)
+        live = [directory.parsed for directory in directories if directory.parsed.state is DirectoryState.LIVE]
+        names = {name.topic for name in live}
+        is_whole = not any(consequence.kind in _METADATA_CHANGES for consequence in self.consequences)
         if is_whole and names <= known.topics.keys():
             return f"{len(known.topics)} topics and {len(known.acls)} access control entries are gone"
         count = len(names | known.topics.keys())
@@ -761,7 +771,9 @@ class _Start:
         image: MetadataImage | None,
         directories: list[PartitionDirectory],
     ) -> tuple[list[StartConsequence], list[Fault]]:
-        """Compare the partition directories of the log directories `online` with the metadata; the node id is known."""
+        """Compare the partition directories of the log directories `online` with the metadata; return consequences and
+        faults. The node id must be known. Raises `StartEndsError` if the start ends.
+        """
         self.context.best()
         return partition_consequences(
             directories, image, self.files.node_id or 0, self.release, self.context.explained,
@@ -773,17 +785,18 @@ class _Start:
     def _strays_before(
         self, identity: Identity, online: Sequence[str], image: MetadataImage | None
     ) -> list[StartConsequence]:
-        """Return the consequences for strays of a start that a log ends: each log is renamed when it is loaded, so that
-        some of them are -stray by then. Empty before 3.7.1, which renames them later or not at all.
+        """Return the STRAY consequences of a start that ends while logs are loaded. Each log is renamed when it is
+        loaded, so some strays are renamed by then; the sentences say so. Empty before 3.7.1, which renames strays later
+        or never, and if the node id is unknown.
         """
         if self.files.node_id is None or not self.release.at_least("3.7.1"):
             return []
         try:
-            found, _faults = self._of_partitions(identity, online, image, list_partitions(self.files, online))
+            consequences, _faults = self._of_partitions(identity, online, image, list_partitions(self.files, online))
         except StartEndsError:
             return []
-        strays = [consequence for consequence in found if consequence.kind is ConsequenceKind.STRAY]
-        return [structs.replace(each, detail=f"{each.detail}, some or all") for each in strays]
+        strays = [consequence for consequence in consequences if consequence.kind is ConsequenceKind.STRAY]
+        return [structs.replace(stray, detail=f"{stray.detail}, some or all") for stray in strays]
 
     def _done(self) -> NodeAnswer:
         return _answer_of(self.consequences, self.faults, self.condition)

@@ -58,7 +58,8 @@ def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
     directory `root`: a record that its coordinator cannot read or apply, or a batch with a wrong checksum. Partitions
     without a problem are left out, and so are `-future`, `-delete` and `-stray` directories.
 
-    Segments are read in order, up to 16 MiB in all; the search ends before the first that would exceed this.
+    Segments are read in order, up to 16 MiB in total; the search ends before the first segment that would exceed this.
+    Raises `StorageError` if a segment cannot be read.
     """
     unserveds: list[Unserved] = []
     left = _MOST_BYTES
@@ -91,11 +92,16 @@ def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
 
 
 def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[tuple[int, str, bool, bool]]:
-    """Yield problems in one segment of a coordinator's partition as (offset, description, `is_read`, `is_refused`).
-    `is_read` is True for a batch that is read although its checksum is wrong, `is_refused` for a record that can be
-    read but that coordinators from 4.0 on cannot apply; both are False if a batch or record cannot be read. These come
-    first, in order; a wrong checksum comes last, with the offset after the last sound batch (0 if there is none).
-    `types` has the group types of earlier segments; those of this one are added to it.
+    """Yield problems in one segment of a coordinator's partition as (offset, description, `is_read`, `is_refused`), in
+    this order:
+
+    * batches and records that cannot be read (both flags False) and records that coordinators from 4.0 on cannot apply
+      (`is_refused` True), by position in the segment
+    * if a checksum is wrong, one problem with the offset after the last sound batch (0 if there is none): the
+      coordinator reads that batch (`is_read` True)
+
+    `types` has the group types of earlier segments; the group types of this segment are added to it. Raises
+    `StorageError` if the segment cannot be read.
     """
     sound = Scanner(tree.source(log))
     last = 0

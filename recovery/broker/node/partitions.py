@@ -118,10 +118,9 @@ def _topic_id(tree: Tree, name: str) -> str | None:
 
 
 def loaded_logs(files: NodeFiles, root: str, now_ms: int, *, is_outline: bool = False) -> BrokerResult:
-    """Return the result of loading the logs of one directory, with default settings.
-
-    With `is_outline` no segment is read: only names, and files beside the segments, can end the start, and the result
-    has no partitions.
+    """Return the result of loading the logs of one log directory, with default settings. With `is_outline` no segment
+    is read: only names, and files beside the segments, can end the start, and the result has no partitions. Nothing on
+    disk is changed. Raises `StorageError` if a file cannot be read.
     """
     tree = files.outline(root) if is_outline else files.surveyed(root).tree()
     result = load_log_directory(tree, settings=lambda topic: LogSettings.from_names({}), now_ms=now_ms)
@@ -199,7 +198,7 @@ def partition_consequences(
     empty if nothing is wrong.
 
     Raises `StartEndsError` if the start ends: a partition is in two log directories, 3.7.0 finds a directory without a
-    topic id, or a move has no free name.
+    topic id, or the new name of a moved partition is not free.
 
     * `image`: the metadata; None if it is unknown, and then only directories without a topic id are strays (from 3.7.1
       on)
@@ -252,15 +251,17 @@ def consequences_of_older_metadata(
     files: NodeFiles, directories: Sequence[PartitionDirectory], image: MetadataImage
 ) -> list[StartConsequence]:
     """Return one METADATA_MAY_GO_BACK consequence if logs have leader epochs later than the metadata `image` knows;
-    else an empty list. A controller records an epoch before a leader uses it, so the metadata was restored from an
-    older copy, or truncated. Raises `StorageError` if a log directory cannot be read.
+    else an empty list. A controller records an epoch before a leader uses it, so in this case the metadata was restored
+    from an older copy, or truncated. Raises `StorageError` if a log directory cannot be read.
     """
     later = []
-    for each in directories:
-        replica = replicas_of(image, each.topic_id or "", each.parsed.partition)
-        last = None if replica is None or each.end is None else _last_epoch(files.surveyed(each.root).tree(), each)
-        if replica is not None and last is not None and last > replica.leader_epoch:
-            later.append((each, last, replica.leader_epoch))
+    for directory in directories:
+        replica = replicas_of(image, directory.topic_id or "", directory.parsed.partition)
+        if replica is None or directory.end is None:
+            continue
+        last = _last_epoch(files.surveyed(directory.root).tree(), directory)
+        if last is not None and last > replica.leader_epoch:
+            later.append((directory, last, replica.leader_epoch))
     if not later:
         return []
     first, last, known = later[0]
@@ -401,14 +402,14 @@ def _made_again(
     *,
     is_certain: bool,
 ) -> list[StartConsequence]:
-    """Return consequences for the partitions `nowhere`, which the metadata places on this broker and none of its
-    directories has: the start creates them empty (`LogManager.getOrCreateLog`). Unless `is_certain`, the sentences say
+    """Return consequences for the partitions `nowhere`, which the metadata places on this broker and which no log
+    directory has: the start creates them empty (`LogManager.getOrCreateLog`). Unless `is_certain`, the sentences say
     that another log directory may have them.
 
-    Partitions of which `put_away` has a `-delete` or `-stray` directory with the right topic id are reported apart, if
-    the metadata counts this replica's data. So there are at most three consequences, in this order: one for `-delete`,
-    whose directories are deleted after `file.delete.delay.ms` (`LogManager.deleteLogs`), one for `-stray`, one for the
-    others.
+    If `put_away` has a `-delete` or `-stray` directory of such a partition with the right topic id, and the metadata
+    counts this replica's data, the partition is reported apart. So there are at most three consequences, in this order:
+    one for `-delete`, whose directories are deleted after `file.delete.delay.ms` (`LogManager.deleteLogs`), one for
+    `-stray`, one for the others.
     """
     again = dict(nowhere)
     consequences = []
@@ -449,7 +450,9 @@ def _names(partitions: Iterable[tuple[str, int]]) -> tuple[str, ...]:
 
 
 def _alone(partitions: Mapping[tuple[str, int], PartitionImage], node_id: int) -> tuple[str, ...]:
-    """Names of partitions of which no other broker has all records, according to the metadata."""
+    """Names of the partitions of which, according to the metadata, no other broker has all records: none is in the ISR,
+    the ELR or the last known ELR.
+    """
     return _names(
         key for key, image in partitions.items() if not {*image.isr, *image.elr, *image.last_known_elr} - {node_id}
     )

@@ -72,11 +72,13 @@ class Replay(Struct, kw_only=True):
     _is_open: bool = False
 
     def is_that_of(self, release: Release) -> bool:
-        """Whether another release replays these records with equal results, except for `is_empty`."""
+        """Whether `release` would replay these records with equal results, except for `is_empty`: it accepts and
+        refuses the same feature levels.
+        """
         return all(_feature_words(*each, release) == _feature_words(*each, self.release) for each in self.features)
 
     def as_of(self, release: Release) -> Replay:
-        """Return this replay as another release sees it."""
+        """Return this replay for another release; the image is shared."""
         return structs.replace(self, release=release)
 
     def take(self, batches: Iterable[MetaBatch]) -> None:

@@ -1,4 +1,5 @@
-"""Check what metadata and the node's properties require together: an unfinished migration, and topics with a tier.
+"""Check whether metadata and the node's properties fit together: unfinished migrations from ZooKeeper, tiered topics,
+and settings that a release refuses.
 
 Before 4.0 a leader whose metadata is still before the migration from ZooKeeper refuses to write
 (`QuorumController.ControllerWriteEvent`); since 4.0 the state of a migration is ignored.
@@ -96,9 +97,10 @@ def refuse_small_segments(files: NodeFiles, image: MetadataImage, release: Relea
 def consequences_of_migration(
     image: MetadataImage, loaded: LoadedMetadata, release: Release
 ) -> tuple[Sequence[StartConsequence], Sequence[Fault]]:
-    """Return consequences and faults for a controller that leads, if its metadata has an unfinished migration from
-    ZooKeeper. One that has begun is ended by the start: one consequence, no fault. If it has not begun, the controller
-    registers no broker: one consequence and one fault. Both are empty from 4.0 on and without such a migration.
+    """Return consequences and faults for a leading controller whose metadata has an unfinished migration from
+    ZooKeeper. If the migration has begun, the start ends it: one consequence, no fault. If it has not begun, the
+    controller registers no broker: one consequence and one fault. Both are empty from 4.0 on and without such a
+    migration.
     """
     state = image.zk_migration_state
     if release.at_least("4.0") or state not in (_MIGRATION, _PRE_MIGRATION):
