@@ -122,7 +122,9 @@ class CleanerConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def offset_map_slots(self) -> int:
-        """Slots of the offset map, as many as one thread's share of the buffer holds."""
+        """Number of slots in the offset map of one cleaner thread: its share of the buffer, divided by the bytes of a
+        slot.
+        """
         return min(self.log_cleaner_dedupe_buffer_size // self.log_cleaner_threads, _INT) // SLOT_BYTES
 
     @property
