@@ -1,4 +1,6 @@
-"""Decide where the segments of a merged log begin: where those of the contributing copy do, or where one is full."""
+"""Decide where the segments of a merged log begin: at the base offsets of the contributing copy, or earlier if a
+segment is full.
+"""
 
 from __future__ import annotations
 

@@ -66,9 +66,9 @@ class QuorumResult(Struct, frozen=True):
 def plan_quorum(request: QuorumRecovery) -> QuorumPlan:
     """Plan what `recover_quorum` would do; reads only. The plan's surveys keep files open; `close()` closes them.
 
-    Raises `UsageError` for an invalid request or an unsuitable new directory, `StorageError` for I/O, and
-    `RecoveryRefused` if the recovery is impossible, needs consent, or if a directory is in use or has an interrupted
-    execution.
+    Raises `UsageError` for an invalid request or an unsuitable new directory, `StorageError` if a file cannot be read,
+    and `RecoveryRefused` if the recovery is impossible, needs consent, or if a directory is in use or has an
+    interrupted execution.
 
     * `request`: which directories, and in which way (`QuorumRecovery`)
     """
@@ -89,12 +89,13 @@ def recover_quorum(
     expected: QuorumPlan | None = None,
     on_plan: Callable[[QuorumPlan], None] | None = None,
 ) -> QuorumResult:
-    """Recover a quorum: truncate torn tails, append the new voters, and give all of its directories the best log.
+    """Recover a quorum: truncate torn tails, append the new voters, and write the best log into all of its directories.
+    Return the plan and the result for each directory.
 
     All directories are locked before the first is changed. Each is changed by an execution of its own, with a journal
-    and a quarantine, which `undo` reverses. Raises `UsageError` for a request that makes no sense, `StorageError` for
-    I/O, and `RecoveryRefused`, with nothing changed, if it is impossible, needs consent, or an execution was
-    interrupted.
+    and a quarantine, which `undo` reverses. Raises `UsageError` for an invalid request, `StorageError` if a file cannot
+    be read or written, and `RecoveryRefused`, with nothing changed, if the recovery is impossible, needs consent, or an
+    execution was interrupted.
 
     * `request`: which directories, and in which way (`QuorumRecovery`)
     * `expected`: an earlier plan; nothing is done if a directory has changed since, or if it is for another request
@@ -160,10 +161,9 @@ class _QuorumJob(Job[QuorumRecovery, DirectoryChange, DirectoryRun]):
 
 
 def _make_controller(made: QuorumPlan) -> str:
-    """Write the new controller's log directory from the donor's metadata; return its path.
-
-    `meta.properties` is written last, because no controller starts without it. Raises `UsageError` if the directory is
-    not new or empty. If writing fails, the files written so far are removed.
+    """Write the new controller's log directory from the donor's metadata; return its path. `meta.properties` is written
+    last, because no controller starts without it. If writing fails, the files written so far are removed. Raises
+    `UsageError` if the directory is not new or empty, `StorageError` if writing fails.
     """
     into, identity = made.wanted.into, made.identity
     if into is None or identity is None:
