@@ -74,7 +74,7 @@ def log_directories(paths: Sequence[PathLike]) -> list[str]:
     """
     refuse_no_path(paths)
     directories: dict[str, str] = {}
-    for path in map(os.fspath, paths):
+    for path in [os.fspath(named) for named in paths]:
         for directory in _inside(path) or [path]:
             directories.setdefault(os.path.realpath(directory) if "\0" not in directory else directory, directory)
     return list(directories.values())
