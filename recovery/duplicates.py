@@ -1,5 +1,5 @@
-"""Detect topic-partitions that are live in two log directories of one broker, on which it does not start
-(`LogManager`).
+"""Detect topic-partitions that are live in two log directories of one broker. The broker does not start on these
+directories (`LogManager`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recovery as a job: plan a log directory, obtain consent, and carry it out."""
+"""Recover log directories as a job: plan each directory, obtain consent, and carry the plans out."""
 
 from __future__ import annotations
 

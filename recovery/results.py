@@ -1,4 +1,4 @@
-"""Result of a recovery, and the refusal of a plan that is not carried out."""
+"""Represent the result of a recovery, and refuse a plan that must not be carried out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Verify whether a clean-shutdown marker would be true: a broker that finds one scans no log (`LogManager.loadLogs`).
+"""Verify whether a clean-shutdown marker would be true. A broker that finds the marker scans no log
+(`LogManager.loadLogs`).
 
 This is the only such check, for every recovery that writes a marker; it examines the files as they are on disk.
 """

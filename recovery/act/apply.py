@@ -244,8 +244,8 @@ def _is_open(low: int, high: int, possible: _Spans) -> bool:
 
 def refuse_newcomers(disks: Disks, located: Located) -> None:
     """Raise `Unexpected` for an entry of a directory touched by the execution that its journal does not know. Temporary
-    files of this execution are allowed. Only directories that exist at the located position are listed; raises
-    `StorageError` if one cannot be.
+    files of this execution are allowed. Only directories that exist at the located position are listed. Raises
+    `StorageError` if a directory cannot be listed.
     """
     timeline = located.script.timeline
     for place in timeline.places():
@@ -468,8 +468,8 @@ def _remove_temporaries(disks: Disks, script: Script) -> None:
 
 def _restore_directories(disks: Disks, journal: Journal) -> None:
     """Set owner, mode, extended attributes and modification time of the directories that the execution removed to the
-    values in its journal, after an undo created them again. Directories inside come before the directory that contains
-    them. Raises `StorageError` if one is missing or cannot be set.
+    values in its journal, after an undo created them again. Inner directories are set before outer ones. Raises
+    `StorageError` if one is missing or cannot be set.
     """
     for step in journal.steps:
         if step.kind is not ActionKind.REMOVE_DIRECTORY or step.entries is None or step.before is None:

@@ -1,5 +1,5 @@
-"""Check whether a log directory is the one that its executions (journaled changes) were on, or a copy of it with its
-id.
+"""Check whether a log directory is the one that its executions (journaled changes) changed, or a copy of that one with
+its id.
 
 A quarantine that is not beside the directory belongs to one directory. Device and inode do not identify it: they change
 when a volume is remounted, on NFS, or moved. A copy is recognized by this: at the path that the latest execution

@@ -133,7 +133,7 @@ def flush_file_system(descriptor: int) -> bool:
 
 def mount_of(descriptor: int) -> str:
     """Return the line `mnt_id:` of `/proc/self/fdinfo`, which identifies the mount through which a descriptor was
-    opened. Empty if unknown, as without `/proc`.
+    opened. An empty string if it is unknown, for example without `/proc`.
     """
     try:
         with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as lines:
@@ -280,7 +280,10 @@ class OpenFile:
 
 
 def attributes_of(descriptor: int, status: os.stat_result) -> Attributes:
-    """Modification time, mode, owner and extended attributes of an open file or directory."""
+    """Return modification time, mode, owner and kept extended attributes of an open file or directory; `status` is its
+    fstat. Of a file's mode only the permission bits (0777) are returned. Raises `OSError` if extended attributes cannot
+    be read.
+    """
     mode = stat.S_IMODE(status.st_mode)
     if stat.S_ISREG(status.st_mode):
         mode &= 0o777  # a journal that could say more would be a way to make programs that run as root

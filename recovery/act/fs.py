@@ -1,4 +1,4 @@
-"""Operations that change files below one root directory; of recovery, only this module and `descriptors` change files.
+"""Change files below one root directory. In the recovery package only this module and `descriptors` change files.
 
 Every path is relative to the root and is resolved component by component through directory descriptors that do not
 follow links, so that a path swapped in meanwhile cannot lead elsewhere. Changes are flushed at once or, within
@@ -256,7 +256,7 @@ class FileSystem(Flushing):
 
     def shares_mount(self, other: FileSystem) -> bool:
         """Whether files can be renamed from this root to the other: both are on one device, and were opened through one
-        mount. If the kernel does not tell mounts, the device decides.
+        mount. If the kernel does not report mounts, only the devices are compared.
         """
         own, others = self._directories[""], other._directories[""]
         with self._wrapped("examine the file system", ""):

@@ -1,5 +1,5 @@
-"""List the executions (journaled, undoable changes) of a log directory, ended or not: what each keeps, and whether it
-can be undone.
+"""List the executions (journaled, undoable changes) of a log directory, finished or not, with the bytes that each keeps
+and whether it can be undone.
 
 Reads only: nothing is created, locked or changed, and documents in a quarantine are not trusted.
 """

@@ -1,5 +1,5 @@
-"""Order of the steps in which every job (such as a recovery or an undo) changes log directories. Only `carry_out`
-defines this order.
+"""Define the order of the steps in which every job (such as a recovery or an undo) changes log directories. Only
+`carry_out` defines this order.
 
 Every directory is locked, checked for unfinished executions and planned before the first one is changed. Each plan is
 compared with the plan that the caller agreed to, and shown. It is refused if it lacks consent or cannot be carried out
@@ -282,9 +282,9 @@ def carry_out(job: Job[Struct, Planned, Result]) -> list[Result]:
 
 
 def _plan(job: Job[Struct, Planned, Result], opened: Transaction) -> Planned | None:
-    """Plan for one directory; None if it has no part in the job. If planning is refused and the directory has changed
-    since the plan that the caller agreed to, raise a `RecoveryRefused` that names the change instead, as the better
-    reason.
+    """Plan for one directory; None if the job does nothing in it. If planning is refused and the directory has changed
+    since the plan that the caller agreed to, raise a `RecoveryRefused` about that change instead, because it is the
+    better reason.
     """
     try:
         return job.plan(opened)

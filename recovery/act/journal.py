@@ -1,4 +1,5 @@
-"""Journal of an execution: what it is about to do, written before it changes anything; later its manifest.
+"""Write and read the journal of an execution: the list of its steps, which is written before it changes anything and
+later becomes its manifest.
 
 The name of the document says how far the execution is:
 

@@ -1,4 +1,4 @@
-"""The lock that a broker holds on its log directory (`org.apache.kafka.server.util.FileLock`).
+"""Hold or test the lock that a broker holds on its log directory (`org.apache.kafka.server.util.FileLock`).
 
 It is a POSIX record lock on `.lock`, which `flock` would not see. Such a lock is lost when any descriptor of the file
 is closed in this process, so the file is opened once.

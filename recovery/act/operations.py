@@ -1,5 +1,5 @@
-"""Operations of an execution (one journaled, undoable change of a log directory): each happens whole or not at all, and
-can be undone.
+"""Define the operations of an execution (one journaled, undoable change of a log directory). Each happens whole or not
+at all, and can be undone.
 
 A step becomes one or two operations. If the quarantine is on the mount of the log directory, files are moved by
 renaming. If not, whole and verified copies are made before the execution begins, and originals are removed. Either way

@@ -1,4 +1,4 @@
-"""Check before anything is changed whether this user may carry out a plan, and undo it."""
+"""Check, before anything is changed, whether this user has the permissions to carry out a plan and to undo it."""
 
 from __future__ import annotations
 

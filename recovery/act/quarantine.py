@@ -1,5 +1,5 @@
-"""Quarantine: the directory in which executions (journaled, undoable changes of a log directory) keep removed bytes,
-`<log directory>.recovery/<run>/` or one that the user names.
+"""Find and manage the quarantine: the directory in which executions (journaled, undoable changes of a log directory)
+keep removed bytes, `<log directory>.recovery/<run>/` or one that the user names.
 
 It is never inside a log directory, because a broker does not start beside a directory that it does not know. A
 quarantine elsewhere is found through a pointer file in the log directory (`log.disk.pointer`), which also names the
@@ -249,11 +249,11 @@ class Runs:
         self._leave(root, Pointer(known.owner, places, at_work))
 
     def end(self, root: FileSystem, run_id: str, *, stands: bool) -> None:
-        """Remove an execution from those in progress in the pointer file. The file is deleted if it is no longer
-        needed: nothing is in progress, and every execution with this directory's id keeps its bytes in the quarantine
-        beside the directory. With `stands` False this execution is not among those, because it was undone or removed.
-        Without a pointer file, only a half-written one is removed. Raises `StorageError`, and `RecoveryRefused` if a
-        document cannot be read.
+        """Remove an execution from the executions in progress in the pointer file. The file is deleted if it is no
+        longer needed: nothing is in progress, and every execution with this directory's id keeps its bytes in the
+        quarantine beside the directory. With `stands` False this execution does not count there, because it was undone
+        or removed. Without a pointer file, only a half-written one is removed. Raises `StorageError`, and
+        `RecoveryRefused` if a document cannot be read.
         """
         self._clear(root)
         if self._pointer is None:

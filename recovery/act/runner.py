@@ -140,8 +140,8 @@ def _is_nobodys(run: KeptRun) -> bool:
 
 
 def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
-    """Compare an execution that was interrupted while it was prepared with the present files: return its state if no
-    operation is done; None if one is done or a file was changed since. Raises `RecoveryRefused` if its journal
+    """Compare the present files with the journal of an execution that was interrupted while it was prepared. Return its
+    state if no operation is done and no file has changed; else None. Raises `RecoveryRefused` if the journal
     contradicts itself, `StorageError` if a file cannot be read.
     """
     with _quarantine_of(run) as quarantine:
@@ -314,8 +314,9 @@ def act(
 
 
 def _bytes_of(made: Changes, action: RecoveryAction) -> int:
-    """Approximate number of bytes that preparing an action reads and writes, to weigh its progress: of the present file
-    (0 if it is missing), less the kept bytes for a truncation, plus the new bytes for a write.
+    """Approximate number of bytes that preparing an action reads and writes, to weigh its progress: the removed bytes
+    for a truncation, the old and the new bytes for a write, else the bytes of the present file. A missing file has 0
+    bytes.
     """
     facts = made.survey.files.get(action.path)
     before = 0 if facts is None else facts.size

@@ -42,9 +42,9 @@ def refuse_without_room(made: Changes, place: str, *, same_mount: bool) -> None:
 
 
 def _saved(made: Changes, action: RecoveryAction, *, same_mount: bool) -> list[int]:
-    """Return the sizes in bytes of the files that an action copies into the quarantine, at most the bytes allocated on
-    disk: the removed tail of a truncated file; unless `same_mount` also removed and replaced files and all files of a
-    removed directory. Empty for other actions and missing files.
+    """Return the sizes in bytes of the files that an action copies into the quarantine; a file with holes counts with
+    its allocated bytes. The removed tail of a truncated file is always copied. Unless `same_mount`, removed and
+    replaced files and all files of a removed directory are copied too. Empty for other actions and missing files.
     """
     before = made.survey.files.get(action.path)
     match action.kind:

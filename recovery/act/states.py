@@ -1,5 +1,5 @@
-"""States of files before, during and after an execution (one journaled change of a log directory), used to find out how
-far an execution came.
+"""Describe the states of files before, during and after an execution (one journaled change of a log directory), to find
+out how far the execution came.
 
 An execution is a sequence of operations, each of which happens whole or not at all. So for every place that it touches
 or relies on, the state after each operation is known beforehand. An interrupted execution has come to the operation

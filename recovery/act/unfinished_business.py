@@ -1,5 +1,5 @@
-"""State of a log directory's executions (journaled changes): interrupted ones, whether the latest can be undone, and
-whether the broker's lock is held.
+"""Report the state of a log directory's executions (journaled changes): interrupted ones, whether the latest can be
+undone, and whether the broker's lock is held.
 
 For commands that show the directory: it only reads, needs no permission to write, and reports problems instead of
 raising them.

@@ -47,8 +47,8 @@ class Forecast:
 
     def load(self, tree: Tree, on_partition: Callable[[str], None] = lambda directory: None) -> BrokerResult:
         """Simulate the start on `tree`, the whole tree or a part of it, and change it to the state after the start and
-        a clean stop. `on_partition` is called with each directory after it is loaded. A failed start is a result, no
-        exception.
+        a clean stop. `on_partition` is called with each directory after it is loaded. If the start fails, the result
+        says so; nothing is raised for that. Raises `StorageError` if a file cannot be read.
         """
         return load_log_directory(
             tree,

@@ -81,13 +81,12 @@ def node_start(
     controllers: Sequence[str] = (),
     now_ms: int | None = None,
 ) -> NodeStart:
-    """Predict what a node does when it is started on these log directories, which all belong to one node: one answer
-    for each release asked about. Reads only. A start that fails is an answer, no exception.
+    """Predict what a node does when it is started on these log directories, which all belong to one node. Return one
+    answer for each release asked about. Reads only. If a start fails, the answer says so; nothing is raised for that.
 
     If the metadata was written by a release that is not known yet, the only answer is UNKNOWN. If all releases give a
-    broker with ZooKeeper the same answer, it is given once, for the newest of them.
-
-    Raises `UsageError` if `release` is not a version number, `StorageError` if the metadata log cannot be read.
+    broker with ZooKeeper the same answer, it is returned once, for the newest of them. Raises `UsageError` if `release`
+    is not a version number, `StorageError` if the metadata log cannot be read.
 
     * `properties`: the node's server properties
     * `release`: ask about this release only; by default, every group of releases from the lowest that can have written
@@ -248,7 +247,7 @@ class _Context(Struct, kw_only=True):
 def _floor(context: _Context) -> Release:
     """Return the lowest release that can have written the node's files: it knows the highest `metadata.version` (the
     newest release if none knows it), has directory ids (3.7.0) if a `meta.properties` has one, and dynamic voters (3.9)
-    if the metadata has a KRaft version above 0. Metadata that ends a start is not asked for the KRaft version.
+    if the metadata has a KRaft version above 0. The KRaft version is ignored if loading the metadata ends a start.
     """
     level = _level(context)
     release = next((group for group in GROUPS if newest_metadata_version(group) >= level), GROUPS[-1])
@@ -698,9 +697,9 @@ class _Start:
         self.consequences.append(StartConsequence(kind=kind, detail=detail, file=loaded.directory))
 
     def _begun_anew(self, replay: Replay, bootstrap: Bootstrap) -> Replay:
-        """Return the metadata after a leading controller finds it empty and appends its bootstrap records, and add the
-        consequence METADATA_OVERWRITTEN. If the node has neither older metadata nor partitions, it was never used:
-        `replay` is returned, and nothing added.
+        """Return the metadata that results if a leading controller finds it empty and appends its bootstrap records,
+        and add the consequence METADATA_OVERWRITTEN. If the node has neither older metadata nor partitions, it was
+        never used: `replay` is returned, and nothing is added.
         """
         known = self.context.best().image
         directories = [] if self.role is Role.CONTROLLER else list_partitions(self.files, _readable(self.files))

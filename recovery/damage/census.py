@@ -208,7 +208,10 @@ def overlaps(tree: Tree, directory: str) -> bool:
 
 
 def _reaches(tree: Tree, path: str, next_base: int) -> bool:
-    """Whether the segment at `path` has a batch of a transaction that ends at or above `next_base`."""
+    """Whether the segment at `path` has a batch of a transaction whose last offset is at or above `next_base`. Reads
+    the end of the segment, from the last entry of its offset index on. The whole segment is read only if that end
+    reaches `next_base` or has no batch, or if there is no index. Raises `StorageError` if the log cannot be read.
+    """
     source = tree.source(path)
     index = f"{path.removesuffix(FileKind.LOG.value)}{FileKind.OFFSET_INDEX.value}"
     size = tree.source(index).size if index in tree.files else 0
@@ -268,9 +271,9 @@ def has_bytes(tree: Tree, spans: Iterable[Span], checksum: int, size: int) -> bo
 
 
 def _offsets(batch: RecordBatch, unopened: Mapping[Unopened, int] = NOTHING_UNOPENED) -> tuple[int, int]:
-    """Return a batch's first and last offset, inclusive. A compressed message of magic 0 or 1 has its first offset from
-    `unopened`, else from its content, but at most the last one; if it cannot be decompressed, both are equal. An
-    uncompressed message has a single offset.
+    """Return a batch's first and last offset, inclusive. For a compressed message of magic 0 or 1 the first offset is
+    taken from `unopened`, else from its content, but is at most the last one; if it cannot be decompressed, the last
+    offset is returned for both. An uncompressed message has a single offset.
     """
     header = batch.header
     if isinstance(header, BatchHeader):

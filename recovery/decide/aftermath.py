@@ -1,4 +1,5 @@
-"""Derive consequences of where a log ends: groups beyond it, transactions without marker, compacted topics.
+"""Derive the consequences of the offset at which a log ends: groups beyond it, transactions without end marker, older
+values in compacted topics.
 
 A log may end too early without a trace in its own files: if it was restored from an older copy, or truncated between
 two batches. What coordinators know about it shows this.
@@ -175,10 +176,12 @@ class _Segment(NamedTuple):
 
 def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rules: Rules) -> Iterator[LossConsequence]:
     """Yield one `retention` consequence if a broker deletes segments soon after its start: below the log start offset,
-    or by limits for size or age that are known: set explicitly, or a default of the broker whose properties are given.
-    Nothing if no limit is known, the topic is not deleted by retention, or the segments are empty. The metadata log has
-    limits of its own. A broker takes the time of the newest record from the last entry of the time
-    index (`LogSegment.largestTimestamp`); age is counted up to `rules.now_ms`.
+    or by known limits for size or age. A limit is known if it is set explicitly, or is a default of the broker whose
+    properties are given. Nothing is yielded for the metadata log, if no limit is known, if the topic is not deleted by
+    retention, or if the segments are empty.
+
+    A broker takes the time of the newest record from the last entry of the time index (`LogSegment.largestTimestamp`);
+    age is counted up to `rules.now_ms`. Raises `StorageError` if a time index cannot be read.
     """
     given = known_settings({**rules.server, **rules.config})
     is_set = {*given, *rules.facts.cleaner_broker_configs, *rules.facts.cleaner_configs.get(name.topic, {})}
@@ -249,7 +252,9 @@ class _Stop(NamedTuple):
 def _of_transactions(
     after: Tree, result: LoadedPartition, name: PartitionName, coordinators: Coordinators, *, is_hurt: bool
 ) -> Iterator[LossConsequence]:
-    """Yield a `marker_lost` consequence for each of `_stops`; the arguments are as there."""
+    """Yield a `marker_lost` consequence for each transaction that `_stops` yields for these arguments. Raises
+    `StorageError` if the producer snapshot cannot be read.
+    """
     for stop in _stops(after, result, name, coordinators, is_hurt=is_hurt):
         whose = f" ({stop.transactional_id})" if stop.transactional_id is not None else ""
         where = "is among what is lost" if is_hurt else f"is not in {result.name}"
@@ -292,8 +297,8 @@ def _stops(
     without a transaction log. A producer that also has an undecided transaction is skipped.
 
     `is_hurt` means that the log loses something. If it does not, a transaction is also skipped if the transaction log
-    does not list this partition for its producer, or if it was written to after the coordinator's last update for the
-    partition, as it is a later one.
+    does not list this partition for its producer, or if the transaction is a later one: it was written to after the
+    coordinator's last update for the partition. Raises `StorageError` if the snapshot cannot be read.
     """
     path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
     opened = _open_at_end(after, path)

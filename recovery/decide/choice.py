@@ -1,4 +1,4 @@
-"""Ways of recovering a log directory to choose from, the one that loses least, and the consent that is needed."""
+"""Represent the ways of recovering a log directory: which one loses least, and which consent it needs."""
 
 from __future__ import annotations
 

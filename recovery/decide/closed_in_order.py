@@ -1,4 +1,4 @@
-"""Run the checks of `verify` on a surveyed directory, so that a plan never contradicts them.
+"""Run the checks of `verify` on a surveyed directory, so that a plan does not contradict them.
 
 A partition that a broker closed cleanly is left as it is if they find nothing. A start after that reads no log
 (`LogLoader.recoverLog`): it trusts the marker, and so does recovery. Something that only a start after a crash would

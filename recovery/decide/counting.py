@@ -339,10 +339,10 @@ class Comparer:
         return any(way.records_lost or way.markers_damaged for way in (partition.by_own, partition.by_kafka))
 
     def replica(self, partition: CountedPartition) -> Measured | None:
-        """Return the counts for the case that other brokers' copies replace this one: these have all records up to the
-        high watermark, and the rest is lost. None if no other broker was in sync, or if there is no census. All counts
-        are unknown if the high watermark is. Reads the log again if it ends above the high watermark; raises
-        `StorageError` if that fails.
+        """Return the counts for the case that other brokers' copies replace this one. The copies have all records up to
+        the high watermark, also those that are damaged here; records above it are lost. None if no other broker was in
+        sync, or if there is no census. All counts are unknown if the high watermark is. Reads the log again if it ends
+        above the high watermark; raises `StorageError` if that fails.
         """
         facts, original = partition.facts, partition.census
         if original is None or not self.others(facts):

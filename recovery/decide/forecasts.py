@@ -1,4 +1,4 @@
-"""Forecasts for one log directory, before ways are compared: a broker's start, and the requested recovery.
+"""Simulate a broker's start and the requested recovery for one log directory, before ways are compared.
 
 Each topic-partition is examined by itself if possible, in this process or another one: it reads the partition's files
 once, simulates both, counts what both keep, and returns only the differences from the survey.

@@ -112,9 +112,10 @@ def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:
 
 
 def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
-    """Return the warnings and errors of `verify` about the metadata log, and whether the metadata was started over,
-    with paths relative to `root`. Records are not decoded. Empty if the plan includes the metadata log
-    (`rules.cluster_metadata`), or if there is none or it has no segment. An unreadable log becomes a finding.
+    """Return the warnings and errors of `verify` about the metadata log, followed by findings about metadata that was
+    started over; paths are relative to `root`. Records are not decoded. Empty if the plan includes the metadata log
+    (`rules.cluster_metadata`), or if there is none or it has no segment. An unreadable log becomes a finding; nothing
+    is raised for it.
     """
     path = os.path.join(root, CLUSTER_METADATA_DIRECTORY)
     if rules.cluster_metadata or not os.path.isdir(path):

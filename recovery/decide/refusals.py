@@ -1,4 +1,4 @@
-"""Reasons for which a recovery declines a whole log directory, in the order in which they are checked.
+"""Check the reasons for which a recovery declines a whole log directory, in a fixed order.
 
 The first that applies is the plan's refusal. Reasons about single partition directories are in `declined`.
 """
@@ -101,8 +101,8 @@ def _nobody_named(decision: Decision) -> str | None:
 
 
 def _beyond_strict(decision: Decision) -> str | None:
-    """Return why mode strict declines: the recovery found something other than an incomplete write at a log's end. None
-    if it did not, or in other modes.
+    """Return the sentence with which mode strict declines, if the recovery would remove or change more than incomplete
+    writes and zeros at the ends of logs. None if it would not, and in other modes.
     """
     if not decision.rules.mode.spec.leaves_worse_to_person or decision.own is None:
         return None
@@ -218,8 +218,8 @@ def written_through(after: Tree) -> str | None:
 
 
 def _inside(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:
-    """Return why recovery declines: a directory that the actions change is itself a log directory of this broker (it
-    has `meta.properties`, and is in log.dirs or has a registered id). None if there is none.
+    """Return a sentence if a directory that the actions change is itself a log directory of this broker: it has
+    `meta.properties`, and is in log.dirs or has a registered id. Recovery declines then. None if there is none.
     """
     roots = {os.path.realpath(root) for root in facts.roots}
     for name in sorted({action.path.partition("/")[0] for action in actions}):
@@ -244,9 +244,8 @@ def _changed_links(survey: Survey, actions: Sequence[RecoveryAction]) -> tuple[s
 
 
 def _linked_by_a_run(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
-    """Return why the first file with several hard links that the actions would change cannot be changed: an unfinished
-    execution of a recovery keeps it under a second name, and has to be completed or undone first. None if there is no
-    such file or no unfinished execution.
+    """Return a sentence if an unfinished execution keeps a file with several hard links that the actions would change:
+    that execution has to be completed or undone first. None if there is no such file or no unfinished execution.
     """
     changed = _changed_links(survey, actions)
     unfinished = () if changed is None else half_done(survey.root)
@@ -257,7 +256,9 @@ def _linked_by_a_run(survey: Survey, actions: Sequence[RecoveryAction]) -> str |
 
 
 def _other_link(survey: Survey, path: str) -> str:
-    """Return a phrase about the other hard links of a file: one of them that is in this directory, or a guess."""
+    """Return a phrase about the other hard links of the file at `path`: it names one in this directory; if there is
+    none, it asks whether the links come from a snapshot or backup.
+    """
     facts = survey.files[path]
     for other, its_facts in survey.files.items():
         if other != path and (its_facts.device, its_facts.inode) == (facts.device, facts.inode):

@@ -1,4 +1,6 @@
-"""Decode the records of a batch that come before its damage: shown to people, and never returned by readers."""
+"""Decode the records of a batch that come before its damage. They are shown to people, and never returned by
+readers.
+"""
 
 from __future__ import annotations
 

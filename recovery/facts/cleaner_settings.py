@@ -1,4 +1,4 @@
-"""Settings that a pass of the log cleaner depends on, under Kafka's names (`LogConfig`, `CleanerConfig`)."""
+"""Parse the settings on which a pass of the log cleaner depends, under Kafka's names (`LogConfig`, `CleanerConfig`)."""
 
 from __future__ import annotations
 

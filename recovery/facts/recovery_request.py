@@ -1,4 +1,4 @@
-"""Requests to recover log directories, and the rules that settle a request for one directory."""
+"""Define requests to recover log directories, and the rules to which a request is completed for one directory."""
 
 from __future__ import annotations
 

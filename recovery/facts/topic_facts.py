@@ -1,4 +1,5 @@
-"""Facts about the topics of a log directory from the cluster's metadata: `__cluster_metadata` beside the partitions.
+"""Read facts about the topics of a log directory from the cluster's metadata log (`__cluster_metadata`) in the broker's
+log directories.
 
 A KRaft broker reads there a topic's settings (`LogManager.fetchLogConfig` over `MetadataCache.topicConfig`), its id,
 and whether a partition is its own at all (`LogManager.isStrayKraftReplica`).

@@ -1,4 +1,4 @@
-"""Check a topic id that a caller gives."""
+"""Check a topic id that a caller passes."""
 
 from __future__ import annotations
 

@@ -240,9 +240,10 @@ def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:
 
 
 def _note_checkpoints(after: Checkpoints, recovered: RecoveredPartition) -> None:
-    """Update `after` for a recovered live partition. An existing log start offset is replaced. The recovery point
-    becomes the log end offset if the whole log was examined, else at most that. Nothing changes after a refusal and for
-    the metadata log; the recovery point does not if the partition became stray.
+    """Update the checkpoints `after` for a recovered live partition. An existing log start offset is replaced. The
+    recovery point becomes the log end offset if the whole log was examined; otherwise an existing one is lowered to it.
+    If the partition became stray, the recovery point is not changed. After a refusal, and for the metadata log, nothing
+    is changed.
     """
     loaded, name = recovered.loaded, recovered.name
     if loaded is None or name.state.value or name.topic == CLUSTER_METADATA_TOPIC:

@@ -1,4 +1,4 @@
-"""Result of a recovery for a log directory, and for each partition directory in it."""
+"""Represent the result of a recovery for a log directory, and for each partition directory in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that describe a node's start: one answer for each group of releases that behave alike.
+"""Define the values that describe a node's start: one answer for each group of releases that behave alike.
 
 A repair reads `NodeAnswer.faults`: each names the part of the start, the kind of fault, and the file.
 """

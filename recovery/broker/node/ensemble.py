@@ -1,4 +1,4 @@
-"""Predict the first part of a start: `meta.properties` of all log directories are compared with each other and the
+"""Predict the first part of a start: `meta.properties` of all log directories are compared with each other and with the
 node's properties.
 
 Since 3.7 this is `MetaPropertiesEnsemble.verify` and `KafkaRaftServer.initializeLogDirs`; before,

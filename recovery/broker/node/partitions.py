@@ -529,8 +529,8 @@ def _of_another_topic(
     empty if there are none.
 
     The broker throws InconsistentTopicIdException for each (`LogManager.getOrCreateLog`), and at the first also gives
-    up other partitions that it was about to lead. They are no strays: those are identified by topic id and number
-    alone.
+    up other partitions that it was about to lead. They are not strays, because strays are identified by topic id and
+    partition number alone.
     """
     wrong = []
     for directory in directories:
@@ -598,9 +598,9 @@ def _is_promoted(
     release: Release,
     directory_ids: Mapping[str, str | None],
 ) -> Callable[[PartitionDirectory], bool | None]:
-    """Return a function that tells for a future copy whether a start of `release` makes it the current log: True if the
-    metadata assigns the partition to the directory id of its log directory (from 3.7.1 on), else False. None if the
-    partition has no topic id, is not in `directories`, or is not placed on this broker.
+    """Return a function for `consequences_of_moves`. For a future copy it returns True if a start of `release` makes it
+    the current log: the metadata assigns the partition to the directory id of its log directory (from 3.7.1 on). Else
+    it returns False; None if the partition has no topic id, is not in `directories`, or is not placed on this broker.
     """
 
     def is_promoted(future: PartitionDirectory) -> bool | None:

@@ -68,8 +68,8 @@ class MetaBatch(Struct, frozen=True, kw_only=True):
 
 def metadata_batches(source: Source, *, checks_crc: bool = True, is_snapshot: bool = True) -> Iterator[MetaBatch]:
     """Yield the batches of a metadata log segment or snapshot, in order, up to the last complete one. Raises
-    `ReaderError` with Kafka's exception where Kafka's reader throws: wrong size, magic or checksum, or records that
-    cannot be decoded.
+    `ReaderError`, with Kafka's exception, if Kafka's reader would throw: for a wrong size, magic or checksum, or
+    records that cannot be decoded.
 
     `checks_crc` False skips checksums, as for `bootstrap.checkpoint`. `is_snapshot` False reads like Kafka's
     `FileRecords`, whose checks and messages differ.

@@ -123,12 +123,12 @@ def compact_into(
     on_progress: OnProgress | None = None,
     on_plan: Callable[[CompactionPlan], None] | None = None,
 ) -> CompactionResult:
-    """Copy a log directory to `target`, which must be new or empty, and compact the copy as `compact` does.
+    """Copy a log directory to `target`, which must be new or empty, and compact the copy as `compact` does. Return the
+    result for the copy. Directories that cannot be read are not copied.
 
-    Returns the result for the copy. Directories that cannot be read are not copied. Raises `UsageError` for several
-    paths, a partition directory, an unsuitable `target` or an impossible setting; `RecoveryRefused` if the source is in
-    use, contains special files, or nothing can be done; `StorageError` for I/O. If copying or compacting fails, the
-    copy is removed.
+    Raises `UsageError` for several paths, a partition directory, an unsuitable `target` or an impossible setting;
+    `RecoveryRefused` if the source is in use, contains special files, or nothing can be done; `StorageError` if a file
+    cannot be copied, read or written. If copying or compacting fails, the copy is removed.
 
     * `request`: may be left out for the defaults
     * `paths`: one log directory

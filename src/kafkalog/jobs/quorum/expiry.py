@@ -107,10 +107,9 @@ class _Value(NamedTuple):
         count: int | None = None,
         size: int | None = None,
     ) -> Expiry:
-        """Make the `Expiry` that this setting causes.
-
-        `kind` and `name` say what expires, `detail` is the sentence about it; `count` and `size` (bytes) are how much,
-        None if unknown. Without `partition` the object is not a partition.
+        """Return the `Expiry` that this setting causes. `kind` and `name` say what expires, `detail` is the sentence
+        about it; `count` and `size` (bytes) are how much, None if unknown. Without `partition`, its number and path are
+        None.
         """
         return Expiry(
             kind=kind,

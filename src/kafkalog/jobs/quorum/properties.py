@@ -1,4 +1,4 @@
-"""Lines for the properties files of the new quorum's nodes, in the syntax of `java.util.Properties`."""
+"""Build lines for the properties files of the new quorum's nodes, in the syntax of `java.util.Properties`."""
 
 from __future__ import annotations
 

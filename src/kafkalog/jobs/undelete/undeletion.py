@@ -40,12 +40,12 @@ def undelete(
 
     `-delete` and `-stray` directories get their live names, and `.deleted` segments return to their partition; the
     other files that a broker needs are rebuilt. All locks are acquired before anything is planned, and a refusal
-    changes nothing. The topic's id is the one in a broker's metadata log, in whichever of its directories that is.
-    `undo` reverses it.
+    changes nothing. The topic's id is taken from the metadata log, which may be in any directory of the broker. `undo`
+    reverses the restoration.
 
     Raises `RecoveryRefused`, with nothing changed, if there is nothing to restore, if the place is occupied, if a log
     is damaged, if the cluster does not know the topic, or if an execution was interrupted; `UsageError` for an
-    impossible name.
+    impossible name; `StorageError` if a file cannot be read or written.
 
     * `request`: which topic, and as what it is restored
     * `paths`: log directories or their parents
