@@ -216,8 +216,8 @@ class _RecoveryJob(Job[Recovery, _Planned, RecoveryResult]):
         return [_as_now(planned, result) for planned, result in zip(self._acted, results, strict=True)]
 
     def _why_not_clean(self, planned: _Planned, only: frozenset[str] | None) -> str | None:
-        """Reason why a clean-shutdown marker would be untrue for some partition; None if it is true. Surveys and plans
-        again from the files on disk. Raises `StorageError` if that fails.
+        """Return why a clean-shutdown marker would be untrue for some partition; None if it is true. Surveys the
+        directory and plans again from the files on disk. Raises `StorageError` if that fails.
         """
         with survey(planned.root, only=only, on_read=self._workers.read, tolerant=True) as found:
             again = structs.replace(planned.rules, full=True, mark_clean=False)

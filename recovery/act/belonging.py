@@ -27,7 +27,7 @@ class _Original(enum.Enum):
 
 
 def mount_of(root: str) -> str:
-    """Mount point of the file system that contains a directory."""
+    """Return the mount point of the file system that contains a directory."""
     path = os.path.realpath(root)
     while not os.path.ismount(path):
         path = os.path.dirname(path)

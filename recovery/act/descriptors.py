@@ -151,7 +151,7 @@ def is_kept_attribute(name: str) -> bool:
 
 
 def extended_attributes(descriptor: int) -> dict[str, str]:
-    """Extended attributes of an open file by name, values in base64, limited to those that are copied
+    """Return the extended attributes of an open file by name, values in base64, limited to those that are copied
     (`is_kept_attribute`). Empty if the platform or the file system has none. Raises `OSError` if they cannot be read.
     """
     if not hasattr(os, "listxattr"):
@@ -264,9 +264,9 @@ class OpenFile:
         return digest_of(self.read(start, end), (self.status.st_size if end is None else end) - start)
 
     def crc32c(self, end: int) -> int:
-        """Checksum of the first `end` bytes that ignores zeros: CRC-32C over each 64-KiB block that is not all zeros,
-        preceded by its position as 8 bytes big endian. 0 if there is no such block. Bytes after the end of the file
-        count as zeros. Raises `StorageError` if the file cannot be read.
+        """Return the checksum of the first `end` bytes that ignores zeros: CRC-32C over each 64-KiB block that is not
+        all zeros, preceded by its position as 8 bytes big endian. 0 if there is no such block. Bytes after the end of
+        the file count as zeros. Raises `StorageError` if the file cannot be read.
         """
         value = 0
         for position, data in self.read(0, end):
@@ -320,10 +320,9 @@ class Flushing(ABC):
 
     @contextmanager
     def flushed_together(self) -> Iterator[None]:
-        """Context in which flushes (fsync) are deferred to its end. Then each changed path is flushed, or the whole
-        file system if there are more than 16 and it can be flushed reliably. This happens after `RecoveryRefused` too;
-        after any other exception nothing is flushed, because the caller must stop. Raises `StorageError` if flushing
-        fails.
+        """Defer flushes (fsync) to the end of this context. Then each changed path is flushed, or the whole file system
+        if there are more than 16 and it can be flushed reliably. This happens after `RecoveryRefused` too; after any
+        other exception nothing is flushed, because the caller must stop. Raises `StorageError` if flushing fails.
         """
         unflushed = self._unflushed = {}
         is_over = True

@@ -57,7 +57,7 @@ class ContentDigest:
 
 
 def digest_of(pieces: Iterable[Piece], size: int) -> str:
-    """Digest of a content of `size` bytes with these pieces."""
+    """Return the digest, in hexadecimal, of a content of `size` bytes with these pieces."""
     digest = ContentDigest()
     for position, data in pieces:
         digest.take(position, data)

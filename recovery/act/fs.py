@@ -53,9 +53,9 @@ _made: ContextVar[tuple[str, dict[str, int]] | None] = ContextVar("made", defaul
 
 @contextlib.contextmanager
 def remembering(root: str) -> Iterator[dict[str, int]]:
-    """Context that records the files and directories which any `FileSystem` with the real path `root` creates within
-    it. The value is a dict, filled as they are created: path below the root -> inode. Paths that are renamed are
-    updated; removed files are deleted from it.
+    """Record the files and directories that any `FileSystem` with the real path `root` creates within this context. Its
+    value is a dict, filled as they are created: path below the root -> inode. Paths that are renamed are updated;
+    removed files are deleted from it.
     """
     made: dict[str, int] = {}
     token = _made.set((root, made))
@@ -540,9 +540,9 @@ class FileSystem(Flushing):
 
     @contextlib.contextmanager
     def locked_directory(self, path: str) -> Iterator[bool]:
-        """Context in which a directory is locked (`flock`, exclusive, without waiting). The value is True if it is
-        locked, and also if the file system has no locks; False if another process holds the lock. The lock ends with
-        the context or the process. Raises `StorageError` if the directory cannot be opened or locked.
+        """Lock a directory within this context (`flock`, exclusive, without waiting). Its value is True if the
+        directory is locked, and also if the file system has no locks; False if another process holds the lock. The lock
+        ends with the context or the process. Raises `StorageError` if the directory cannot be opened or locked.
         """
         with self._wrapped("lock the directory", path):
             parent, name = self._at(path)

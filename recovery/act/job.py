@@ -311,7 +311,7 @@ def _agree(job: Job[Struct, Planned, Result], opened: Transaction, planned: Plan
 
 @contextmanager
 def _about(job: Job[Struct, Planned, Result], root: str) -> Iterator[None]:
-    """Context that adds the log directory `root` to errors raised within it. If the job has several directories, a
+    """Add the log directory `root` to errors raised within this context. If the job has several directories, a
     `RecoveryRefused` is replaced by one that names `root`; with one directory it is raised unchanged. Any other
     `KafkaLogError` is raised again after its directory was set to `root`.
     """
@@ -328,9 +328,9 @@ def _about(job: Job[Struct, Planned, Result], root: str) -> Iterator[None]:
 
 @contextmanager
 def _naming_changed(opened: Mapping[str, Transaction]) -> Iterator[None]:
-    """Context for changing directories one after another. If a `RecoveryRefused` or `StorageError` is raised within it
-    after directories were changed, raise a copy of the error that names these directories and their executions in its
-    message and in `directories`. Otherwise the error is raised unchanged.
+    """Complete the errors raised within this context, in which directories are changed one after another. If a
+    `RecoveryRefused` or `StorageError` is raised after directories were changed, raise a copy of the error that names
+    these directories and their executions in its message and in `directories`. Otherwise the error is raised unchanged.
     """
     try:
         yield
@@ -343,7 +343,7 @@ def _naming_changed(opened: Mapping[str, Transaction]) -> Iterator[None]:
 
 @contextmanager
 def _noted(job: Job[Struct, Planned, Result], root: str, refused: list[RecoveryRefused]) -> Iterator[None]:
-    """Context that appends a `RecoveryRefused` raised within it to `refused` instead of raising it, so that the caller
+    """Append a `RecoveryRefused` raised within this context to `refused` instead of raising it, so that the caller
     continues with the next directory; if the job has several directories, the error names `root`. Other errors are
     raised, with `root` as their directory.
     """

@@ -124,9 +124,9 @@ class BrokerLock:
         return f"kafkalog {before} {self._fs.mtime('')}\n".encode()
 
     def _left_behind(self) -> int | None:
-        """Modification time (ns) to restore for the directory if a killed kafkalog process left the lock file: the time
-        before that process created the file, or the present time if the directory has changed since. None for a
-        broker's file.
+        """Return the modification time (ns) to restore for the directory if a killed kafkalog process left the lock
+        file: the time before that process created the file, or the present time if the directory has changed since.
+        None for a broker's file.
         """
         match = _NOTE.fullmatch(os.pread(self._descriptor, 64, 0))
         if match is None:

@@ -89,8 +89,8 @@ class KeptRun(Struct, frozen=True):
 
 
 def run_ids_in(place: str) -> list[str]:
-    """Sorted ids of the executions in the quarantine `place`: the names in it that are valid ids. Empty if it is
-    missing or not a directory. Raises `StorageError` if it cannot be listed.
+    """Return the sorted ids of the executions in the quarantine `place`: the names in it that are valid ids. Empty if
+    it is missing or not a directory. Raises `StorageError` if it cannot be listed.
     """
     try:
         return sorted(filter(is_run_id, os.listdir(place)))
@@ -264,8 +264,9 @@ class Runs:
         self._leave(root, Pointer(self._pointer.owner, self._pointer.places, at_work) if is_needed else None)
 
     def tidy(self, root: FileSystem) -> None:
-        """Remove executions that have ended from the pointer file, and a half-written pointer file. A process killed at
-        its very end leaves these. Raises `StorageError`, and `RecoveryRefused` if a document cannot be read.
+        """Remove executions that have ended from the pointer file, and remove a half-written pointer file. A process
+        leaves these if it is killed after its last change. Raises `StorageError`, and `RecoveryRefused` if a document
+        cannot be read.
         """
         unfinished = {run.run_id for run in self.all() if run.name in (PREPARING, *_UNFINISHED)}
         for run_id in self.at_work:
@@ -332,9 +333,9 @@ class Runs:
         return _in_order(run for run in self._kept() if isinstance(run, KeptRun) and self.is_ours(run))
 
     def _kept(self) -> list[KeptRun | RecoveryRefused]:
-        """Executions of any directory in the quarantines, without those that are undone, superseded or being purged. A
-        document that cannot be read is represented by a `RecoveryRefused`, which is not raised. Cached until
-        `reload`.
+        """Return the executions of any directory in the quarantines, without those that are undone, superseded or being
+        purged. A document that cannot be read is represented by a `RecoveryRefused`, which is not raised. The result is
+        cached until `reload`.
         """
         if self._found is None:
             kept = [self._read(place, run_id) for place in self._places for run_id in run_ids_in(place)]

@@ -314,9 +314,9 @@ def act(
 
 
 def _bytes_of(made: Changes, action: RecoveryAction) -> int:
-    """Approximate number of bytes that preparing an action reads and writes, to weigh its progress: the removed bytes
-    for a truncation, the old and the new bytes for a write, else the bytes of the present file. A missing file has 0
-    bytes.
+    """Return the approximate number of bytes that preparing an action reads and writes, to weigh its progress: the
+    removed bytes for a truncation, the old and the new bytes for a write, else the bytes of the present file. A missing
+    file has 0 bytes.
     """
     facts = made.survey.files.get(action.path)
     before = 0 if facts is None else facts.size
@@ -341,9 +341,9 @@ def refuse_place(runs: Runs, made: Changes) -> None:
 
 @contextmanager
 def _new_quarantine(runs: Runs) -> Iterator[FileSystem]:
-    """Context with the quarantine open, created if it is missing. After an exception or
-    `KeyboardInterrupt`, the directories that were created are removed again if they are empty. Raises `RecoveryRefused`
-    if it cannot be created.
+    """Open the quarantine within this context; create it if it is missing. After an exception or `KeyboardInterrupt`,
+    the directories that were created are removed again if they are empty. Raises `RecoveryRefused` if it cannot be
+    created.
     """
     missing = FileSystem.missing(runs.place)
     fs = runs.create()
@@ -402,9 +402,9 @@ def refuse_take_back(root: FileSystem, runs: Runs, run_id: str | None, partition
 def _compared(
     root: FileSystem, runs: Runs, run_id: str | None, partition: str | None
 ) -> Iterator[tuple[KeptRun, Disks, Located]]:
-    """Context with the execution to undo, its disks (log directory and quarantine), and how far it came; everything
-    that undoing relies on was compared. Only reads. The execution is `run_id`; if that is None the latest, or the
-    latest that changed `partition` if that is given.
+    """Open the execution to undo within this context. Its value is the execution, its disks (log directory and
+    quarantine), and how far it came; everything that undoing relies on was compared. Only reads. The execution is
+    `run_id`; if that is None the latest, or the latest that changed `partition` if that is given.
 
     Raises `RecoveryRefused` if there is none or it cannot be undone: a file has changed, a later execution relies on
     it, files would need another owner, or `run_id` is None and another machine began it and did not finish it. Raises

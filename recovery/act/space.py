@@ -85,7 +85,7 @@ def refuse_if_full(path: str, sizes: Iterable[int], what: str) -> None:
 
 
 def _mount_of(directory: str) -> str:
-    """Mount point of the file system that contains a directory."""
+    """Return the mount point of the file system that contains a directory."""
     directory = os.path.realpath(directory)
     while not os.path.ismount(directory):
         directory = os.path.dirname(directory)

@@ -176,7 +176,7 @@ class Timeline:
                 yield first, last, state
 
     def at(self, place: Place, position: int) -> State:
-        """State of a place after `position` operations; absent if unknown."""
+        """Return the state of a place after `position` operations; absent if unknown."""
         for first, last, state in self.spans(place):
             if first <= position <= last:
                 return state

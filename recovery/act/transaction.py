@@ -206,9 +206,9 @@ def refuse_unfinished(roots: Sequence[str], keeping: Keeping = _BESIDE) -> None:
 
 @contextmanager
 def transaction(root: str, keeping: Keeping = _BESIDE) -> Iterator[Transaction]:
-    """Context with a log directory opened for writing: the broker's lock (`.lock`) is held until it ends. `keeping`
-    names the quarantine for removed bytes (by default the one of earlier executions, or beside the directory), and says
-    whether earlier executions count as this directory's although it was moved.
+    """Open a log directory for writing within this context: the broker's lock (`.lock`) is held until it ends.
+    `keeping` names the quarantine for removed bytes (by default the one of earlier executions, or beside the
+    directory), and says whether earlier executions count as this directory's although it was moved.
 
     Raises `RecoveryRefused` if a broker or another process holds the lock, the directory belongs to another user, it is
     a copy of the directory that its executions were on, or the files of an unfinished execution are missing;

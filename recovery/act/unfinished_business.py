@@ -94,7 +94,7 @@ class StandingJson(Struct, frozen=True, kw_only=True):
 
 
 def sentence_of_stranger(run: KeptRun) -> str:
-    """Sentence about an interrupted execution that the present directory does not name."""
+    """Return a sentence about an interrupted execution that the present directory does not name."""
     return (
         f"run {run.run_id} in {run.place} was cut short on another directory that was here, or after this backup of it "
         "was made: it is left as it is, and what it saved stays there"

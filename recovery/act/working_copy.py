@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 @contextlib.contextmanager
 def new_tree(destination: str) -> Iterator[FileSystem]:
-    """Context with the new directory `destination`, created with missing parents, as a file system to fill.
+    """Create the directory `destination` with missing parents; the value of this context is a file system to fill it.
 
     After an exception or `KeyboardInterrupt`, everything that a `FileSystem` created below it within the context is
     removed again, unless another process replaced it; then `destination` and its new parents if they are empty. Nothing

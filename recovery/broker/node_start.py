@@ -111,7 +111,7 @@ def node_start(
         else:
             releases = groups_from(_floor(context))
         newer = None if release is not None else _newer_than_known(context)
-        answers = (newer,) if newer is not None else tuple(_answer(context, role, each) for each in releases)
+        answers = (newer,) if newer is not None else tuple(_answer(context, role, release) for release in releases)
         if role is Role.ZOOKEEPER_BROKER and len(set(answers)) == 1:
             releases, answers = releases[-1:], answers[-1:]
     finally:
@@ -190,8 +190,9 @@ class _Context(Struct, kw_only=True):
         return self._best
 
     def voters(self) -> set[int]:
-        """Node ids of the voters named in the node's own metadata and `quorum-state`; empty if there are none. If these
-        files end a start, the voters that can still be read from the metadata log are returned. Cached.
+        """Return the node ids of the voters named in the node's own metadata and `quorum-state`; empty if there are
+        none. If these files end a start, the voters that can still be read from the metadata log are returned. The
+        result is cached.
         """
         if self._voters is None:
             try:
@@ -377,7 +378,9 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
     directories = with_ends_of_moves(files, list_partitions(files, online, results), context.now_ms)
     refuse_twice(directories, has_strays=False)
     other, wrong = consequences_of_topic_ids(directories, facts)
-    moves = consequences_of_moves(directories, lambda each: False if facts.may_have(each.parsed.topic) else None)
+    moves = consequences_of_moves(
+        directories, lambda directory: False if facts.may_have(directory.parsed.topic) else None
+    )
     consequences = [*identity.consequences, *offline, *other, *moves]
     faults = [*identity.faults, *faults, *wrong]
     for root in results.keys() & set(online):
@@ -417,9 +420,9 @@ class _Start:
         self.condition: str | None = None
 
     def run(self) -> NodeAnswer:
-        """Go through the parts of the start in Kafka's order, and return the answer; also if the node waits for a
-        leader forever. Called once. Raises `StartEndsError`, with the failing answer and all that happened before, if a
-        part ends the start, and `StorageError` if files cannot be read.
+        """Simulate the parts of the start in Kafka's order, and return the answer; also if the node waits for a leader
+        forever. Called once. Raises `StartEndsError`, with the failing answer and all that happened before, if a part
+        ends the start, and `StorageError` if files cannot be read.
         """
         try:
             return self._run()
@@ -453,7 +456,9 @@ class _Start:
         if leader is not None and (self._is_of_another_cluster() or self._is_begun_anew(loaded, leader)):
             return self._done()
         replay = self._replay(loaded, leader)
-        is_dropped = any(each.kind is ConsequenceKind.METADATA_LOG_DROPPED for each in loaded.consequences)
+        is_dropped = any(
+            consequence.kind is ConsequenceKind.METADATA_LOG_DROPPED for consequence in loaded.consequences
+        )
         if self._leads and is_dropped:
             self._goes_back(loaded, "what came after it, if anything, is lost")
         elif self._leads and loaded.end < loaded.written_end:
@@ -633,7 +638,7 @@ class _Start:
     # metadata
 
     def _replay(self, loaded: LoadedMetadata, leader: LoadedMetadata | None) -> Replay:
-        known = next((each for each in self.context.replays if each.is_that_of(self.release)), None)
+        known = next((replay for replay in self.context.replays if replay.is_that_of(self.release)), None)
         if known is not None:
             return known.as_of(self.release)
         replay = Replay(release=self.release, is_controller=self.role is not Role.BROKER)
@@ -646,8 +651,8 @@ class _Start:
         except ReaderError as error:
             raise ends(Part.METADATA_LOG, "corrupt", loaded.directory, error.exception, error.message) from error
         self._refuse(replay, loaded.directory)
-        for each in replay.skipped:
-            detail = f"the broker goes on without the {each.record} at offset {each.offset}: {each.message}"
+        for skipped in replay.skipped:
+            detail = f"the broker goes on without the {skipped.record} at offset {skipped.offset}: {skipped.message}"
             self.faults.append(
                 Fault(part=Part.METADATA_REPLAY, kind="contradiction", file=loaded.directory, detail=detail)
             )
@@ -678,11 +683,12 @@ class _Start:
             raise ends(Part.METADATA_SNAPSHOT, "empty" if not count else "corrupt", snapshot.path, *problem)
 
     def _refuse(self, replay: Replay, file: str) -> None:
-        found = replay.contradiction
-        if found is None:
+        contradiction = replay.contradiction
+        if contradiction is None:
             return
-        detail = f"the {found.record} at offset {found.offset} cannot be applied: {found.message}"
-        raise ends(Part.METADATA_REPLAY, "contradiction", file, found.exception, found.message, detail=detail)
+        exception, message = contradiction.exception, contradiction.message
+        detail = f"the {contradiction.record} at offset {contradiction.offset} cannot be applied: {message}"
+        raise ends(Part.METADATA_REPLAY, "contradiction", file, exception, message, detail=detail)
 
     def _goes_back(self, loaded: LoadedMetadata, what: str) -> None:
         """Add the consequence that the metadata of the only voter goes back to an earlier offset; the text `what` ends
@@ -758,9 +764,14 @@ class _Start:
         self._note(start_consequences, faults)
         if image is not None and (self._leads or self._is_led):
             self._note(consequences_of_older_metadata(self.files, directories, image), [])
-        strays = {name for each in start_consequences for name in each.names if each.kind is ConsequenceKind.STRAY}
+        strays = {
+            name
+            for consequence in start_consequences
+            for name in consequence.names
+            if consequence.kind is ConsequenceKind.STRAY
+        }
         for root in results.keys() & online:
-            unserved = [each for each in self.context.unserved(root, results[root]) if each.name not in strays]
+            unserved = [entry for entry in self.context.unserved(root, results[root]) if entry.name not in strays]
             self._note(*consequences_of_unserved(unserved, self.release))
 
     def _of_partitions(
@@ -820,8 +831,8 @@ _OUTCOMES = (
 
 
 def _voters_of(leader: LoadedMetadata) -> set[int]:
-    """Node ids of the voters named in a controller's own snapshot and log, else in its `quorum-state`; empty if these
-    name none or end a start.
+    """Return the node ids of the voters named in a controller's own snapshot and log, else in its `quorum-state`; empty
+    if these name none or end a start.
     """
     newest = release_of(NEWEST)
     try:

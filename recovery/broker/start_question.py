@@ -103,8 +103,8 @@ def _is_copy(root: str, other: str) -> bool:
 
 
 def _live(root: str) -> frozenset[str]:
-    """Names of the live partition directories (not `-future`, `-delete` or `-stray`) in a log directory; empty if it
-    cannot be listed.
+    """Return the names of the live partition directories (not `-future`, `-delete` or `-stray`) in a log directory;
+    empty if it cannot be listed.
     """
     try:
         names = os.listdir(root)

@@ -183,10 +183,10 @@ def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rul
     A broker takes the time of the newest record from the last entry of the time index (`LogSegment.largestTimestamp`);
     age is counted up to `rules.now_ms`. Raises `StorageError` if a time index cannot be read.
     """
-    given = known_settings({**rules.server, **rules.config})
-    is_set = {*given, *rules.facts.cleaner_broker_configs, *rules.facts.cleaner_configs.get(name.topic, {})}
+    known = known_settings({**rules.server, **rules.config})
+    is_set = {*known, *rules.facts.cleaner_broker_configs, *rules.facts.cleaner_configs.get(name.topic, {})}
     is_set |= {"retention.ms"} if rules.server else set()  # the default of `log.retention.hours` is the broker's then
-    settings = rules.facts.cleaner_config(name.topic, given)
+    settings = rules.facts.cleaner_config(name.topic, known)
     most_bytes = settings.retention_bytes if "retention.bytes" in is_set else -1
     most_ms = settings.retention_ms if "retention.ms" in is_set else -1
     if name.topic == CLUSTER_METADATA_TOPIC or not settings.deletes_old or max(most_bytes, most_ms) < 0:

@@ -463,7 +463,7 @@ def _with_refusals(
 
 
 def _why_not_predicted(survey: Survey, kafka: BrokerResult) -> str | None:
-    """Reason why Kafka's start cannot be predicted, as a sentence: it would read a file or directory that cannot be
+    """Return why Kafka's start cannot be predicted, as a sentence: it would read a file or directory that cannot be
     read here. None if it can be predicted.
     """
     if not survey.unreadable or (kafka.is_before_logs and META_PROPERTIES not in survey.unreadable):

@@ -85,8 +85,8 @@ def _through_a_link(decision: Decision) -> str | None:
 
 
 def _every_partition_declined(decision: Decision) -> str | None:
-    """Reason of the first declined partition, if partitions are declined and the plan does nothing for any other; else
-    None.
+    """Return the reason of the first declined partition, if partitions are declined and the plan does nothing for any
+    other; else None.
     """
     reaches_others = any(
         "/" in action.path or action.kind is ActionKind.REMOVE_DIRECTORY for action in decision.actions

@@ -282,9 +282,9 @@ def _paths(span: FieldSpan, prefix: str = "") -> Iterator[tuple[str, FieldSpan]]
 
 
 def _field_at(span: FieldSpan, position: int) -> str | None:
-    """Path, such as `header.attributes`, of the innermost field of `span` that contains the byte at `position` of the
-    file; a group of bits is one field. None if no field contains it. Fields inside decompressed data are ignored,
-    because they have no position in the file.
+    """Return the path, such as `header.attributes`, of the innermost field of `span` that contains the byte at
+    `position` of the file; a group of bits is one field. None if no field contains it. Fields inside decompressed data
+    are ignored, because they have no position in the file.
     """
     for child in span.children:
         if child.position <= position < child.end and not child.is_unpacked:

@@ -63,8 +63,8 @@ def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes |
 
 
 def _encoded(root: str, meta: MetaProperties, own: str | None) -> bytes:
-    """Content of `meta.properties` with the ids of `meta` and the directory id `own`, which is omitted if it is None or
-    Kafka would refuse it.
+    """Return the content of `meta.properties` with the ids of `meta` and the directory id `own`, which is omitted if it
+    is None or Kafka would refuse it.
     """
     identity = meta_properties(
         version=meta.version, node_id=meta.node_id, cluster_id=meta.cluster_id, directory_id=own
@@ -105,8 +105,8 @@ def _directory_id(root: str, facts: TopicFacts, taken: set[str | None], *, is_la
 
 
 def _in_damaged_file(root: str) -> frozenset[str]:
-    """Directory ids in complete lines of a `meta.properties` that cannot be parsed; empty if there are none, or the
-    file is missing, unreadable or too large.
+    """Return the directory ids in complete lines of a `meta.properties` that cannot be parsed; empty if there are none,
+    or the file is missing, unreadable or too large.
     """
     try:
         data = read_small(os.path.join(root, META_PROPERTIES), DEFAULT_LIMITS.checkpoint_bytes)

@@ -249,7 +249,9 @@ def _problem(path: str, state: MetadataState) -> str | None:
 
 
 def node_id_of(root: str) -> int | None:
-    """Broker id in the directory's `meta.properties`, also in one that no broker accepts; None if it has none."""
+    """Return the broker id in the directory's `meta.properties`, also if no broker accepts the file; None if it has
+    none.
+    """
     meta = meta_properties_of(root)
     if meta is None or meta.node_id is None:
         meta = incomplete_meta_properties_of(root)

@@ -82,7 +82,7 @@ def _sentence(root: str, error: StorageError) -> str:
 
 
 def findings_of_unreadable(survey: Survey) -> list[Finding]:
-    """One finding for each unreadable directory or file; file paths are relative to the log directory."""
+    """Return one finding for each unreadable directory or file; file paths are relative to the log directory."""
     return [
         unreadable(error, name).in_file(_relative(survey.root, name, error))
         for name, error in sorted(survey.unreadable.items())

@@ -115,8 +115,8 @@ class PartitionRecovery:
         return bool(self.cut or self.repeat or self.repairs or self.lost)
 
     def _first_scanned(self) -> int:
-        """Base offset of the segment that holds the recovery point; 0 if all segments are examined. Odd checkpoint
-        values hide no segment.
+        """Return the base offset of the segment that holds the recovery point; 0 if all segments are examined. Invalid
+        checkpoint values hide no segment.
         """
         bases = [base for base, _ in self.original.logs(self.directory)]
         if self.rules.examines_all or not bases:
@@ -599,8 +599,9 @@ class PartitionRecovery:
 
     def keep(self, tree: Tree, sound: SoundLog) -> None:
         """Reduce the logs in `tree` to `sound`, in place: segments that are not in it are removed; the others are
-        truncated, or get the content that `sound` has for them. The indexes of segments with a base offset of at least
-        `start` are emptied, to be rebuilt.
+        truncated, or get the content that `sound` has for them. If recovery resumes after damage, segments that would
+        hide others are removed too (`hiding_segments`). The indexes of segments with a base offset of at least `start`
+        are emptied, to be rebuilt.
         """
         gone: set[int] = set()
         for base, path in tree.logs(self.directory):

@@ -88,15 +88,17 @@ class NodeFiles:
         return next((cluster_id for cluster_id in known if cluster_id is not None), None)
 
     def surveyed(self, root: str) -> Survey:
-        """Survey of one log directory; made once, and closed by `close`. Raises `StorageError`."""
+        """Return the survey of one log directory; it is made once, and closed by `close`. Raises `StorageError` if the
+        directory cannot be listed.
+        """
         known = self._surveys.get(root)
         if known is None:
             known = self._surveys[root] = survey(root, tolerant=True, follows=True)
         return known
 
     def outline(self, root: str) -> Tree:
-        """Tree of one log directory without the files of segments, but with every name that can end a start. Raises
-        `StorageError`.
+        """Return the tree of one log directory without the files of segments, but with every name that can end a start.
+        Raises `StorageError` if the directory cannot be listed.
         """
         surveyed = self.surveyed(root)
         kept = {path: facts for path, facts in surveyed.files.items()

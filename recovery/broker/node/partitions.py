@@ -167,9 +167,9 @@ def open_partitions(
 
 
 def _unread_checkpoint(files: NodeFiles, root: str) -> str | None:
-    """Return the broker's message for a checkpoint file that it reads after the logs (`replication-offset-checkpoint`,
-    `cleaner-offset-checkpoint`) if reading it fails with an IOException; None if none does. Other damage is ignored, as
-    it does not take the directory offline.
+    """Return the broker's message if an IOException ends the reading of a checkpoint file that it reads after the logs
+    (`replication-offset-checkpoint`, `cleaner-offset-checkpoint`); the message of the first such file, None if there is
+    none. Other damage is ignored, because it does not take the directory offline.
     """
     tree = files.surveyed(root).tree()
     for name in _READ_LATER:
@@ -209,13 +209,13 @@ def partition_consequences(
       the broker's registered directories, these decide instead
     """
     refuse_twice(directories)
-    nameless = [each for each in directories if each.topic_id is None]
+    nameless = [directory for directory in directories if directory.topic_id is None]
     if nameless and release.at_least("3.7.0") and not release.at_least("3.7.1"):
         path = os.path.join(nameless[0].path, PARTITION_METADATA)
         raise ends(Part.PARTITION_METADATA, "missing", path, _RUNTIME, _NO_TOPIC_ID)
-    inside = [each for each in directories if each.path in directory_ids]
-    directories = [each for each in directories if each not in inside]
-    strays = [each for each in directories if _is_stray(each, image, node_id, release)]
+    inside = [directory for directory in directories if directory.path in directory_ids]
+    directories = [directory for directory in directories if directory not in inside]
+    strays = [directory for directory in directories if _is_stray(directory, image, node_id, release)]
     consequences, faults = _strays(strays, node_id, release, explained, has_nameless=bool(nameless))
     for directory in inside if release.at_least("3.7.1") else ():
         consequences.append(
@@ -231,14 +231,16 @@ def partition_consequences(
         )
     if image is None:
         return consequences, faults
-    placed = {(each.parsed.topic, each.parsed.partition) for each in directories if each not in strays}
+    placed = {
+        (directory.parsed.topic, directory.parsed.partition) for directory in directories if directory not in strays
+    }
     known, nowhere = set(directory_ids.values()), _nowhere(image, node_id, placed)
     registered = image.brokers.get(node_id)
     if registered is not None and registered.directories:
         all_online = set(registered.directories) <= known
     if registered is not None and all_online is not False:
         consequences += _made_again(image, node_id, nowhere, put_away, is_certain=all_online is True)
-    there = [each for each in directories if each not in strays]
+    there = [directory for directory in directories if directory not in strays]
     consequences += _without_leader(there, image, node_id, release, known, nowhere)
     for others, wrong in (_of_another_topic(there, image, node_id), _under_another_name(there, image)):
         consequences += others
@@ -279,8 +281,8 @@ def consequences_of_older_metadata(
 
 
 def _last_epoch(tree: Tree, directory: PartitionDirectory) -> int | None:
-    """Last leader epoch in `leader-epoch-checkpoint` that starts at or before the log's end; None if the log was not
-    loaded, or the file is missing, unreadable or empty.
+    """Return the last leader epoch in `leader-epoch-checkpoint` that starts at or before the log's end; None if the log
+    was not loaded, or the file is missing, unreadable or empty.
     """
     path = f"{directory.name}/{LEADER_EPOCH_CHECKPOINT}"
     if path not in tree.files or directory.end is None:
@@ -348,20 +350,20 @@ def _strays(
     start_consequences, faults = [], []
     if expected:
         detail = f"the start {verb} what the metadata shows as deleted or moved"
-        names = tuple(each.name for each in expected)
+        names = tuple(stray.name for stray in expected)
         start_consequences.append(StartConsequence(kind=ConsequenceKind.EXPECTED_STRAY, detail=detail, names=names))
-    without = [each for each in lost if each.topic_id is None]
-    unknown = [each for each in lost if each not in without]
+    without = [stray for stray in lost if stray.topic_id is None]
+    unknown = [stray for stray in lost if stray not in without]
     kind = ConsequenceKind.DELETED if deletes else ConsequenceKind.STRAY
     if without:
         detail = f"the start {verb} partitions whose {PARTITION_METADATA} is missing"
-        names = tuple(each.name for each in without)
+        names = tuple(stray.name for stray in without)
         start_consequences.append(
             StartConsequence(kind=kind, detail=detail, names=names, lost=names if deletes else ())
         )
     if unknown:
         detail = f"the start {verb} partitions that the metadata does not place on broker {node_id}"
-        names = tuple(each.name for each in unknown)
+        names = tuple(stray.name for stray in unknown)
         start_consequences.append(
             StartConsequence(kind=kind, detail=detail, names=names, lost=names if deletes else ())
         )
@@ -416,9 +418,10 @@ def _made_again(
     unless = "" if is_certain else " (unless a log directory that was not given has them)"
     for state, kind, then in _PUT_AWAY:
         lost = [
-            each for each in put_away
-            if each.parsed.state is state and each.partition in again and _counts(again[each.partition], node_id)
-            and each.topic_id == image.topics[each.parsed.topic].id
+            directory for directory in put_away
+            if directory.parsed.state is state and directory.partition in again
+            and _counts(again[directory.partition], node_id)
+            and directory.topic_id == image.topics[directory.parsed.topic].id
         ]  # fmt: skip
         for directory in lost:
             again.pop(directory.partition, None)
@@ -427,8 +430,8 @@ def _made_again(
                 f"the start makes partitions again, empty, that the metadata places here, {then}{unless}: if that is "
                 f"wrong, rename {lost[0].path} to {lost[0].live_name}{' and so on' if len(lost) > 1 else ''} before"
             )
-            names = tuple(each.live_name for each in lost)
-            deleted = _alone({each.partition: nowhere[each.partition] for each in lost}, node_id)
+            names = tuple(directory.live_name for directory in lost)
+            deleted = _alone({directory.partition: nowhere[directory.partition] for directory in lost}, node_id)
             is_deleted = state is DirectoryState.DELETE
             consequences.append(
                 StartConsequence(
@@ -496,14 +499,14 @@ def _without_leader(
         if is_lost(replicas_of(image, directory.topic_id or "", directory.parsed.partition))
     ]
     gone = {key: partition_image for key, partition_image in nowhere.items() if is_lost(partition_image)}
-    found = []
+    consequences = []
     if gone:
         there = _names(gone)
         detail = (
             "partitions are assigned to a directory id that no log directory has any more, are in none of them, and "
             f"have no leader: {_first_of(there)}"
         )
-        found.append(
+        consequences.append(
             StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, names=there, lost=_alone(gone, node_id))
         )
     if names:
@@ -513,8 +516,8 @@ def _without_leader(
             f"partitions are assigned to a directory id that no log directory has any more, and {may} no leader: "
             f"{_first_of(names)}"
         )
-        found.append(StartConsequence(kind=kind, detail=detail, names=tuple(names)))
-    return found
+        consequences.append(StartConsequence(kind=kind, detail=detail, names=tuple(names)))
+    return consequences
 
 
 def _first_of(names: Sequence[str]) -> str:
@@ -542,7 +545,7 @@ def _of_another_topic(
             wrong.append((directory, topic.id))
     if not wrong:
         return [], []
-    names = tuple(each.name for each, _id in wrong)
+    names = tuple(directory.name for directory, _id in wrong)
     listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
     detail = (
         f"partitions whose {PARTITION_METADATA} names another topic are not served, nor are others that the broker "
@@ -579,7 +582,7 @@ def _under_another_name(
     if not wrong:
         return [], []
     names = tuple(directory.name for directory, _topic in wrong)
-    live = {each.name for each in directories}
+    live = {directory.name for directory in directories}
     faults = []
     for directory, topic in wrong:
         own = f"{topic}-{directory.parsed.partition}"

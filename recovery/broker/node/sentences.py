@@ -105,7 +105,9 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
 
 def _sentences(answer: NodeAnswer, kinds: Sequence[ConsequenceKind]) -> list[str]:
     """Sentences about the consequences of these kinds, in the order of the kinds."""
-    return [_consequence(each) for kind in kinds for each in answer.consequences if each.kind is kind]
+    return [
+        _consequence(consequence) for kind in kinds for consequence in answer.consequences if consequence.kind is kind
+    ]
 
 
 def _consequence(consequence: StartConsequence) -> str:

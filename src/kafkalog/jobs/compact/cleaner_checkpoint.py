@@ -88,8 +88,8 @@ def _hashed(entries: dict[Key, int]) -> dict[Key, int]:
 
 
 def _copied_buckets(count: int) -> int:
-    """Number of buckets of a `HashMap` that was copied from a map with `count` entries (`HashMap.tableSizeFor`); a
-    power of two.
+    """Return the number of buckets, a power of two, of a `HashMap` that was copied from a map with `count` entries
+    (`HashMap.tableSizeFor`).
     """
     wanted, buckets = int(count / _LOAD + 1.0), 1
     while buckets < wanted:
@@ -98,8 +98,8 @@ def _copied_buckets(count: int) -> int:
 
 
 def _bucket(key: Key, buckets: int) -> int:
-    """Index of the bucket in which a Java `HashMap` keeps the key, from `TopicPartition.hashCode` with its bits spread.
-    `buckets` is the number of buckets, a power of two.
+    """Return the index of the bucket in which a Java `HashMap` keeps the key, from `TopicPartition.hashCode` with its
+    bits spread. `buckets` is the number of buckets, a power of two.
     """
     topic, partition = key
     text = topic.encode("utf-16-be", "surrogatepass")

@@ -216,7 +216,7 @@ class _Cleaned(Struct, frozen=True, kw_only=True):
 def _each(
     found: Survey, names: Sequence[str], clean: Callable[[Group], _Cleaned | _LeftAlone], workers: Workers
 ) -> Iterator[tuple[str, _Cleaned | _LeftAlone]]:
-    """Yield (name, result of `clean`) for each partition, in order; worker processes may share the work.
+    """Yield (name, result of `clean`) for each partition, in the order of `names`; worker processes may share the work.
 
     In a worker each partition writes its computed bytes into its own part of the scratch file. A partition that needs
     more than this part is cleaned in this process.
@@ -334,8 +334,8 @@ class _Pass:
         return compacted
 
     def _logs(self) -> dict[str, object]:
-        """Content of each log file (`.log` and `.log.swap`) of the partition, by name; to compare before and after a
-        start.
+        """Return the content of each log file (`.log` and `.log.swap`) of the partition, by name; to compare before and
+        after a start.
         """
         suffix = FileKind.LOG.value
         return {

@@ -62,7 +62,7 @@ def write_partition(copies: MergeCopies, log: MergedLog, fs: FileSystem, setting
 
 @contextmanager
 def _claimed(fs: FileSystem, unfinished: str) -> Iterator[None]:
-    """Context in which the directory `unfinished` is locked. Raises `RecoveryRefused` if another merge has locked it,
+    """Lock the directory `unfinished` within this context. Raises `RecoveryRefused` if another merge has locked it,
     `StorageError` if it cannot be locked.
     """
     with fs.locked_directory(unfinished) as is_ours:

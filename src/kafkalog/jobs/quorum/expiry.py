@@ -52,7 +52,7 @@ _BY_TOPIC = ("cleanup.policy", _TOMBSTONES, _BY_TIME, _BY_SIZE)
 _OF_BROKER = ("offsets.retention.minutes", "transactional.id.expiration.ms")
 _INTS = ("transactional.id.expiration.ms",)
 _POLICY = "log.cleanup.policy"
-_KNOWN = tuple(sorted([*_OF_BROKER, *(name for each in _BY_TOPIC for name, _factor in TOPIC_SYNONYMS[each])]))
+_KNOWN = tuple(sorted([*_OF_BROKER, *(name for setting in _BY_TOPIC for name, _factor in TOPIC_SYNONYMS[setting])]))
 """names in a broker's properties that decide about deletion"""
 _SUPERSEDED = "superseded records go, and tombstones older than this: who reads from the start no longer sees deletions"
 _ENDED = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
@@ -255,9 +255,9 @@ def _verb(count: int, of_several: str) -> str:
 
 
 def _older(partition: Partition, timestamp: int) -> int:
-    """Number of segments at the beginning of the log in which no record has `timestamp` (ms since 1970) or a later one.
-    If no record is that new, all segments count, except an empty last one. Raises `StorageError` if the log cannot be
-    read.
+    """Return the number of segments at the beginning of the log in which no record has `timestamp` (ms since 1970) or a
+    later one. If no record is that new, all segments count, except an empty last one. Raises `StorageError` if the log
+    cannot be read.
     """
     segments = partition.segments
     newer = partition.offset_for_timestamp(max(timestamp, 0), through_damage=True)

@@ -354,7 +354,9 @@ class _Making:
         if self.quorum.later_epoch is not None:
             sentences.append(f"epoch {self.quorum.later_epoch} was voted on and nothing that was written in it is here")
         sentences += [
-            f"{each.file}: {each.detail}" for each in self.quorum.findings if each.code is FindingCode.IDENTITY_MISMATCH
+            f"{finding.file}: {finding.detail}"
+            for finding in self.quorum.findings
+            if finding.code is FindingCode.IDENTITY_MISMATCH
         ]
         nodes = {member.node for member in self.members}
         sentences += [
@@ -365,13 +367,13 @@ class _Making:
         sentences += self.of_best()
         sentences += [
             Sentence(
-                f"node {each.node} is a broker too: in its listeners only {self.listener}://{each.place} is new and "
-                "the others stay as they are (",
+                f"node {member.node} is a broker too: in its listeners only {self.listener}://{member.place} is new "
+                "and the others stay as they are (",
                 Ask.PROPERTIES,
                 " FILE prints the whole line)",
             )
-            for each in self.members
-            if each.node in self.wanted.endpoints and self.listens_beside(each)
+            for member in self.members
+            if member.node in self.wanted.endpoints and self.listens_beside(member)
         ]
         if made.is_static:
             sentences.append(

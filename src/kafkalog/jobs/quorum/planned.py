@@ -68,8 +68,8 @@ class QuorumPlan:
         """
         kept = {member.node for member in self.members}
         return [
-            f"{each.node} on the disk with directory.id {each.directory_id}" if each.node in kept else str(each.node)
-            for each in self.others
+            f"{node.node} on the disk with directory.id {node.directory_id}" if node.node in kept else str(node.node)
+            for node in self.others
         ]
 
     @property

@@ -66,7 +66,8 @@ def refuse_kinds(quorum: Quorum, targets: Sequence[QuorumLog], wanted: QuorumRec
     _refuse_same_identity(targets)
     _refuse_strangers([log.node for log in targets], wanted)
     if wanted.way is QuorumWay.FROM_BROKER:
-        _refuse_source(next(each.log for each in quorum.survivors if each.log.root == wanted.brokers[0]), image)
+        logs = (survivor.log for survivor in quorum.survivors)
+        _refuse_source(next(log for log in logs if log.root == wanted.brokers[0]), image)
         if wanted.node in image.brokers:
             raise RecoveryRefused(
                 f"node {wanted.node} is a broker of this cluster: choose an id that no node has for the controller",
@@ -110,7 +111,8 @@ def _refuse_as_of_another_broker(log: QuorumLog, image: MetadataImage) -> None:
     """Raise `RecoveryRefused` if the metadata has registered this directory, by its directory id, for another broker
     than `meta.properties` names.
     """
-    broker = next((node for node, each in image.brokers.items() if log.directory_id in each.directories), None)
+    brokers = image.brokers.items()
+    broker = next((node for node, registration in brokers if log.directory_id in registration.directories), None)
     if broker is not None and broker != log.node:
         raise RecoveryRefused(
             f"{log.root}/{META_PROPERTIES} says node.id={log.node}, and the log knows this directory, by its "

@@ -169,8 +169,8 @@ def _fields(
 
 
 def _own(epochs: tuple[LeaderEpoch, ...], base: int, end: int) -> list[LeaderEpoch]:
-    """Leader epochs of the segment with offsets `base` to `end`; as in a broker's event, the first one begins at
-    `base`.
+    """Return the leader epochs of the segment with offsets `base` to `end`; as in a broker's event, the first one
+    begins at `base`.
     """
     own = [epoch for epoch in epochs if epoch.start_offset <= end]
     while len(own) > 1 and own[1].start_offset <= base:
@@ -179,8 +179,8 @@ def _own(epochs: tuple[LeaderEpoch, ...], base: int, end: int) -> list[LeaderEpo
 
 
 def _newest(tier: RemoteTier, listed: ListedSegment) -> int:
-    """Largest timestamp of a segment in ms: from the last entry of its time index; if that is missing or not positive,
-    from the batches of its log, -1 if there are none. Raises `StorageError` if an object cannot be read.
+    """Return the largest timestamp of a segment in ms: from the last entry of its time index; if that is missing or not
+    positive, from the batches of its log, -1 if there are none. Raises `StorageError` if an object cannot be read.
     """
     item = listed.objects[FileKind.TIME_INDEX]
     index = tier.open(item)

@@ -122,8 +122,8 @@ def with_beginnings(made: Plan, found: Sequence[Beginning]) -> Plan:
 
 
 def _checkpointed(survey: Survey) -> dict[Key, int]:
-    """Largest offset that the recovery-point and high-watermark checkpoints have for each log, by (topic, partition). A
-    log that ends below it has lost its end. Missing or malformed checkpoints have no entries.
+    """Return the largest offset that the recovery-point and high-watermark checkpoints have for each log, by (topic,
+    partition). A log that ends below it has lost its end. Missing or malformed checkpoints have no entries.
     """
     highest: dict[Key, int] = {}
     for name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT):

@@ -56,7 +56,9 @@ class KRaftMemory(Memory):
         return frozenset(self.images[0].brokers)
 
     def partitions(self) -> dict[Key, KnownReplicas]:
-        """Replicas, ISR and leader of every partition by (topic, partition), sorted, from the first image."""
+        """Return the replicas, ISR and leader of every partition by (topic, partition), sorted, from the first
+        image.
+        """
         partitions = {}
         for name, topic in sorted(self.images[0].topics.items()):
             for number, partition in sorted(topic.partitions.items()):
@@ -89,8 +91,8 @@ class KRaftMemory(Memory):
         return None if why is None or topic_id in self._removed_topics() else why
 
     def _removed_topics(self) -> frozenset[str]:
-        """Ids of the topics whose removal is recorded in the first copy's metadata log. Read once and cached. Raises
-        `StorageError` if the log cannot be read.
+        """Return the ids of the topics whose removal is recorded in the first copy's metadata log. The log is read
+        once; the result is cached. Raises `StorageError` if the log cannot be read.
         """
         if self._removed is None:
             log = self.logs[0]
@@ -100,8 +102,9 @@ class KRaftMemory(Memory):
         return self._removed
 
     def known_elsewhere(self, topic: str, partition: int, topic_id: str | None) -> str | None:
-        """Path of the first copy of the metadata log whose state has the partition; None if none has it. `topic_id`
-        None compares by name only. The copies are read at the first call and kept; raises `StorageError` if that fails.
+        """Return the path of the first copy of the metadata log whose state has the partition; None if none has it.
+        `topic_id` None compares by name only. The copies are read at the first call and kept; raises `StorageError` if
+        that fails.
         """
         if self._others is None:
             states = ((log, MetadataLog(open_partition(log.directory)).state(log.end)) for log in self.logs)
@@ -130,8 +133,8 @@ class KRaftMemory(Memory):
             )
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
-        """Ids of all brokers that may lead, under any controller that may win; `NO_LEADER` is among them if there may
-        be none. None if there are too many cases to simulate; empty if no image has the partition.
+        """Return the ids of all brokers that may lead, under any controller that may win; `NO_LEADER` is among them if
+        there may be none. None if there are too many cases to simulate; empty if no image has the partition.
 
         `order` is the order in which brokers are started, None for any. `begin` must be called before. `cautious` has
         no effect here.
@@ -164,8 +167,8 @@ class KRaftMemory(Memory):
         return self._known[key]
 
     def _racing(self, order: Sequence[int]) -> frozenset[int]:
-        """Brokers that are up before the old sessions end: the first of `order`, until enough controllers are up for a
-        majority. Empty if the controllers that are not brokers are a majority alone.
+        """Return the brokers that are up before the old sessions end: the first of `order`, until enough controllers
+        are up for a majority. Empty if the controllers that are not brokers are a majority alone.
         """
         alone = self.voters - self.brokers
         needed = len(self.voters) // 2 + 1 - len(alone)
@@ -193,7 +196,7 @@ def _with_brokers(image: MetadataImage, brokers: dict[int, BrokerImage]) -> Meta
 
 
 def _lacks(image: MetadataImage, topic: str, partition: int, topic_id: str | None) -> str | None:
-    """Reason why the image does not have the partition; None if it has. `topic_id` None compares by name only."""
+    """Return why the image does not have the partition; None if it has. `topic_id` None compares by name only."""
     known = image.topics.get(topic)
     if topic_id is not None and image.topic_names.get(topic_id) != topic:
         if known is None:

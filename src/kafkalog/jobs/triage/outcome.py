@@ -107,8 +107,8 @@ class PartitionTriage(Struct, kw_only=True):
         return any(self.losses.values())
 
     def lost_under(self, leader: int) -> int:
-        """Number of offsets of a best copy that are lost if `leader` leads: the most of any best copy whose broker is
-        up. 0 if `leader` has a best copy or no log.
+        """Return the number of offsets of a best copy that are lost if `leader` leads: the most of any best copy whose
+        broker is up. 0 if `leader` has a best copy or no log.
         """
         if leader not in self.logs or leader in self.best:
             return 0
@@ -218,8 +218,9 @@ def advised(
     order: tuple[int, ...],
     eligible: Collection[int],
 ) -> StartAdvice:
-    """Return the steps that make a best copy lead, or the best that can be done. These are tried in turn: doing
-    nothing, another start order, holding brokers back, an unclean election, bringing missing disks, merging.
+    """Return the steps that make a best copy lead, or the best that can be done. The first of these that helps is
+    chosen: doing nothing, another start order, holding brokers back, bringing missing disks, an unclean election,
+    merging. If nothing helps, `what` is "nothing_helps".
 
     `leaders` predicts the leaders for an order of starts. `order` is the best order for the whole cluster, with every
     broker that can be started. Brokers in `eligible` may lead without an unclean election if they are up.

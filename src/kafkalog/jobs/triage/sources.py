@@ -39,8 +39,8 @@ def memory_of(shelf: Shelf, static: Mapping[str, str], findings: list[Finding]) 
 
 
 def _of_known_nodes(shelf: Shelf) -> list[str]:
-    """Paths of the copies of the metadata log whose log directory names its cluster; of all copies if no directory
-    does.
+    """Return the paths of the copies of the metadata log whose log directory names its cluster; of all copies if no
+    directory does.
     """
     logs = [partition.path for partition in shelf.metadata]
     metas = {log_dir.path: log_dir.meta_properties for log_dir in shelf.log_dirs}

@@ -58,7 +58,7 @@ class ZooKeeperMemory(Memory):
         return self.registered | self._with_replicas
 
     def partitions(self) -> dict[Key, KnownReplicas]:
-        """Replicas of every partition by topic and number, sorted."""
+        """Return the replicas of every partition by topic and number, sorted."""
         return {
             key: KnownReplicas(replicas=tuple(replicas), isr=tuple(state.isr), leader=state.leader)
             for key, (replicas, state) in sorted(self.states.items())
@@ -71,7 +71,7 @@ class ZooKeeperMemory(Memory):
         return frozenset(self.states[key][1].isr)
 
     def unknown(self, topic: str, partition: int, topic_id: str | None) -> str | None:
-        """Reason why ZooKeeper does not have the partition; None if it has it. Topics are compared by name, and also by
+        """Return why ZooKeeper does not have the partition; None if it has it. Topics are compared by name, and also by
         id if both ids are known (Kafka 2.8 and later).
         """
         known = self.topics.get(topic)
@@ -88,7 +88,8 @@ class ZooKeeperMemory(Memory):
         self._up = frozenset(node for node, broker_disks in disks.items() if broker_disks.is_up)
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
-        """Ids of all brokers that may lead after the start; `NO_LEADER` is among them if there may be none. Never None.
+        """Return the ids of all brokers that may lead after the start; `NO_LEADER` is among them if there may be none.
+        Never None.
 
         `order` is the order in which brokers are started, None for any; brokers that do not start are skipped. With
         `cautious` the order in which a controller removes brokers from ISRs counts as unknown. Raises `KeyError` for an

@@ -233,8 +233,8 @@ def remains_in(
 
 
 def _deleted_ms(found: Survey, directory: str, segments: Sequence[RemainsSegment]) -> int:
-    """Time of deletion in ms since 1970: the ctime of a renamed directory; in a live directory the latest ctime of the
-    segments. Raises `StorageError` if the directory cannot be examined.
+    """Return the time of deletion in ms since 1970: the ctime of a renamed directory; in a live directory the latest
+    ctime of the segments. Raises `StorageError` if the directory cannot be examined.
     """
     name = parse_partition_directory(directory)
     if name is None or name.state not in _UNWANTED:
@@ -251,7 +251,9 @@ def status_in(found: Survey, path: str) -> os.stat_result:
 
 
 def files_by_directory(found: Survey) -> dict[str, list[str]]:
-    """Names of the files in each top-level directory of the survey, by directory; deeper files are skipped."""
+    """Return the names of the files in each top-level directory of the survey, by directory; deeper files are
+    skipped.
+    """
     files: dict[str, list[str]] = {}
     for path in found.files:
         directory, _, name = path.partition("/")
@@ -322,8 +324,8 @@ def _segment(found: Survey, path: str, base_offset: int, next_base: int | None) 
 
 
 def records_in(batch: RecordBatch) -> int:
-    """Number of records in a batch; 0 for a control batch. The count is from the header; a compressed message of magic
-    0 or 1 is decompressed, and counts as 1 if that fails.
+    """Return the number of records in a batch; 0 for a control batch. The count is from the header; a compressed
+    message of magic 0 or 1 is decompressed, and counts as 1 if that fails.
     """
     header = batch.header
     if isinstance(header, BatchHeader):
