@@ -135,7 +135,7 @@ def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
     return [refused[plan.root] for plan in plans]
 
 
-def _refused(plan: Plan, found: _Duplicate, why: str) -> Plan:
+def _refused(plan: Plan, duplicate: _Duplicate, why: str) -> Plan:
     """Return a copy of the plan with the refusal `why`, also for its ways other than merging; existing refusals stay.
     The forecast of a broker's start becomes START_FAILS, if it was to load.
     """
@@ -145,12 +145,12 @@ def _refused(plan: Plan, found: _Duplicate, why: str) -> Plan:
     ]
     broker = plan.broker
     if broker.outcome == StartResult.LOADED:
-        places = " and ".join(os.path.join(root, str(found.name)) for root in found.roots)
+        places = " and ".join(os.path.join(root, str(duplicate.name)) for root in duplicate.roots)
         broker = replace(
             broker,
             outcome=StartResult.START_FAILS,
             exception="java.lang.IllegalStateException",
-            message=f"Duplicate log directories for {found.name} are found in both {places}",
+            message=f"Duplicate log directories for {duplicate.name} are found in both {places}",
             valid_records_lost=None,
             node=None,  # it was asked about each directory alone
         )

@@ -47,24 +47,24 @@ def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool 
     and remaining problems are not added. `mark_clean` in the rules implies `full`. Raises `StorageError` if something
     outside the unreadable directories cannot be read.
     """
-    made = _plan_survey(found, workers, rules, compare=compare)
+    plan = _plan_survey(found, workers, rules, compare=compare)
     if not compare:
-        return made
+        return plan
 
     def holding_of(name: str) -> Holding | None:
         with survey(found.root, only=frozenset([name]), tolerant=True) as beside:
             return holding(_plan_survey(beside, workers, rules, compare=True), name)
 
-    return with_better_copies(made, holding_of)
+    return with_better_copies(plan, holding_of)
 
 
-def _plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool) -> Plan:
+def _plan_survey(surveyed: Survey, workers: Workers, rules: Rules, *, compare: bool) -> Plan:
     mark_clean = rules.mark_clean
     rules = structs.replace(rules, full=rules.full or mark_clean)  # as what a marker vouches for is verified
     tiering = rules.facts.tiering
     with_beginnings: Callable[[Plan], Plan] | None = None
     if rules.remote_logs is not None and rules.mode is Mode.REMOTE:
-        with_beginnings = rules.remote_logs.beginnings(found, rules.select, rules.facts)
+        with_beginnings = rules.remote_logs.beginnings(surveyed, rules.select, rules.facts)
 
     def plan_of_directory(directory: SurveyedDirectory, at_work: Workers) -> tuple[Plan, Forecasts]:
         forecasts = forecast(directory, at_work, counts=compare)
@@ -89,7 +89,7 @@ def _plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool
                 plan = replace(plan, findings=findings, needs_full=needs_full)
         return with_findings_of_segments(plan) if compare else plan
 
-    whole = around_unreadable(found.without(rules.lacking), make, workers)
+    whole = around_unreadable(surveyed.without(rules.lacking), make, workers)
     return whole if with_beginnings is None else with_beginnings(whole)
 
 

@@ -122,8 +122,8 @@ def flush_file_system(descriptor: int) -> bool:
         return False
     system = ctypes.CDLL(None, use_errno=True)
     flush, examine = getattr(system, "syncfs", None), getattr(system, "fstatfs", None)
-    found = (ctypes.c_long * (_BYTES_OF_STATFS // ctypes.sizeof(ctypes.c_long)))()
-    if flush is None or examine is None or examine(descriptor, found) != 0 or found[0] not in _FLUSHED_WHOLE:
+    status = (ctypes.c_long * (_BYTES_OF_STATFS // ctypes.sizeof(ctypes.c_long)))()
+    if flush is None or examine is None or examine(descriptor, status) != 0 or status[0] not in _FLUSHED_WHOLE:
         return False
     if flush(descriptor) != 0:
         number = ctypes.get_errno()
@@ -172,9 +172,9 @@ def set_extended_attributes(descriptor: int, wanted: Mapping[str, str]) -> None:
     """Set each extended attribute in `wanted` (name -> value in base64) that the open file lacks or has with another
     value. Other attributes stay. Raises `OSError` if a value is not base64 or cannot be set.
     """
-    found = extended_attributes(descriptor)
+    present = extended_attributes(descriptor)
     for name, value in wanted.items():
-        if found.get(name) != value:
+        if present.get(name) != value:
             try:
                 os.setxattr(descriptor, name, base64.b64decode(value, validate=True))
             except binascii.Error as error:

@@ -272,9 +272,9 @@ class FileSystem(Flushing):
         return None if noted is None or noted[0] != self.root else noted[1]
 
     def _remember(self, path: str, status: os.stat_result) -> None:
-        made = self._remembered()
-        if made is not None:
-            made[path] = status.st_ino
+        remembered = self._remembered()
+        if remembered is not None:
+            remembered[path] = status.st_ino
 
     def make_directory(self, path: str, mode: int = 0o700) -> None:
         """Create a directory with `mode` (less the umask) and flush its parent. If the name already exists, as a
@@ -288,8 +288,8 @@ class FileSystem(Flushing):
                 os.mkdir(name, mode, dir_fd=parent)
                 self._remember(path, os.stat(name, dir_fd=parent, follow_symlinks=False))
             except FileExistsError:
-                made = self._remembered()
-                if made is not None and path not in made:
+                remembered = self._remembered()
+                if remembered is not None and path not in remembered:
                     raise
                 if self._unflushed is None:
                     return

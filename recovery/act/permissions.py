@@ -78,8 +78,8 @@ def _refuse_append_only(full: str) -> None:
         raise _refused(full, "may not be changed", way)
 
 
-def _refuse_unless(made: Changes, path: str, how: int, done: str, *, needs_owner: bool = True) -> None:
-    full = os.path.join(made.root, path) if path else made.root
+def _refuse_unless(changes: Changes, path: str, how: int, done: str, *, needs_owner: bool = True) -> None:
+    full = os.path.join(changes.root, path) if path else changes.root
     user = os.geteuid()
     if not os.access(full, how, effective_ids=True):
         if not os.path.lexists(full):

@@ -253,9 +253,9 @@ class _Preparation:
 
     def touched(self, steps: Sequence[Step]) -> list[str]:
         paths = [step.path for step in steps] + [step.target for step in steps if step.target is not None]
-        found = {path.rpartition("/")[0] for path in paths}
-        found |= {step.path for step in steps if step.kind is ActionKind.RENAME_DIRECTORY}
-        return sorted(path for path in found if path and self.root.status(path) is not None)
+        directories = {path.rpartition("/")[0] for path in paths}
+        directories |= {step.path for step in steps if step.kind is ActionKind.RENAME_DIRECTORY}
+        return sorted(path for path in directories if path and self.root.status(path) is not None)
 
     def bystanders(self, steps: Sequence[Step], directories: Collection[str]) -> dict[str, Bystander]:
         """Return path -> kind, size and modification time of the entries that the execution relies on and does not

@@ -226,10 +226,10 @@ def _forgetting(root: FileSystem, runs: Runs, run_id: str) -> Callable[[], None]
     return partial(runs.end, root, run_id, stands=False)
 
 
-def _superseded(disks: Disks, run: KeptRun, found: Unexpected) -> str:
+def _superseded(disks: Disks, run: KeptRun, unexpected: Unexpected) -> str:
     return (
-        f"{disks.full(found.place)} {found.what} since the run was cut short, so it can neither be completed nor "
-        f"undone; what it had saved stays in {run.directory}"
+        f"{disks.full(unexpected.place)} {unexpected.what} since the run was cut short, so it can neither be completed "
+        f"nor undone; what it had saved stays in {run.directory}"
     )
 
 
@@ -313,12 +313,12 @@ def act(
         return Done(run_id, place, withheld)
 
 
-def _bytes_of(made: Changes, action: RecoveryAction) -> int:
+def _bytes_of(changes: Changes, action: RecoveryAction) -> int:
     """Return the approximate number of bytes that preparing an action reads and writes, to weigh its progress: the
     removed bytes for a truncation, the old and the new bytes for a write, else the bytes of the present file. A missing
     file has 0 bytes.
     """
-    facts = made.survey.files.get(action.path)
+    facts = changes.survey.files.get(action.path)
     before = 0 if facts is None else facts.size
     match action.kind:
         case ActionKind.TRUNCATE:
@@ -371,11 +371,11 @@ def try_quarantine(runs: Runs) -> None:
             quarantine.remove_if_empty(missing)
 
 
-def _refuse_changed(made: Changes, now: Survey) -> None:
-    changed = made.survey.first_change(now)
+def _refuse_changed(changes: Changes, now: Survey) -> None:
+    changed = changes.survey.first_change(now)
     if changed is not None:
         raise RecoveryRefused(
-            f"{made.root}/{changed} changed since the plan was made: something else is writing there; stop it, and "
+            f"{changes.root}/{changed} changed since the plan was made: something else is writing there; stop it, and "
             "plan again",
             reason="changed",
         )
@@ -493,10 +493,10 @@ def _relied_on(run: KeptRun) -> set[str]:
     return _touched(run) | set(run.journal.bystanders)
 
 
-def _why_not(disks: Disks, run: KeptRun, found: Unexpected) -> str:
-    where = f"{disks.full(found.place)} {found.what}"
+def _why_not(disks: Disks, run: KeptRun, unexpected: Unexpected) -> str:
+    where = f"{disks.full(unexpected.place)} {unexpected.what}"
     saved = f"nothing was changed; what the run saved is in {run.directory}"
-    if found.place.in_run:
+    if unexpected.place.in_run:
         return f"run {run.run_id} cannot be undone: {where}, which it had saved; {saved}"
     if run.name in (JOURNAL, UNDOING, CLOSING):
         return (

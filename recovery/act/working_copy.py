@@ -52,8 +52,8 @@ def new_tree(destination: str) -> Iterator[FileSystem]:
             fs.close()
 
 
-def _remove(fs: FileSystem, made: dict[str, int]) -> None:
-    for path, inode in sorted(made.items(), reverse=True):
+def _remove(fs: FileSystem, created: dict[str, int]) -> None:
+    for path, inode in sorted(created.items(), reverse=True):
         status = fs.status(path)
         if status is None or status.st_ino != inode:
             continue

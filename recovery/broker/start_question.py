@@ -80,12 +80,12 @@ def directories_of_node(root: str, roots: Sequence[str]) -> list[str]:
     in common with it.
     """
     real = os.path.realpath(root)
-    found = [
+    directories = [
         root if os.path.realpath(directory) == real else directory
         for directory in dict.fromkeys(map(_log_directory_of, roots))
         if os.path.realpath(directory) == real or not _is_copy(root, directory)
     ]
-    return found if root in found else [root, *found]
+    return directories if root in directories else [root, *directories]
 
 
 def _log_directory_of(path: str) -> str:

@@ -225,21 +225,21 @@ class _Salvage:
         repair is found and the magic is unknown, it is remembered: a magic that repeats is not a flipped bit. The file
         itself is not changed. Raises `StorageError` if it cannot be read.
         """
-        found = stop.repair
+        located = stop.repair
         if self._repair is None:
             return None
-        if found is None:  # of the first batch nothing before it tells the offset
+        if located is None:  # of the first batch nothing before it tells the offset
             expected = None if self._last is None else self._cursor.next_offset
             epoch = self._epoch if self._epoch >= 0 else None
             neighbors = Neighbors(
                 next_offset=expected, following=None, leader_epoch=epoch, unknown_magics=frozenset(self._unknown_magics)
             )
-            found = repair_at(source, stop.position, neighbors)
-            if found is None and stop.code is FindingCode.MAGIC_UNKNOWN:
+            located = repair_at(source, stop.position, neighbors)
+            if located is None and stop.code is FindingCode.MAGIC_UNKNOWN:
                 self._unknown_magics.update(source.read(stop.position + MAGIC_POSITION, 1))
-        if found is None or found[0].proof < self._repair:
+        if located is None or located[0].proof < self._repair:
             return None
-        repair, size = found
+        repair, size = located
         repaired = repair.apply(bytes(source.read(stop.position, size)))
         header = next(iter(Scanner(BufferSource(repaired)))).header
         if not isinstance(header, BatchHeader) or header.base_offset < self._cursor.next_offset:

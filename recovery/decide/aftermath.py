@@ -121,10 +121,10 @@ def ends_going_back(
     A log begins at the base offset of its first segment, even if that is empty (`LogLoader.load`).
     """
     for result in results:
-        name, found = parse_partition_directory(result.name), measured.get(result.name)
+        name, loss = parse_partition_directory(result.name), measured.get(result.name)
         is_live = name is not None and name.state is DirectoryState.LIVE and result.stray is None
         began = start_of_empty_log(before, result.name) if is_live else 0
-        if began <= result.log_end_offset or (found is not None and found.lost):
+        if began <= result.log_end_offset or (loss is not None and loss.lost):
             continue
         path = os.path.join(root, result.name, segment_file(began, FileKind.LOG))
         detail = (

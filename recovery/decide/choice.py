@@ -88,8 +88,8 @@ def advice_on_loss(choice: RecoveryChoice) -> Iterator[Advice]:
     yield Advice("to drop them anyway, add {}", Ask.ACCEPT_LOSS)
 
 
-def _lost(found: Measured) -> tuple[int, int]:
-    return found.out_of_reach or 0, found.markers_out_of_reach
+def _lost(measured: Measured) -> tuple[int, int]:
+    return measured.out_of_reach or 0, measured.markers_out_of_reach
 
 
 def ranges_text(lost: Sequence[LostRange], most: int = 3, *, named: bool = False) -> str:

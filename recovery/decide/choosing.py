@@ -313,8 +313,8 @@ def _mends(full: WayResult, ways: Sequence[WayResult]) -> bool:
     return not whole.sound_lost and all(_harm(whole) < _harm(other) for other in part)
 
 
-def _harm(found: Measured) -> tuple[int, int]:
-    return found.out_of_reach or 0, found.damage_left
+def _harm(measured: Measured) -> tuple[int, int]:
+    return measured.out_of_reach or 0, measured.damage_left
 
 
 class _WayDescriber:

@@ -275,19 +275,19 @@ class Comparer:
         counts = measure(facts, self.before, original, way.tree, way.log_start(facts), way.log_end(facts))
         return counts.held_elsewhere() if self._is_held_remotely(facts, counts, way.tree) else counts
 
-    def _is_held_remotely(self, facts: PartitionFacts, found: Measured, after: Tree) -> bool:
+    def _is_held_remotely(self, facts: PartitionFacts, measured: Measured, after: Tree) -> bool:
         """Whether all lost records are below the first local segment in `after`, and the remote tier has them. False if
         nothing is lost, if the partition is not live or not tiered, or if some loss has no known end.
         """
         key, tiering = (facts.topic, facts.partition), self.topics.tiering
         there = [directory for directory in facts.directories if directory in after.directories]
         bases = [base for directory in there for base, _path in after.logs(directory)]
-        if not (found.lost and facts.is_live and bases and tiering.is_tiered(key)):
+        if not (measured.lost and facts.is_live and bases and tiering.is_tiered(key)):
             return False
         held = held_remotely(self.before, facts.name, key, tiering)
         return all(
             lost.last is not None and lost.last < min(bases) and held.covers(lost.first, lost.last)
-            for lost in found.lost
+            for lost in measured.lost
         )
 
     def missing(self, partitions: Iterable[CountedPartition]) -> list[Finding]:

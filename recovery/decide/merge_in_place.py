@@ -58,8 +58,8 @@ def copies_of(topic: str, partition: int, root: str, copies: Sequence[str]) -> l
     in the log directory `root`.
     """
     name = f"{topic}-{partition}"
-    found = [path if os.path.basename(path) == name else os.path.join(path, name) for path in map(real, copies)]
-    return [path for path in found if os.path.isdir(path) and path != os.path.join(root, name)]
+    directories = [path if os.path.basename(path) == name else os.path.join(path, name) for path in map(real, copies)]
+    return [path for path in directories if os.path.isdir(path) and path != os.path.join(root, name)]
 
 
 class _Merged(Struct, frozen=True):

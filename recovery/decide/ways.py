@@ -286,8 +286,8 @@ def total(parts: Iterable[Measured]) -> Measured:
     return result
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second
 
 
 def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:

@@ -162,10 +162,10 @@ class CleanerConfig(Struct, frozen=True, kw_only=True):
 
 
 def _policies(text: str) -> set[str]:
-    found = {word.strip().lower() for word in text.split(",") if word.strip()}
-    if not found <= _POLICIES:
+    policies = {word.strip().lower() for word in text.split(",") if word.strip()}
+    if not policies <= _POLICIES:
         raise UsageError(f"{COMPACTION_POLICY} is compact, delete or both, not {text!r}")
-    return found
+    return policies
 
 
 def _number(name: str, text: str) -> int:

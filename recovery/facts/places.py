@@ -34,28 +34,28 @@ def root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
         raise
 
 
-def _root_of(given: str) -> tuple[str, frozenset[str] | None]:
-    if not exists(given):
-        raise UsageError(f"{given} does not exist")
-    if not os.path.isdir(given):
-        raise UsageError(f"{given} is not a directory; give a log directory or a partition directory")
-    real = os.path.realpath(given)
-    _refuse_linked_partition(given, real)
+def _root_of(path: str) -> tuple[str, frozenset[str] | None]:
+    if not exists(path):
+        raise UsageError(f"{path} does not exist")
+    if not os.path.isdir(path):
+        raise UsageError(f"{path} is not a directory; give a log directory or a partition directory")
+    real = os.path.realpath(path)
+    _refuse_linked_partition(path, real)
     name = os.path.basename(real)
     if is_partition_dir(real):
         if parse_partition_directory(name) is None:
-            raise UsageError(f"{given} holds segments, but is not named like a partition (topic-number)")
+            raise UsageError(f"{path} holds segments, but is not named like a partition (topic-number)")
         return os.path.dirname(real), frozenset({name})
     if not is_log_dir(real):
-        raise UsageError(f"{given} is not a Kafka log directory: it holds no checkpoint, no marker and no partition")
+        raise UsageError(f"{path} is not a Kafka log directory: it holds no checkpoint, no marker and no partition")
     return real, None
 
 
-def _refuse_linked_partition(given: str, real: str) -> None:
-    """Raise `RecoveryRefused` if `given` is a symbolic link, named like a partition, to a partition directory (`real`).
+def _refuse_linked_partition(path: str, real: str) -> None:
+    """Raise `RecoveryRefused` if `path` is a symbolic link, named like a partition, to a partition directory (`real`).
     A broker that follows it sees the partition under the link's name, and locks the directory of the link.
     """
-    name = given.rstrip("/")
+    name = path.rstrip("/")
     if (
         os.path.islink(name)
         and parse_partition_directory(os.path.basename(name)) is not None

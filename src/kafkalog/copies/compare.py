@@ -313,11 +313,11 @@ class _Partition:
         """
         if self._state is None:
             return []
-        given = {
+        known = {
             log_dir.meta_properties.node_id for log_dir in self._shelf.log_dirs if log_dir.meta_properties is not None
         }
         holding = {copy.node_id for copy in self._copies}
-        return [node for node in self._state.replicas if node in given and node not in holding]
+        return [node for node in self._state.replicas if node in known and node not in holding]
 
     # -- against the best --------------------------------------------------------------------------------------------
 

@@ -151,23 +151,23 @@ class CopyWalk:
         finding = replace(scanner.findings[-1], file=segment.path, position=scanner.valid_bytes)
         return _Stop(finding, is_zero=scanner.stop is StopReason.ZERO_TAIL)
 
-    def _apart(self, found: BatchRun | RecordBatch, path: str) -> Iterator[BatchRun | RecordBatch]:
-        """Split `found`, a run of batches of the file `path`: yield each batch that another copy disproves
+    def _apart(self, piece: BatchRun | RecordBatch, path: str) -> Iterator[BatchRun | RecordBatch]:
+        """Split `piece`, a run of batches of the file `path`: yield each batch that another copy disproves
         (`displaced`) singly, and the batches between them as runs, in order. A single batch is yielded unchanged.
         """
-        if isinstance(found, RecordBatch):
-            yield found
+        if isinstance(piece, RecordBatch):
+            yield piece
             return
         number = 0
         for position in sorted(place for file, place in self._displaced if file == path):
-            disproved = int(found.positions.searchsorted(position))
-            if disproved < len(found) and int(found.positions[disproved]) == position:
+            disproved = int(piece.positions.searchsorted(position))
+            if disproved < len(piece) and int(piece.positions[disproved]) == position:
                 if number < disproved:
-                    yield found.part(number, disproved)
-                yield found.batch(disproved)
+                    yield piece.part(number, disproved)
+                yield piece.batch(disproved)
                 number = disproved + 1
-        if number < len(found):
-            yield found.part(number, len(found))
+        if number < len(piece):
+            yield piece.part(number, len(piece))
 
     def _judged(self, cursor: Cursor, segment: Segment, batch: RecordBatch) -> OneBatch:
         wrong = self._wrong(batch, cursor, segment)

@@ -312,22 +312,22 @@ class MergeCopies:
         watermarks = [log_dir.high_watermarks.get(key) for log_dir, key in places if log_dir is not None]
         result.high_watermark = max((offset for offset in watermarks if offset is not None), default=None)
 
-    def _epochs(self, found: Sequence[LeaderEpoch], end: int) -> tuple[LeaderEpoch, ...]:
-        """Return the leader epochs of the merged log, which ends at offset `end`; `found` are the epochs of its
+    def _epochs(self, known: Sequence[LeaderEpoch], end: int) -> tuple[LeaderEpoch, ...]:
+        """Return the leader epochs of the merged log, which ends at offset `end`; `known` are the epochs of its
         batches. Epochs that begin at `end` or above are dropped.
 
         An epoch list also has epochs of which compaction removed all batches. So if the list of the copy whose list
-        reaches furthest agrees with `found`, that list is returned, followed by later epochs from `found`. Otherwise
-        only `found` is returned.
+        reaches furthest agrees with `known`, that list is returned, followed by later epochs from `known`. Otherwise
+        only `known` is returned.
         """
         lineages = [Lineage.of(read.partition.leader_epochs, end) for read in self._reads]
         best = max(lineages, key=lambda lineage: (lineage.last_epoch or -1, len(lineage.entries)))
         latest = -1 if best.last_epoch is None else best.last_epoch
         agrees = all(best.end_of(entry.epoch) is not None and _epoch_at(best, entry) == entry.epoch
-                     for entry in found if entry.epoch <= latest)  # fmt: skip
+                     for entry in known if entry.epoch <= latest)  # fmt: skip
         if not agrees:
-            return Lineage.of(found, end).entries
-        return Lineage.of((*best.entries, *(entry for entry in found if entry.epoch > latest)), end).entries
+            return Lineage.of(known, end).entries
+        return Lineage.of((*best.entries, *(entry for entry in known if entry.epoch > latest)), end).entries
 
 
 def _epoch_at(lineage: Lineage, entry: LeaderEpoch) -> int | None:

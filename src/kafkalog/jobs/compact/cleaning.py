@@ -214,7 +214,7 @@ class _Cleaned(Struct, frozen=True, kw_only=True):
 
 
 def _each(
-    found: Survey, names: Sequence[str], clean: Callable[[Group], _Cleaned | _LeftAlone], workers: Workers
+    surveyed: Survey, names: Sequence[str], clean: Callable[[Group], _Cleaned | _LeftAlone], workers: Workers
 ) -> Iterator[tuple[str, _Cleaned | _LeftAlone]]:
     """Yield (name, result of `clean`) for each partition, in the order of `names`; worker processes may share the work.
 
@@ -223,13 +223,13 @@ def _each(
     """
     groups: list[Group] = [(name,) for name in names]
     wanted = frozenset(names)
-    sizes = {path: facts.size for path, facts in found.files.items() if path.partition("/")[0] in wanted}
+    sizes = {path: facts.size for path, facts in surveyed.files.items() if path.partition("/")[0] in wanted}
     logs: dict[str, int] = dict.fromkeys(names, 0)
     for path, size in sizes.items():
         if path.endswith(FileKind.LOG.value):
             logs[path.partition("/")[0]] += size
     workers.begin("cleaning", sizes)
-    scratch, here = found.scratch, os.getpid()
+    scratch, here = surveyed.scratch, os.getpid()
     rooms = {}
     if scratch is not None and workers.is_worthwhile(groups):
         most = [_MOST_GROWTH * size + MIB for size in logs.values()]

@@ -73,7 +73,7 @@ def _is_as_before(before: Tree, after: Tree, directory: str, group: CleanedGroup
     return log in before.files and before.modified_ms(log) == after.modified_ms(log)
 
 
-def _replacement(found: Survey, after: Tree, directory: str, group: CleanedGroup) -> Iterator[RecoveryAction]:
+def _replacement(surveyed: Survey, after: Tree, directory: str, group: CleanedGroup) -> Iterator[RecoveryAction]:
     new = [path for path in _paths(directory, group.base_offset) if path in after.files]
     if not any(path.endswith(FileKind.LOG.value) for path in new):
         new = []  # retention let it go at once
@@ -89,7 +89,7 @@ def _replacement(found: Survey, after: Tree, directory: str, group: CleanedGroup
         )
     for base in group.replaced:
         for path in _paths(directory, base):
-            if path in found.files:
+            if path in surveyed.files:
                 yield RecoveryAction(kind=ActionKind.REMOVE, path=path)
     for path in new:
         yield RecoveryAction(kind=ActionKind.RENAME, path=path + SWAP, target=path, size=after.files[path].size)

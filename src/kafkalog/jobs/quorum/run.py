@@ -160,24 +160,24 @@ class _QuorumJob(Job[QuorumRecovery, DirectoryChange, DirectoryRun]):
         return results
 
 
-def _make_controller(made: QuorumPlan) -> str:
+def _make_controller(quorum_plan: QuorumPlan) -> str:
     """Write the new controller's log directory from the donor's metadata; return its path. `meta.properties` is written
     last, because no controller starts without it. If writing fails, the files written so far are removed. Raises
     `UsageError` if the directory is not new or empty, `StorageError` if writing fails.
     """
-    into, identity = made.wanted.into, made.identity
+    into, identity = quorum_plan.wanted.into, quorum_plan.identity
     if into is None or identity is None:
-        raise AssertionError(made.wanted)
-    destination = new_directory(into, beside=made.donor.root)
-    with FileSystem(made.donor.root) as donor, new_tree(destination) as fs:
+        raise AssertionError(quorum_plan.wanted)
+    destination = new_directory(into, beside=quorum_plan.donor.root)
+    with FileSystem(quorum_plan.donor.root) as donor, new_tree(destination) as fs:
         owner: Owner = (0o644, donor.owner.st_uid, donor.owner.st_gid)
         fs.make_directory(CLUSTER_METADATA_DIRECTORY, 0o755)
-        for name, content in content_elsewhere(made.metadata.files, made.donor.root).items():
-            source = ContentSource(content, made.donor_survey.source)
+        for name, content in content_elsewhere(quorum_plan.metadata.files, quorum_plan.donor.root).items():
+            source = ContentSource(content, quorum_plan.donor_survey.source)
             fs.write_new(f"{CLUSTER_METADATA_DIRECTORY}/{name}", _pieces(source), source.size, owner)
         fs.sync_directory(CLUSTER_METADATA_DIRECTORY)
         node, directory_id = identity
-        cluster = made.quorum.cluster_id
+        cluster = quorum_plan.quorum.cluster_id
         meta = meta_properties(version=1, node_id=node, cluster_id=cluster, directory_id=directory_id)
         data = encode_meta_properties(meta)
         fs.write_new(META_PROPERTIES, iter([(0, data)]), len(data), owner)

@@ -35,8 +35,8 @@ def _damage(copy: CopyReport, end: int) -> int:
     return copy.damaged_places if first is not None and first < end else 0
 
 
-def _unreadable(copy: CopyReport, found: PartitionComparison) -> int:
+def _unreadable(copy: CopyReport, comparison: PartitionComparison) -> int:
     if copy.difference is not None:
         return copy.difference.unreadable_batches
-    differences = (other.difference for other in found.copies if other.difference is not None)
+    differences = (other.difference for other in comparison.copies if other.difference is not None)
     return max((difference.unreadable_there_batches for difference in differences), default=0)

@@ -242,9 +242,9 @@ def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list
     return KRaftMemory(source, images, frozenset(first.voter_ids), static, controller, logs=logs)
 
 
-def _same(one: MetadataImage, other: MetadataImage) -> bool:
-    return (one.topics, one.brokers, one.configs, one.features) == (
-        other.topics, other.brokers, other.configs, other.features,
+def _same(first: MetadataImage, second: MetadataImage) -> bool:
+    return (first.topics, first.brokers, first.configs, first.features) == (
+        second.topics, second.brokers, second.configs, second.features,
     )  # fmt: skip
 
 

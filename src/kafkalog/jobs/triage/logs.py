@@ -226,18 +226,18 @@ def _cut_bytes(before: Mapping[int, int], after: Mapping[int, int], end: int) ->
     return sum(max(size - after.get(base, 0), 0) for base, size in before.items() if base >= first)
 
 
-def _log(node: int, log_dir: LogDir, key: Key, found: LoadedPartition, tree: Tree, cut_bytes: int) -> ReplicaLog:
-    path = f"{found.name}/{LEADER_EPOCH_CHECKPOINT}"
+def _log(node: int, log_dir: LogDir, key: Key, loaded: LoadedPartition, tree: Tree, cut_bytes: int) -> ReplicaLog:
+    path = f"{loaded.name}/{LEADER_EPOCH_CHECKPOINT}"
     entries: list[LeaderEpoch] = []
     if path in tree.files:
         with suppress(FormatError):  # a broker's own file after its start: it was written by the model
             entries = decode_leader_epochs(tree.read(path))
     return ReplicaLog(
         node=node,
-        path=f"{log_dir.path}/{found.name}",
-        start=found.log_start_offset,
-        end=found.log_end_offset,
-        lineage=Lineage.of(entries, found.log_end_offset),
+        path=f"{log_dir.path}/{loaded.name}",
+        start=loaded.log_start_offset,
+        end=loaded.log_end_offset,
+        lineage=Lineage.of(entries, loaded.log_end_offset),
         high_watermark=log_dir.high_watermarks.get(key),
         cut_bytes=cut_bytes,
     )

@@ -224,11 +224,11 @@ def _refuse_twins(shelf: Shelf) -> None:
                 raise RecoveryRefused(_twins(other, copy.log_dir, f"both hold {copy.name}"))
 
 
-def _twins(one: LogDir, other: LogDir, what: str) -> str:
-    node = None if one.meta_properties is None else one.meta_properties.node_id
+def _twins(first: LogDir, second: LogDir, what: str) -> str:
+    node = None if first.meta_properties is None else first.meta_properties.node_id
     return (
-        f"{one.path} and {other.path} cannot be volumes of one node: by meta.properties both are of node {node}, and "
-        f"{what}; give the one that node {node} will be started with"
+        f"{first.path} and {second.path} cannot be volumes of one node: by meta.properties both are of node {node}, "
+        f"and {what}; give the one that node {node} will be started with"
     )
 
 

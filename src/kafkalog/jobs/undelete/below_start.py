@@ -93,18 +93,18 @@ def _why_not(start: int, *, is_alone: bool) -> str:
     return Sentence(f"the log starts at {start} {where}: a dump of deleted data prints these records")
 
 
-def _starts(found: Survey) -> dict[str, int]:
+def _starts(surveyed: Survey) -> dict[str, int]:
     """Log start offset in the checkpoint by live partition directory of the survey, without the metadata log; empty if
     the file is missing or malformed.
     """
-    if LOG_START_OFFSET_CHECKPOINT not in found.files:
+    if LOG_START_OFFSET_CHECKPOINT not in surveyed.files:
         return {}
     try:
-        lines = decode_offset_checkpoint(found.tree().read(LOG_START_OFFSET_CHECKPOINT))
+        lines = decode_offset_checkpoint(surveyed.tree().read(LOG_START_OFFSET_CHECKPOINT))
     except FormatError:
         return {}
     known = {f"{line.topic}-{line.partition}": line.offset for line in lines if line.topic != CLUSTER_METADATA_TOPIC}
-    return {name: offset for name, offset in known.items() if name in found.directories and _is_live(name)}
+    return {name: offset for name, offset in known.items() if name in surveyed.directories and _is_live(name)}
 
 
 def _is_live(directory: str) -> bool:
@@ -112,17 +112,17 @@ def _is_live(directory: str) -> bool:
     return name is not None and name.state is DirectoryState.LIVE
 
 
-def _segments(found: Survey, directory: str, names: Sequence[str], start: int) -> Iterator[RemainsSegment]:
+def _segments(surveyed: Survey, directory: str, names: Sequence[str], start: int) -> Iterator[RemainsSegment]:
     logs = []
     for name in names:
         parsed = parse_segment_file(name)
         if parsed is not None and parsed.is_live_log and parsed.base_offset < start:
             logs.append((parsed.base_offset, f"{directory}/{name}"))
     for base_offset, path in sorted(logs):
-        yield _segment(found, path, base_offset, start)
+        yield _segment(surveyed, path, base_offset, start)
 
 
-def _segment(found: Survey, path: str, base_offset: int, start: int) -> RemainsSegment:
+def _segment(surveyed: Survey, path: str, base_offset: int, start: int) -> RemainsSegment:
     """Count the records below offset `start` in a live segment, from its beginning up to the first damage.
 
     In the result, `bytes` is the size of the batches that begin below `start`; without such a batch the first and last
@@ -131,7 +131,7 @@ def _segment(found: Survey, path: str, base_offset: int, start: int) -> RemainsS
     """
     first = last = None
     records, epoch, size = 0, -1, 0
-    scanner = Scanner(found.source(path))
+    scanner = Scanner(surveyed.source(path))
     for batch in scanner:
         if batch.header.first_offset >= start:
             break
@@ -142,7 +142,7 @@ def _segment(found: Survey, path: str, base_offset: int, start: int) -> RemainsS
         epoch = max(epoch, batch.header.partition_leader_epoch)
         size = batch.position + batch.size
     is_damaged = scanner.stop not in (None, StopReason.END)
-    status = status_in(found, path)
+    status = status_in(surveyed, path)
     return RemainsSegment(
         base_offset=base_offset,
         path=path,

@@ -130,10 +130,10 @@ def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remain
                 topic_id=remains.topic_id,
             )
         )
-    found = stack.enter_context(survey(root, only=frozenset(remains.directory for remains in chosen)))
-    refuse_unsafe(found, actions, found.tree())
-    ordered = marker_first(found, actions)
-    return UndeletePlan(root, found, ordered, tuple(held), notes=tuple(_note_of_marker(ordered)), request=wanted)
+    surveyed = stack.enter_context(survey(root, only=frozenset(remains.directory for remains in chosen)))
+    refuse_unsafe(surveyed, actions, surveyed.tree())
+    ordered = marker_first(surveyed, actions)
+    return UndeletePlan(root, surveyed, ordered, tuple(held), notes=tuple(_note_of_marker(ordered)), request=wanted)
 
 
 def _note_of_marker(actions: Sequence[RecoveryAction]) -> Iterator[str]:

@@ -232,14 +232,14 @@ def remains_in(
     return remains
 
 
-def _deleted_ms(found: Survey, directory: str, segments: Sequence[RemainsSegment]) -> int:
+def _deleted_ms(surveyed: Survey, directory: str, segments: Sequence[RemainsSegment]) -> int:
     """Return the time of deletion in ms since 1970: the ctime of a renamed directory; in a live directory the latest
     ctime of the segments. Raises `StorageError` if the directory cannot be examined.
     """
     name = parse_partition_directory(directory)
     if name is None or name.state not in _UNWANTED:
         return max(segment.changed_ms for segment in segments)
-    return status_in(found, directory).st_ctime_ns // _NS_IN_MS
+    return status_in(surveyed, directory).st_ctime_ns // _NS_IN_MS
 
 
 def status_in(found: Survey, path: str) -> os.stat_result:
@@ -280,7 +280,7 @@ def _logs(names: Sequence[str], is_kept: bool, is_whole: bool) -> list[tuple[int
     return sorted(logs)
 
 
-def _segment(found: Survey, path: str, base_offset: int, next_base: int | None) -> RemainsSegment:
+def _segment(surveyed: Survey, path: str, base_offset: int, next_base: int | None) -> RemainsSegment:
     """Count the valid records in a deleted log file, also those after damage, as mode salvage keeps them.
 
     `next_base` is the base offset of the next segment, None for the last. In the result, `damage` is the first damage,
@@ -289,7 +289,7 @@ def _segment(found: Survey, path: str, base_offset: int, next_base: int | None) 
     """
     first = last = damage = None
     records, epoch = 0, -1
-    source = found.source(path)
+    source = surveyed.source(path)
     cursor, position = Cursor(source, base_offset, next_base), 0
     while True:
         scanner = Scanner(source, position=position)
@@ -308,11 +308,11 @@ def _segment(found: Survey, path: str, base_offset: int, next_base: int | None) 
         if resumed is None:
             break
         position = resumed
-    status = status_in(found, path)
+    status = status_in(surveyed, path)
     return RemainsSegment(
         base_offset=base_offset,
         path=path,
-        bytes=found.files[path].size,
+        bytes=surveyed.files[path].size,
         first_offset=first,
         last_offset=last,
         records=records,
@@ -383,12 +383,12 @@ def is_empty_log(found: Survey, directory: str, names: Sequence[str]) -> bool:
     return all(name.endswith(FileKind.LOG.value) and found.files[f"{directory}/{name}"].size == 0 for name in logs)
 
 
-def _of_directory(found: Survey, files: Mapping[str, Sequence[str]], live: str) -> tuple[str, str | None]:
-    if live in found.files or live in found.special or live in found.dangling:
+def _of_directory(surveyed: Survey, files: Mapping[str, Sequence[str]], live: str) -> tuple[str, str | None]:
+    if live in surveyed.files or live in surveyed.special or live in surveyed.dangling:
         return "", f"{live} is there and is not a directory"
-    if live not in found.directories:
+    if live not in surveyed.directories:
         return f"becomes {live} again", None
-    if is_empty_log(found, live, files.get(live, ())):
+    if is_empty_log(surveyed, live, files.get(live, ())):
         return f"takes the place of {live}, which is empty", None
     own_data = f"{live} exists and holds its own data: extract it with "
     return "", Sentence(own_data, Ask.UNDELETE_INTO, ", or name another topic with ", Ask.AS_TOPIC)
