@@ -72,9 +72,9 @@ class _Merged(Struct, frozen=True):
 
 
 def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rules, recover: Recover) -> SafeResult:
-    """Merge each live partition of `tree`, a part of the survey's tree, with the records of its other copies, and
-    recover the result in mode safe. Return the result, in which `helped` names the merged partitions. Nothing on disk
-    is changed.
+    """Merge each live partition of `tree`, a part of the survey's tree, with the records of its other copies (not the
+    metadata log), and recover the result in mode safe. Return the result, in which `helped` names the merged
+    partitions. Nothing on disk is changed.
 
     A partition whose copies do not belong together, or whose merged log a broker would truncate, is left as it is; the
     reason is in the result's `refusals`. Files of contributing copies are added to `survey.outside`. `recover` is

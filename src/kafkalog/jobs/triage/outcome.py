@@ -234,7 +234,7 @@ def advised(
         if under and under <= good:
             return StartAdvice(what="start_order", order=start_order)
     held = tuple(sorted(here - good))
-    rest = tuple(start_order for start_order in order if start_order not in held)
+    rest = tuple(node for node in order if node not in held)
     absent = tuple(sorted(set(eligible) - here))
     under = leaders(rest) if good else None
     if held and under and under <= good:

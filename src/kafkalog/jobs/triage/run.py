@@ -318,7 +318,7 @@ def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Fin
 
 
 def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -> dict[int, ReplicaLog]:
-    """Log of each replica by broker id; replicas whose broker is not in `disks` are omitted.
+    """Return the log of each replica by broker id; replicas whose broker is not in `disks` are omitted.
 
     A replica without a log gets an empty one if its broker is up and all its directories are here and online; otherwise
     it is omitted.
