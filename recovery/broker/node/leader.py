@@ -48,8 +48,8 @@ class Leaders(Struct, kw_only=True):
         return next(iter(self._clusters)) if len(self._clusters) == 1 else None
 
     def metadata(self, voters: set[int] | None = None) -> LoadedMetadata | None:
-        """Of the metadata logs of these voters (None: of all nodes), the one with the highest last epoch, then the
-        highest end offset; None if none can be read.
+        """Return the metadata log with the highest last epoch, then the highest end offset, among those of the nodes
+        `voters` (None: of all nodes); None if none can be read.
         """
         self._read()
         candidates = [loaded for number, loaded in self._loaded if voters is None or number in voters]

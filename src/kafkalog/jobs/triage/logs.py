@@ -63,7 +63,7 @@ class ReplicaLog(Struct, frozen=True, kw_only=True):
 
 
 class BrokerDisks(Struct, kw_only=True):
-    """Those log directories of one broker that are given, and the effect of the broker's start on them."""
+    """Log directories of one broker that are among the given paths, and the effect of the broker's start on them."""
 
     node: int
     directories: list[LogDir]
