@@ -1,4 +1,4 @@
-"""Recovery: what is wrong with a log directory, what the broker would do, what kafkalog does, and how to undo it.
+"""Find the damage of a log directory, predict what the broker would do, recover the directory, and undo the recovery.
 
 Names are imported when they are first used, so that a reader imports nothing that writes. `tests/support/lazy_names.py`
 writes their table from the stub beside this file.

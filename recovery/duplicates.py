@@ -1,5 +1,5 @@
-"""Detect topic-partitions that are live in two log directories of one broker, on which it does not start
-(`LogManager`).
+"""Detect topic-partitions that are live in two log directories of one broker. The broker does not start on these
+directories (`LogManager`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class _Duplicate(Struct, frozen=True):
 
 def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
     """Yield topic-partitions that are live in two of the log directories `roots`, with the paths of these two. A
-    partition that is live in three is yielded twice: each later directory with the first that it is compared with.
-    Directories that are known to be of different brokers are not compared: they hold replicas. Raises `StorageError` if
-    a directory cannot be listed.
+    partition that is live in three directories is yielded twice: each later directory is paired with the first that it
+    conflicts with. Directories that are known to belong to different brokers are not compared, because they hold
+    replicas. Raises `StorageError` if a directory cannot be listed.
     """
     nodes = {root: node_id_of(root) for root in roots}
     seen: dict[tuple[str, int], list[str]] = {}
@@ -55,18 +55,22 @@ def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
 
 
 def holding(plan: Plan, name: str) -> Holding | None:
-    """What a plan keeps of a partition directory; None if that is unknown."""
+    """Return what a plan keeps of the partition directory `name`: its path, log end offset and number of records. None
+    if that is unknown: records were not counted, or the directory is declined or not in the plan.
+    """
     kept = plan.choice.own_by_partition.get(name)
-    end = next((each.log_end_offset for each in plan.partitions if each.name == name), None)
+    end = next((partition.log_end_offset for partition in plan.partitions if partition.name == name), None)
     if kept is None or end is None or name in plan.declined:
         return None
     return Holding(os.path.join(plan.root, name), end, kept.records_kept)
 
 
 def with_better_copies(plan: Plan, holding_of: Callable[[str], Holding | None]) -> Plan:
-    """Return the plan with the directories that hold more of a topic-partition than the one with the usual name beside
-    them, which a recovery keeps. `holding_of` examines one directory. A name may have zeros before its number, and is
-    the same partition to a broker. Raises `StorageError` if the directory cannot be listed.
+    """Compare several directories of one topic-partition in a log directory. Return the plan with a `BetterCopy` added
+    for each topic-partition of which another directory holds more than the kept one. The kept directory is the one with
+    the usual, shortest name; the others have zeros before their partition number, which a broker ignores. `holding_of`
+    examines one directory; if it returns None for one of them, nothing is added. `plan` itself is not changed. Raises
+    `StorageError` if the directory cannot be listed.
     """
     groups: dict[PartitionName, list[str]] = {}
     for entry in scan_directory(plan.root):
@@ -77,8 +81,8 @@ def with_better_copies(plan: Plan, holding_of: Callable[[str], Holding | None]) 
     several = {name: group for name, group in groups.items() if len(group) > 1 and wanted & {*group}}
     better: list[BetterCopy | None] = []
     for name, group in several.items():
-        kept, *others = [holding_of(each) for each in sorted(group, key=lambda each: (len(each), each))]
-        known = [each for each in others if each is not None]
+        kept, *others = [holding_of(directory) for directory in sorted(group, key=lambda name: (len(name), name))]
+        known = [other for other in others if other is not None]
         if kept is not None and len(known) == len(others):
             better.append(_better(name, kept, *known))
     return _with_better(plan, *better)
@@ -86,13 +90,13 @@ def with_better_copies(plan: Plan, holding_of: Callable[[str], Holding | None]) 
 
 def _better(name: PartitionName, kept: Holding, *others: Holding) -> BetterCopy | None:
     """The copy that holds more than `kept`; None if none does."""
-    best = max((kept, *others), key=lambda each: each.rank)
-    rest = tuple(each for each in (kept, *others) if each is not best)
+    best = max((kept, *others), key=lambda copy: copy.rank)
+    rest = tuple(copy for copy in (kept, *others) if copy is not best)
     return None if best is kept else BetterCopy(str(name), best, rest)
 
 
 def _with_better(plan: Plan, *better: BetterCopy | None) -> Plan:
-    known = (*plan.choice.better_copies, *(each for each in better if each is not None))
+    known = (*plan.choice.better_copies, *(copy for copy in better if copy is not None))
     return replace(plan, choice=structs.replace(plan.choice, better_copies=known)) if known else plan
 
 
@@ -112,9 +116,9 @@ def refuse_duplicates(roots: Sequence[str]) -> None:
 
 def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
     """Return the plans, in order. If two have a live partition in common, each gets a refusal that compares both
-    copies, because `recover` declines both directories; the forecast of a broker's start becomes START_FAILS, if it was
-    to load; and if one copy holds more, the plans say how to keep it. A plan that already has a refusal keeps it. The
-    given plans are not changed. Raises `StorageError` if a directory cannot be listed.
+    copies, because `recover` declines both directories. Their forecasts of a broker's start become START_FAILS if they
+    were LOADED. If one copy holds more, its plan and the other say how to keep it. A plan that already has a refusal
+    keeps it. The `plans` passed in are not changed. Raises `StorageError` if a directory cannot be listed.
     """
     by_root = {plan.root: plan for plan in plans}
     refused = dict(by_root)
@@ -126,12 +130,12 @@ def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
             refused |= {plan.root: _refused(refused[plan.root], duplicate, why) for plan in both}
         first, other = (holding(plan, str(duplicate.name)) for plan in both)
         if first is not None and other is not None and first.rank != other.rank:
-            better = _better(duplicate.name, *sorted((first, other), key=lambda each: each.rank))
+            better = _better(duplicate.name, *sorted((first, other), key=lambda copy: copy.rank))
             refused |= {plan.root: _with_better(refused[plan.root], better) for plan in both}
     return [refused[plan.root] for plan in plans]
 
 
-def _refused(plan: Plan, found: _Duplicate, why: str) -> Plan:
+def _refused(plan: Plan, duplicate: _Duplicate, why: str) -> Plan:
     """Return a copy of the plan with the refusal `why`, also for its ways other than merging; existing refusals stay.
     The forecast of a broker's start becomes START_FAILS, if it was to load.
     """
@@ -141,12 +145,12 @@ def _refused(plan: Plan, found: _Duplicate, why: str) -> Plan:
     ]
     broker = plan.broker
     if broker.outcome == StartResult.LOADED:
-        places = " and ".join(os.path.join(root, str(found.name)) for root in found.roots)
+        places = " and ".join(os.path.join(root, str(duplicate.name)) for root in duplicate.roots)
         broker = replace(
             broker,
             outcome=StartResult.START_FAILS,
             exception="java.lang.IllegalStateException",
-            message=f"Duplicate log directories for {found.name} are found in both {places}",
+            message=f"Duplicate log directories for {duplicate.name} are found in both {places}",
             valid_records_lost=None,
             node=None,  # it was asked about each directory alone
         )
@@ -160,7 +164,8 @@ def _state(plan: Plan, name: str) -> str:
     kept = plan.choice.own_by_partition.get(name)
     if kept is None or name in plan.declined:
         return "could not be examined"
-    end = next((f" and ends at {each.log_end_offset}" for each in plan.partitions if each.name == name), "")
+    ends = (f" and ends at {partition.log_end_offset}" for partition in plan.partitions if partition.name == name)
+    end = next(ends, "")
     held = "" if kept.records_kept is None else f": {counted(kept.records_kept, 'record')} of it can be kept"
     codes = {finding.code for finding in plan.findings
              if finding.severity is not Severity.INFO and (finding.file or "").startswith(f"{name}/")}  # fmt: skip

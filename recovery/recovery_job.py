@@ -1,4 +1,4 @@
-"""Recovery as a job: plan a log directory, obtain consent, and carry it out."""
+"""Recover log directories as a job: plan each directory, obtain consent, and carry the plans out."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool 
     and remaining problems are not added. `mark_clean` in the rules implies `full`. Raises `StorageError` if something
     outside the unreadable directories cannot be read.
     """
-    made = _plan_survey(found, workers, rules, compare=compare)
+    plan = _plan_survey(found, workers, rules, compare=compare)
     if not compare:
-        return made
+        return plan
 
     def holding_of(name: str) -> Holding | None:
         with survey(found.root, only=frozenset([name]), tolerant=True) as beside:
             return holding(_plan_survey(beside, workers, rules, compare=True), name)
 
-    return with_better_copies(made, holding_of)
+    return with_better_copies(plan, holding_of)
 
 
-def _plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool) -> Plan:
+def _plan_survey(surveyed: Survey, workers: Workers, rules: Rules, *, compare: bool) -> Plan:
     mark_clean = rules.mark_clean
     rules = structs.replace(rules, full=rules.full or mark_clean)  # as what a marker vouches for is verified
     tiering = rules.facts.tiering
     with_beginnings: Callable[[Plan], Plan] | None = None
     if rules.remote_logs is not None and rules.mode is Mode.REMOTE:
-        with_beginnings = rules.remote_logs.beginnings(found, rules.select, rules.facts)
+        with_beginnings = rules.remote_logs.beginnings(surveyed, rules.select, rules.facts)
 
     def plan_of_directory(directory: SurveyedDirectory, at_work: Workers) -> tuple[Plan, Forecasts]:
         forecasts = forecast(directory, at_work, counts=compare)
@@ -84,12 +84,12 @@ def _plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool
             if compare:
                 remaining = list(left)
                 is_able = rules.mode.spec.is_compared and not rules.full
-                needs_full = is_able and any(each.needs_full for each in remaining)
-                findings = [*plan.findings, *(each.finding for each in remaining)]
+                needs_full = is_able and any(problem.needs_full for problem in remaining)
+                findings = [*plan.findings, *(problem.finding for problem in remaining)]
                 plan = replace(plan, findings=findings, needs_full=needs_full)
         return with_findings_of_segments(plan) if compare else plan
 
-    whole = around_unreadable(found.without(rules.lacking), make, workers)
+    whole = around_unreadable(surveyed.without(rules.lacking), make, workers)
     return whole if with_beginnings is None else with_beginnings(whole)
 
 
@@ -208,14 +208,16 @@ class _RecoveryJob(Job[Recovery, _Planned, RecoveryResult]):
         )
 
     def finish(self, results: list[RecoveryResult]) -> list[RecoveryResult]:
-        """Return the results with predictions of the node's start after all of its directories were changed."""
+        """Return the results. If there are several and a directory was changed, they get new predictions of the node's
+        start, as all of its directories count.
+        """
         if len(results) == 1 or not any(result.changed for result in results):
             return results
         return [_as_now(planned, result) for planned, result in zip(self._acted, results, strict=True)]
 
     def _why_not_clean(self, planned: _Planned, only: frozenset[str] | None) -> str | None:
-        """Why a clean-shutdown marker would be untrue for some partition, after reading everything again from disk;
-        None if it is true.
+        """Return why a clean-shutdown marker would be untrue for some partition; None if it is true. Surveys the
+        directory and plans again from the files on disk. Raises `StorageError` if that fails.
         """
         with survey(planned.root, only=only, on_read=self._workers.read, tolerant=True) as found:
             again = structs.replace(planned.rules, full=True, mark_clean=False)

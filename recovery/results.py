@@ -1,4 +1,4 @@
-"""Result of a recovery, and the refusal of a plan that is not carried out."""
+"""Represent the result of a recovery, and refuse a plan that must not be carried out."""
 
 from __future__ import annotations
 
@@ -118,7 +118,9 @@ def refuse_any_declined(plans: Sequence[Plan], *, accept_loss: bool) -> None:
 
 
 def nothing_done(plan: Plan, earlier: CompletedRuns | None = None) -> RecoveryResult:
-    """Return the result of a plan that is not carried out."""
+    """Return the result for a plan that is not carried out: without an execution id. `earlier` are interrupted
+    executions that were completed first; None: none.
+    """
     return RecoveryResult(plan=plan, run_id=None, quarantine=None, earlier=earlier or CompletedRuns())
 
 
@@ -140,7 +142,7 @@ def losses_of(choice: RecoveryChoice) -> list[LossOfRun]:
 
 
 def result_json(result: RecoveryResult) -> ResultJson:
-    """Return the JSON structure of a result: the fields of its plan, and those of the recovery."""
+    """Return the JSON structure of a result: the fields of its plan, followed by the fields of the recovery."""
     return ResultJson(
         **structs.asdict(plan_json(result.plan)),
         changed=result.changed,

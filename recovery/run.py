@@ -63,9 +63,9 @@ def plan(
 
 
 def together(plans: Sequence[Plan], request: Recovery, rules: Mapping[str, Rules]) -> list[Plan]:
-    """Return the plans for several log directories, in order, with what only all of them show: the start of each node,
-    and partitions that are live in two directories, which `recover` refuses. `rules` are by log directory. Raises
-    `StorageError` if a file that a start reads, or a directory, cannot be read.
+    """Return the plans for several log directories, in order, with the results that need all of them: the predicted
+    start of each node, and refusals for partitions that are live in two directories. `rules` are by log directory. The
+    given plans are not changed. Raises `StorageError` if a file that a start reads, or a directory, cannot be read.
     """
     return [replace(plan, request=request) for plan in tell_duplicates(with_nodes(plans, rules))]
 
@@ -125,14 +125,15 @@ def recover(
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Plan], None] | None = None,
 ) -> list[RecoveryResult]:
-    """Recover log directories of one broker, or of several, under their locks and with a journal.
+    """Recover log directories of one broker, or of several, under their locks and with a journal. Return a result for
+    each log directory, in the order in which they are named first.
 
-    Returns a result for each log directory, in the order in which they are named first. All locks are acquired and all
-    directories planned for before the first is changed, so a refusal changes none; it names all directories that were
-    declined, and has the reports of all. If the disk fails at a later directory, those before it stay changed, and the
-    error names them and their executions. If an execution was interrupted on a directory, that one is completed there
-    and nothing else is done. The metadata log of a broker, in whichever of its directories it is, applies to all of
-    them. A partition that cannot be recovered or read is left as it is and named in the result's `declined`.
+    All locks are acquired and all directories planned for before the first is changed, so a refusal changes none; it
+    names all directories that were declined, and has the reports of all. If the disk fails at a later directory, those
+    before it stay changed, and the error names them and their executions. If an execution was interrupted on a
+    directory, that execution is completed there and nothing else is done. The metadata log of a broker applies to all
+    of its directories, whichever of them contains it. A partition that cannot be recovered or read is left unchanged
+    and named in the result's `declined`.
 
     Raises `RecoveryRefused`, with nothing changed, if nothing can be done, if records that can be read would be lost
     without consent, if a directory is locked or has changed, or if a partition is live in two of them; `UsageError` if
@@ -146,14 +147,14 @@ def recover(
       `moved` and `quarantine` may differ
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
-    * `on_plan`: called with each plan before the first is carried out; an exception that it raises declines them all:
-      it is passed on, and nothing is changed
+    * `on_plan`: called with each plan before the first is carried out; if it raises an exception, nothing is changed
+      and the exception is passed on
     """
     wanted, named = _asked(request, paths)
     wanted = in_place(wanted)
     refuse_copies(wanted)
     holding(named, wanted.select)
-    places = [chosen_directories(each, wanted.select) for each in by_log_directory(log_directories(named))]
+    places = [chosen_directories(group, wanted.select) for group in by_log_directory(log_directories(named))]
     if wanted.mark_clean:
         _refuse_half_a_marker(places)
     keeping = keeping_in(wanted.quarantine, moved=wanted.moved)

@@ -34,9 +34,10 @@ class UndoResult(Struct, frozen=True, kw_only=True):
 
 
 def _undone(path: PathLike) -> tuple[str, str | None]:
-    """Return the log directory that a path means, as a real path, and the name of a partition directory in it. For a
-    partition directory, or one that is no longer in a log directory, that is its parent and its own name; for any other
-    directory the directory itself, and None. Raises `UsageError` if the path is not a directory.
+    """Return the log directory to which `path` leads, as a real path, and the name of a partition directory in it or
+    None. If `path` is a partition directory, also one that an execution has removed from its log directory, these are
+    its parent and its own name; any other directory is returned itself, with None. Raises `UsageError` if `path` is not
+    a directory.
     """
     given = os.fspath(path)
     parent, name = os.path.split(os.path.abspath(given.replace("\0", "")))
@@ -56,8 +57,8 @@ def _runs(request: Undo, path: PathLike) -> Runs:
 
 
 def refuse_without_run(request: Undo, path: PathLike, run_id: str | None) -> None:
-    """Raise `RecoveryRefused`, as `undo` would, if there is no such execution to undo on a log directory; `run_id` None
-    means the latest. Called before asking for consent; changes nothing.
+    """Raise `RecoveryRefused`, as `undo` would, if a log directory has no execution `run_id` to undo, or no execution
+    at all if `run_id` is None. To be called before asking for consent; changes nothing.
     """
     _runs(request, path).undoable(run_id)
 
@@ -75,10 +76,10 @@ def runs_to_undo(request: Undo, paths: Sequence[PathLike]) -> list[tuple[PathLik
         return [(paths[0], run_id) for run_id in request.run_ids or (None,)]
     if request.run_ids:
         runs_by_path = runs_of_each(paths, request.run_ids, request.quarantine)
-        each = sorted(
+        latest_first = sorted(
             ((run_id, os.fspath(path)) for path, named in runs_by_path.items() for run_id in named), reverse=True
         )
-        return [(path, run_id) for run_id, path in each]
+        return [(path, run_id) for run_id, path in latest_first]
     latest = [(path, run_id) for path in paths if (run_id := _latest(request, path)) is not None]
     if len(latest) > 1:
         named = "; ".join(f"{run_id} on {os.fspath(path)}" for path, run_id in latest)

@@ -1,4 +1,5 @@
-"""Verify whether a clean-shutdown marker would be true: a broker that finds one scans no log (`LogManager.loadLogs`).
+"""Verify whether a clean-shutdown marker would be true. A broker that finds the marker scans no log
+(`LogManager.loadLogs`).
 
 This is the only such check, for every recovery that writes a marker; it examines the files as they are on disk.
 """
@@ -20,8 +21,9 @@ __all__ = ["why_not_clean"]
 
 
 def why_not_clean(survey: Survey, again: Plan, rules: Rules, workers: Workers) -> str | None:
-    """Why a marker may not be written for the surveyed directory; None if it may. Reads everything. `again` is a plan
-    for all of it that trusts nothing; `rules` are settled.
+    """Reason why a clean-shutdown marker may not be written for the surveyed directory; None if it may. `again` is a
+    plan for the whole directory, made with all files examined; `rules` are settled. Reads every file again, and
+    simulates a broker's start. Raises `StorageError` if a file cannot be read.
     """
     return _of_plan(again) or _of_trust(survey, rules, workers) or _of_verify(survey)
 
@@ -54,8 +56,8 @@ def _of_trust(survey: Survey, rules: Rules, workers: Workers) -> str | None:
 
 
 def _of_verify(survey: Survey) -> str | None:
-    """The first error that `verify` reports; None if there is none. The broker's start is not considered: it was
-    checked before, with the user's settings.
+    """Return a clause about the first error that `verify` reports on the files on disk; None if there is none. Findings
+    that predict the broker's start are ignored: it was checked before, with the user's settings.
     """
     for finding in verify(survey.root).findings:
         if finding.severity is Severity.ERROR and finding.code is not FindingCode.BROKER_REFUSES:

@@ -53,7 +53,9 @@ class Located(Struct, frozen=True, kw_only=True):
     further: Mapping[str, int] = field(default_factory=dict)
 
     def state(self, place: Place) -> State:
-        """State of a place."""
+        """State that `place` should have at present: after `position` operations, or after those that `further` has for
+        its partition directory. `ABSENT` if the journal does not know the place.
+        """
         return self.script.timeline.at(place, self.further.get(self.script.group(place), self.position))
 
     @property
@@ -119,18 +121,18 @@ class _Looker:
 
     def _is_tree(self, place: Place, state: Tree) -> bool:
         fs, path = self._disks.at(place)
-        found = {}
+        entries = {}
         for inside, status in fs.walk(path):
             name = inside[len(path) + 1 :]
             if stat.S_ISREG(status.st_mode):
-                found[name] = (EntryKind.FILE, status.st_size, status.st_mtime_ns)
+                entries[name] = (EntryKind.FILE, status.st_size, status.st_mtime_ns)
             else:
-                found[name] = (EntryKind.DIRECTORY if stat.S_ISDIR(status.st_mode) else EntryKind.OTHER, 0, 0)
+                entries[name] = (EntryKind.DIRECTORY if stat.S_ISDIR(status.st_mode) else EntryKind.OTHER, 0, 0)
         wanted = {
             name: (kind, file.size, file.attributes.mtime_ns) if file and kind == EntryKind.FILE else (kind, 0, 0)
             for name, (kind, file) in state.entries.items()
         }
-        return found == wanted
+        return entries == wanted
 
     def _is_partly_back(self, place: Place, size: int, state: Cut) -> bool:
         """Whether an interrupted undo was writing the removed tail of a truncated file back. `size` is the file's
@@ -241,9 +243,9 @@ def _is_open(low: int, high: int, possible: _Spans) -> bool:
 
 
 def refuse_newcomers(disks: Disks, located: Located) -> None:
-    """Raise `Unexpected` for an entry of a directory touched by the execution that its journal does not know. Temporary
-    files of this execution are allowed. Only directories that exist at the located position are listed; raises
-    `StorageError` if one cannot be.
+    """Raise `Unexpected` for an entry that the journal of the execution does not know, in a directory that the
+    execution touches. Temporary files of this execution are allowed. Only directories that exist at this point of the
+    journal are listed. Raises `StorageError` if a directory cannot be listed.
     """
     timeline = located.script.timeline
     for place in timeline.places():
@@ -325,8 +327,8 @@ def _having_done(journal: Journal, script: Script, done: set[int]) -> Located:
 
 @contextmanager
 def _together(disks: Disks, script: Script, wave: Sequence[int]) -> Iterator[None]:
-    """Context in which the changes of a wave (numbers of operations that may be flushed together) are flushed once, at
-    its end. Missing parent directories in the quarantine are created and flushed before the context begins. For a wave
+    """Flush the changes of a wave (numbers of operations that may be flushed together) once, at the end of this
+    context. Missing parent directories in the quarantine are created and flushed before the context begins. For a wave
     of one operation the context does nothing: each change is flushed at once. Raises `StorageError` if flushing fails.
     """
     if len(wave) == 1:
@@ -384,8 +386,8 @@ def _take_back_unless_changed(
 
 
 def _marker_begins(script: Script, journal: Journal) -> int | None:
-    """Number of the first operation of the last step if this step writes the clean-shutdown marker
-    (`.kafka_cleanshutdown`); None if it does not or there are no steps.
+    """Return the number of the first operation of the last step if this step writes the clean-shutdown marker
+    (`.kafka_cleanshutdown`); None if it does not, or there are no steps.
     """
     if not journal.steps or journal.steps[-1].path != CLEAN_SHUTDOWN_FILE:
         return None
@@ -466,8 +468,8 @@ def _remove_temporaries(disks: Disks, script: Script) -> None:
 
 def _restore_directories(disks: Disks, journal: Journal) -> None:
     """Set owner, mode, extended attributes and modification time of the directories that the execution removed to the
-    values in its journal, after an undo created them again. Directories inside come before the directory that contains
-    them. Raises `StorageError` if one is missing or cannot be set.
+    values in its journal, after an undo created them again. Inner directories are set before outer ones. Raises
+    `StorageError` if one is missing or cannot be set.
     """
     for step in journal.steps:
         if step.kind is not ActionKind.REMOVE_DIRECTORY or step.entries is None or step.before is None:

@@ -1,5 +1,5 @@
-"""Check whether a log directory is the one that its executions (journaled changes) were on, or a copy of it with its
-id.
+"""Check whether a log directory is the one that its executions (journaled changes) changed, or a copy of that one with
+its id.
 
 A quarantine that is not beside the directory belongs to one directory. Device and inode do not identify it: they change
 when a volume is remounted, on NFS, or moved. A copy is recognized by this: at the path that the latest execution
@@ -27,7 +27,7 @@ class _Original(enum.Enum):
 
 
 def mount_of(root: str) -> str:
-    """Mount point of the file system that contains a directory."""
+    """Return the mount point of the file system that contains a directory."""
     path = os.path.realpath(root)
     while not os.path.ismount(path):
         path = os.path.dirname(path)

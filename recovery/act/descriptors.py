@@ -122,8 +122,8 @@ def flush_file_system(descriptor: int) -> bool:
         return False
     system = ctypes.CDLL(None, use_errno=True)
     flush, examine = getattr(system, "syncfs", None), getattr(system, "fstatfs", None)
-    found = (ctypes.c_long * (_BYTES_OF_STATFS // ctypes.sizeof(ctypes.c_long)))()
-    if flush is None or examine is None or examine(descriptor, found) != 0 or found[0] not in _FLUSHED_WHOLE:
+    status = (ctypes.c_long * (_BYTES_OF_STATFS // ctypes.sizeof(ctypes.c_long)))()
+    if flush is None or examine is None or examine(descriptor, status) != 0 or status[0] not in _FLUSHED_WHOLE:
         return False
     if flush(descriptor) != 0:
         number = ctypes.get_errno()
@@ -133,7 +133,7 @@ def flush_file_system(descriptor: int) -> bool:
 
 def mount_of(descriptor: int) -> str:
     """Return the line `mnt_id:` of `/proc/self/fdinfo`, which identifies the mount through which a descriptor was
-    opened. Empty if unknown, as without `/proc`.
+    opened. An empty string if it is unknown, for example without `/proc`.
     """
     try:
         with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as lines:
@@ -143,15 +143,15 @@ def mount_of(descriptor: int) -> str:
 
 
 def is_kept_attribute(name: str) -> bool:
-    """Whether an extended attribute is copied: the user's own, access lists and labels.
-
-    Not those that make a file more than data (`security.capability`) or that only root's programs read (`trusted`).
+    """Whether an extended attribute is copied: user attributes (`user.*`), POSIX access lists, and SELinux labels.
+    False for attributes that grant privileges (`security.capability`) or that only root can read (`trusted.*`), and for
+    names that are not printable.
     """
     return name.isprintable() and (name.startswith(("user.", "system.posix_acl_")) or name == "security.selinux")
 
 
 def extended_attributes(descriptor: int) -> dict[str, str]:
-    """Extended attributes of an open file by name, values in base64, limited to those that are copied
+    """Return the extended attributes of an open file by name, values in base64, limited to those that are copied
     (`is_kept_attribute`). Empty if the platform or the file system has none. Raises `OSError` if they cannot be read.
     """
     if not hasattr(os, "listxattr"):
@@ -172,9 +172,9 @@ def set_extended_attributes(descriptor: int, wanted: Mapping[str, str]) -> None:
     """Set each extended attribute in `wanted` (name -> value in base64) that the open file lacks or has with another
     value. Other attributes stay. Raises `OSError` if a value is not base64 or cannot be set.
     """
-    found = extended_attributes(descriptor)
+    present = extended_attributes(descriptor)
     for name, value in wanted.items():
-        if found.get(name) != value:
+        if present.get(name) != value:
             try:
                 os.setxattr(descriptor, name, base64.b64decode(value, validate=True))
             except binascii.Error as error:
@@ -258,13 +258,15 @@ class OpenFile:
                     yield position - start, _read_all(self.descriptor, position, min(PIECE, high - position))
 
     def digest(self, start: int = 0, end: int | None = None) -> str:
-        """Digest of the bytes from `start` to `end` (`recovery.act.digest`)."""
+        """Digest, in hexadecimal, of the bytes from `start` to `end` (exclusive; None: the end of the file), as in
+        `recovery.act.digest`.
+        """
         return digest_of(self.read(start, end), (self.status.st_size if end is None else end) - start)
 
     def crc32c(self, end: int) -> int:
-        """Checksum of the first `end` bytes that ignores zeros: CRC-32C over each 64-KiB block that is not all zeros,
-        preceded by its position as 8 bytes big endian. 0 if there is no such block. Bytes after the end of the file
-        count as zeros. Raises `StorageError` if the file cannot be read.
+        """Return the checksum of the first `end` bytes that ignores zeros: CRC-32C over each 64-KiB block that is not
+        all zeros, preceded by its position as 8 bytes big endian. 0 if there is no such block. Bytes after the end of
+        the file count as zeros. Raises `StorageError` if the file cannot be read.
         """
         value = 0
         for position, data in self.read(0, end):
@@ -278,7 +280,10 @@ class OpenFile:
 
 
 def attributes_of(descriptor: int, status: os.stat_result) -> Attributes:
-    """Modification time, mode, owner and extended attributes of an open file or directory."""
+    """Return modification time, mode, owner and kept extended attributes of an open file or directory; `status` is its
+    fstat. Of a file's mode only the permission bits (0777) are returned. Raises `OSError` if extended attributes cannot
+    be read.
+    """
     mode = stat.S_IMODE(status.st_mode)
     if stat.S_ISREG(status.st_mode):
         mode &= 0o777  # a journal that could say more would be a way to make programs that run as root
@@ -315,10 +320,9 @@ class Flushing(ABC):
 
     @contextmanager
     def flushed_together(self) -> Iterator[None]:
-        """Context in which flushes (fsync) are deferred to its end. Then each changed path is flushed, or the whole
-        file system if there are more than 16 and it can be flushed reliably. This happens after `RecoveryRefused` too;
-        after any other exception nothing is flushed, because the caller must stop. Raises `StorageError` if flushing
-        fails.
+        """Defer flushes (fsync) to the end of this context. Then each changed path is flushed, or the whole file system
+        if there are more than 16 and it can be flushed reliably. This happens after `RecoveryRefused` too; after any
+        other exception nothing is flushed, because the caller must stop. Raises `StorageError` if flushing fails.
         """
         unflushed = self._unflushed = {}
         is_over = True

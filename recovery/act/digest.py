@@ -1,4 +1,4 @@
-"""Digest of a file's content, independent of its holes.
+"""Compute digests of the content of files, independent of the holes in them.
 
 SHA-256 over each block of 64 KiB that is not all zeros, preceded by its position, and over the size at the end. Two
 files have equal digests if and only if they have equal bytes (up to collisions of SHA-256), however they are laid out
@@ -57,7 +57,7 @@ class ContentDigest:
 
 
 def digest_of(pieces: Iterable[Piece], size: int) -> str:
-    """Digest of a content of `size` bytes with these pieces."""
+    """Return the digest, in hexadecimal, of a content of `size` bytes with these pieces."""
     digest = ContentDigest()
     for position, data in pieces:
         digest.take(position, data)

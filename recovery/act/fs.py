@@ -1,4 +1,4 @@
-"""Operations that change files below one root directory; of recovery, only this module and `descriptors` change files.
+"""Change files below one root directory. In the recovery package only this module and `descriptors` change files.
 
 Every path is relative to the root and is resolved component by component through directory descriptors that do not
 follow links, so that a path swapped in meanwhile cannot lead elsewhere. Changes are flushed at once or, within
@@ -53,9 +53,9 @@ _made: ContextVar[tuple[str, dict[str, int]] | None] = ContextVar("made", defaul
 
 @contextlib.contextmanager
 def remembering(root: str) -> Iterator[dict[str, int]]:
-    """Context that records the files and directories which any `FileSystem` with the real path `root` creates within
-    it. The value is a dict, filled as they are created: path below the root -> inode. Paths that are renamed are
-    updated; removed files are deleted from it.
+    """Record the files and directories that any `FileSystem` with the real path `root` creates within this context. Its
+    value is a dict, filled as they are created: path below the root -> inode. Paths that are renamed are updated;
+    removed files are deleted from it.
     """
     made: dict[str, int] = {}
     token = _made.set((root, made))
@@ -100,7 +100,7 @@ class FileSystem(Flushing):
 
     @classmethod
     def nearest(cls, path: str) -> FileSystem:
-        """Open the deepest existing directory of a path as the root."""
+        """Open `path`, or the nearest directory above it that exists, as the root."""
         path = os.path.realpath(path)
         while not os.path.isdir(path):
             path = os.path.dirname(path)
@@ -256,7 +256,7 @@ class FileSystem(Flushing):
 
     def shares_mount(self, other: FileSystem) -> bool:
         """Whether files can be renamed from this root to the other: both are on one device, and were opened through one
-        mount. If the kernel does not tell mounts, the device decides.
+        mount. If the kernel does not report mounts, only the devices are compared.
         """
         own, others = self._directories[""], other._directories[""]
         with self._wrapped("examine the file system", ""):
@@ -272,9 +272,9 @@ class FileSystem(Flushing):
         return None if noted is None or noted[0] != self.root else noted[1]
 
     def _remember(self, path: str, status: os.stat_result) -> None:
-        made = self._remembered()
-        if made is not None:
-            made[path] = status.st_ino
+        remembered = self._remembered()
+        if remembered is not None:
+            remembered[path] = status.st_ino
 
     def make_directory(self, path: str, mode: int = 0o700) -> None:
         """Create a directory with `mode` (less the umask) and flush its parent. If the name already exists, as a
@@ -288,8 +288,8 @@ class FileSystem(Flushing):
                 os.mkdir(name, mode, dir_fd=parent)
                 self._remember(path, os.stat(name, dir_fd=parent, follow_symlinks=False))
             except FileExistsError:
-                made = self._remembered()
-                if made is not None and path not in made:
+                remembered = self._remembered()
+                if remembered is not None and path not in remembered:
                     raise
                 if self._unflushed is None:
                     return
@@ -506,17 +506,19 @@ class FileSystem(Flushing):
     # -- whole trees -------------------------------------------------------------------------------------------------
 
     def copy_file(self, other: FileSystem, path: str, target: str, owner: Owner | None = None) -> tuple[int, str]:
-        """Copy a file of another root and read the copy back; return its size and digest. Of its attributes only
-        `owner` is set.
+        """Copy the file `path` of the root `other` to the new file `target` of this root, flush the copy and read it
+        back. Return its size in bytes and its digest in hexadecimal. Holes stay holes. Of its attributes only `owner`
+        is set (None: mode 600). Raises `StorageError` if `target` exists, the file cannot be read, or the copy reads
+        back differently.
         """
         with other.opened(path) as file:
             size = file.status.st_size
             return size, self.save(target, file.read(), size, owner)
 
     def walk(self, path: str, depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
-        """Yield (path below the root, lstat) of everything below a directory, by name, each directory before its
-        content. Symbolic links are yielded and not followed. An entry that disappears meanwhile is skipped. `depth` is
-        the number of levels already entered.
+        """Yield (path below the root, lstat) of everything below a directory, sorted by name within each directory, a
+        directory before its content. Symbolic links are yielded and not followed. An entry that disappears meanwhile is
+        skipped. `depth` is the number of levels already entered.
 
         Raises `RecoveryRefused` below more than 100 levels, `StorageError` if a directory is missing or cannot be
         listed.
@@ -538,9 +540,9 @@ class FileSystem(Flushing):
 
     @contextlib.contextmanager
     def locked_directory(self, path: str) -> Iterator[bool]:
-        """Context in which a directory is locked (`flock`, exclusive, without waiting). The value is True if it is
-        locked, and also if the file system has no locks; False if another process holds the lock. The lock ends with
-        the context or the process. Raises `StorageError` if the directory cannot be opened or locked.
+        """Lock a directory within this context (`flock`, exclusive, without waiting). Its value is True if the
+        directory is locked, and also if the file system has no locks; False if another process holds the lock. The lock
+        ends with the context or the process. Raises `StorageError` if the directory cannot be opened or locked.
         """
         with self._wrapped("lock the directory", path):
             parent, name = self._at(path)
@@ -559,8 +561,8 @@ class FileSystem(Flushing):
             os.close(descriptor)
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with everything in it and flush its parent; a missing one is ignored. Only for directories
-        that this program created.
+        """Remove a directory with everything in it and flush its parent. Does nothing if it is missing. Use it only for
+        directories that this program created. Raises `StorageError` if something cannot be removed.
         """
         if self.status(path) is None:
             return

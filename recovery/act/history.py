@@ -1,5 +1,5 @@
-"""List the executions (journaled, undoable changes) of a log directory, ended or not: what each keeps, and whether it
-can be undone.
+"""List the executions (journaled, undoable changes) of a log directory, finished or not, with the bytes that each keeps
+and whether it can be undone.
 
 Reads only: nothing is created, locked or changed, and documents in a quarantine are not trusted.
 """
@@ -162,26 +162,27 @@ def runs(path: PathLike, *, quarantine: PathLike | None = None) -> tuple[RunInfo
 def runs_of_each(
     paths: Sequence[PathLike], run_ids: Sequence[str], quarantine: PathLike | None = None
 ) -> dict[PathLike, tuple[str, ...]]:
-    """Assign executions to log directories: return path -> ids of those of `run_ids` that are kept for it. Paths
-    without any are left out; ids keep their order, and duplicates are dropped. An id that is kept for several paths is
-    assigned to each of them; one that is on no path to the first path, where later work reports it as missing.
+    """Assign executions to log directories: return path -> ids of those `run_ids` that are kept for it. Ids keep their
+    order without duplicates; paths without any id are left out. An id that is kept for several paths is assigned to
+    each of them. An unknown id is assigned to the first path, so that later work reports it as missing.
 
     Reads the quarantines of every path, and `quarantine` as an additional one. Raises `UsageError` if a path is not a
     log directory, `RecoveryRefused` if its pointer file is invalid, `StorageError` if a quarantine cannot be listed.
     """
     there = {path: {run.run_id for run in runs(path, quarantine=quarantine)} for path in paths}
-    found: dict[PathLike, tuple[str, ...]] = {}
+    assigned: dict[PathLike, tuple[str, ...]] = {}
     for run_id in dict.fromkeys(run_ids):
         holders = [path for path, known in there.items() if run_id in known] or list(paths[:1])
         for path in holders:
-            found[path] = (*found.get(path, ()), run_id)
-    return found
+            assigned[path] = (*assigned.get(path, ()), run_id)
+    return assigned
 
 
 def list_runs(kept: Runs) -> tuple[RunInfo, ...]:
-    """Return all executions of a log directory, oldest first; after them, ordered by id, the ones whose journal is
-    missing or cannot be read. From a quarantine that is not beside the directory, only executions with the directory's
-    id or path are listed, and all without a readable journal. Raises `StorageError` if a quarantine cannot be listed.
+    """Return all executions of a log directory, oldest first. Executions whose journal is missing or cannot be read
+    come last, sorted by id, because it is unknown whose they are. From a quarantine that is not beside the directory,
+    readable ones are listed only if they have the directory's id or path. Raises `StorageError` if a quarantine cannot
+    be listed.
     """
     read: list[KeptRun] = []
     unread: list[RunInfo] = []
@@ -307,9 +308,9 @@ def _originals(steps: Sequence[Step]) -> tuple[RunOriginal, ...]:
 
 
 def _held(place: str, run_id: str) -> tuple[int, int]:
-    """Return the number of regular files that an execution's directory keeps, without its documents, and the bytes that
-    all its files, documents too, occupy on disk. Links are not followed. If something cannot be read, the numbers up to
-    there are returned.
+    """Return the number of regular files that an execution's directory keeps, without its documents, and the bytes on
+    disk of all its files, documents included. Links are not followed. If something cannot be read, counting stops there
+    and the numbers so far are returned.
     """
     files = allocated = 0
     try:

@@ -1,9 +1,10 @@
-"""The order of steps in which any job (such as a recovery or an undo) changes log directories; `carry_out` is the only
-place that knows it.
+"""Define the order of the steps in which every job (such as a recovery or an undo) changes log directories. Only
+`carry_out` defines this order.
 
-Every directory is locked, asked for unfinished runs and planned before the first one is changed.  Each plan is compared
-with the one that was agreed to, shown, and refused if it lacks consent or cannot be carried out where it is.  So a
-refusal changes nothing in any directory.  A job says only what is particular to it.
+Every directory is locked, checked for unfinished executions and planned before the first one is changed. Each plan is
+compared with the plan that the caller agreed to, and shown. It is refused if it lacks consent or cannot be carried out
+(permissions, space). So a refusal changes nothing in any directory. A subclass of `Job` defines only what differs
+between jobs.
 """
 
 from __future__ import annotations
@@ -49,15 +50,16 @@ class AgreedPlan(Protocol):
 
     @property
     def survey(self) -> Survey:
-        """What the plan was made from."""
+        """The list of files that the plan was made from."""
 
 
 Agreed = TypeVar("Agreed", bound=AgreedPlan)
 
 
 def by_root(roots: Sequence[str], expected: Sequence[Agreed | None] | None) -> dict[str, Agreed | None]:
-    """Return the plans that the caller agreed to by log directory; `expected` has them in the order of `roots`. Raises
-    `UsageError` for another number of plans.
+    """Map each log directory of `roots` to the plan that the caller agreed to, or None; `expected` has these in the
+    order of `roots`. Empty if `expected` is None. Raises `UsageError` if the numbers of plans and directories
+    differ.
     """
     if expected is None:
         return {}
@@ -84,8 +86,8 @@ def refuse_other_request(agreed: Struct | None, request: Struct | None) -> None:
 
 
 class Job(ABC, Generic[Request_co, Planned, Result]):
-    """One change to one or more log directories, for one request.  The methods are called in the order in which they
-    stand here.
+    """One change to one or more log directories, for one request. `carry_out` calls the methods in the order in which
+    they are defined here.
     """
 
     def __init__(
@@ -106,7 +108,9 @@ class Job(ABC, Generic[Request_co, Planned, Result]):
         """closed at the end: the surveys that plans read from"""
 
     def look(self) -> None:
-        """Raise `RecoveryRefused` before anything is locked."""
+        """Called before anything is locked. Raise `RecoveryRefused` if a plan that the caller agreed to was made for
+        another request or another log directory.
+        """
         for root, agreed in self.expected.items():
             if agreed is not None:
                 with _about(self, root):
@@ -119,14 +123,20 @@ class Job(ABC, Generic[Request_co, Planned, Result]):
         opened.refuse_unfinished()
 
     def prepare(self, opened: Mapping[str, Transaction]) -> None:
-        """Find out what depends on several directories; all of them are locked."""
+        """Called once all directories are locked: collect facts that plans of several directories need. Does nothing by
+        default.
+        """
 
     @abstractmethod
     def plan(self, opened: Transaction) -> Planned | None:
-        """Plan for one directory; None if it has no part in the job."""
+        """Plan for one directory; None if the job does nothing in it. Raises `RecoveryRefused` if it cannot be
+        planned.
+        """
 
     def join(self, plans: list[tuple[str, Planned]], *, is_whole: bool) -> list[tuple[str, Planned]]:
-        """Fit the plans together, each with its directory; `is_whole`: no directory was refused."""
+        """Adjust the plans of all directories to each other; return the (log directory, plan) pairs to carry out. By
+        default they are returned unchanged. `is_whole` is False if planning was refused for a directory.
+        """
         return plans
 
     def changes(self, planned: Planned) -> Changes | None:
@@ -134,34 +144,38 @@ class Job(ABC, Generic[Request_co, Planned, Result]):
         return None
 
     def compare(self, opened: Transaction, planned: Planned) -> None:
-        """Raise `RecoveryRefused` if the plan is not the one that was agreed to."""
+        """Raise `RecoveryRefused` if the files have changed since the plan to which the caller agreed. Does nothing
+        without such a plan.
+        """
         changes, agreed = self.changes(planned), self.expected.get(opened.root)
         if changes is not None and agreed is not None:
             opened.refuse_changed(agreed.survey, changes.survey)
 
     def describe(self, planned: Planned) -> None:
-        """Show a plan, whether it will be carried out or not."""
+        """Show a plan, whether or not it will be carried out."""
 
     def consent(self, planned: Planned) -> None:
-        """Raise `RecoveryRefused` if the plan may not be carried out, or not without consent that was not given."""
+        """Raise `RecoveryRefused` if the plan may not be carried out, or needs a consent that the request does not
+        give.
+        """
 
     def report(self, planned: Planned) -> Any | None:
-        """JSON of the plan for the case that it is not carried out because a directory was refused; None
-        for nothing.
+        """JSON of the plan, for the error that is raised because a directory was refused; None if the job has no
+        report.
         """
         return None
 
     @abstractmethod
     def act(self, opened: Transaction, planned: Planned) -> Result:
-        """Change one directory.  No directory has refused."""
+        """Carry out a plan in one directory and return its result. Called only if no directory was refused."""
 
     def finish(self, results: list[Result]) -> list[Result]:
-        """Return the results; all directories are changed and still locked."""
+        """Called when all directories are changed and still locked; return the results, possibly completed."""
         return results
 
 
 class Executed(Struct, frozen=True, kw_only=True):
-    """Result for one directory."""
+    """Result of a job for one directory."""
 
     earlier: CompletedRuns
     """what happened to earlier executions that had been interrupted"""
@@ -214,7 +228,9 @@ def execute(
 
 
 def keeping_in(quarantine: PathLike | None, *, moved: bool = False) -> Keeping:
-    """Place in which executions keep removed bytes; None: beside each directory."""
+    """Where executions keep removed bytes: the directory `quarantine`, or beside each log directory if None. `moved`:
+    the caller asserts that the executions there are this directory's although it was moved.
+    """
     return Keeping(None if quarantine is None else os.fspath(quarantine), moved)
 
 
@@ -266,9 +282,9 @@ def carry_out(job: Job[Struct, Planned, Result]) -> list[Result]:
 
 
 def _plan(job: Job[Struct, Planned, Result], opened: Transaction) -> Planned | None:
-    """Plan for one directory; None if it has no part in the job. If planning is refused and the directory has changed
-    since the plan that the caller agreed to, raise a `RecoveryRefused` that names the change instead, as the better
-    reason.
+    """Plan for one directory; None if the job does nothing in it. If planning is refused and the directory has changed
+    since the plan that the caller agreed to, raise a `RecoveryRefused` about that change instead, because it is the
+    better reason.
     """
     try:
         return job.plan(opened)
@@ -295,7 +311,7 @@ def _agree(job: Job[Struct, Planned, Result], opened: Transaction, planned: Plan
 
 @contextmanager
 def _about(job: Job[Struct, Planned, Result], root: str) -> Iterator[None]:
-    """Context that adds the log directory `root` to errors raised within it. If the job has several directories, a
+    """Add the log directory `root` to errors raised within this context. If the job has several directories, a
     `RecoveryRefused` is replaced by one that names `root`; with one directory it is raised unchanged. Any other
     `KafkaLogError` is raised again after its directory was set to `root`.
     """
@@ -312,8 +328,9 @@ def _about(job: Job[Struct, Planned, Result], root: str) -> Iterator[None]:
 
 @contextmanager
 def _naming_changed(opened: Mapping[str, Transaction]) -> Iterator[None]:
-    """Context that adds the directories which were changed before to errors raised within it, with the executions: to
-    the message, and to `directories`.
+    """Complete the errors raised within this context, in which directories are changed one after another. If a
+    `RecoveryRefused` or `StorageError` is raised after directories were changed, raise a copy of the error that names
+    these directories and their executions in its message and in `directories`. Otherwise the error is raised unchanged.
     """
     try:
         yield
@@ -326,7 +343,7 @@ def _naming_changed(opened: Mapping[str, Transaction]) -> Iterator[None]:
 
 @contextmanager
 def _noted(job: Job[Struct, Planned, Result], root: str, refused: list[RecoveryRefused]) -> Iterator[None]:
-    """Context that appends a `RecoveryRefused` raised within it to `refused` instead of raising it, so that the caller
+    """Append a `RecoveryRefused` raised within this context to `refused` instead of raising it, so that the caller
     continues with the next directory; if the job has several directories, the error names `root`. Other errors are
     raised, with `root` as their directory.
     """

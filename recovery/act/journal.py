@@ -1,4 +1,5 @@
-"""Journal of an execution: what it is about to do, written before it changes anything; later its manifest.
+"""Write and read the journal of an execution: the list of its steps, which is written before it changes anything and
+later becomes its manifest.
 
 The name of the document says how far the execution is:
 
@@ -178,9 +179,9 @@ class Journal(Struct, frozen=True, kw_only=True):
 
 
 def _body_and_checksum(data: bytes) -> tuple[bytes, bytes]:
-    """Split a journal's document into its JSON body and its checksum in hexadecimal. The checksum is not verified. Both
-    are empty if the document begins in the present format and is malformed. Any other document is read in the former
-    format: the body, and its checksum on the last line; the body is empty if there is only one line.
+    """Split a journal's document into its JSON body and its checksum in hexadecimal; the checksum is not verified. Both
+    are empty if the document begins in the present format but is malformed. Any other document is read in the former
+    format, with the checksum on its last line; the body is empty if there is only one line.
     """
     checksum_end = len(_BEFORE_CHECKSUM) + _CHECKSUM_DIGITS
     start = checksum_end + len(_BEFORE_BODY)
@@ -216,8 +217,8 @@ class _Reader:
             self.refuse(f"{what} is not what it should be")
         return value
 
-    def optional(self, value: Any, read: Callable[..., Any], *given: Any) -> Any:
-        return None if value is None else read(value, *given)
+    def optional(self, value: Any, read: Callable[..., Any], *arguments: Any) -> Any:
+        return None if value is None else read(value, *arguments)
 
     def path(self, value: Any, most: int = _MOST_PARTS) -> str:
         if not isinstance(value, str) or "\0" in value:
@@ -305,7 +306,7 @@ class _Reader:
             ActionKind.RENAME_DIRECTORY: (step.target,),
             ActionKind.MAKE_DIRECTORY: (),
         }
-        if any(each is None for each in needed[step.kind]):
+        if any(value is None for value in needed[step.kind]):
             self.refuse(f"a step of kind {step.kind} lacks what it needs")
         if step.kind is ActionKind.TRUNCATE and step.before and (step.kept_bytes or 0) > step.before.size:
             self.refuse("a file is cut after its end")
@@ -320,7 +321,7 @@ class _Reader:
             partition=self.path(partition, 1),
             records=self.optional(records, self.number, "a count of records", 0, _ANY),
             is_exact=is_exact,
-            ranges=[self.range(each) for each in ranges],
+            ranges=[self.range(bounds) for bounds in ranges],
         )
 
     def range(self, value: Any) -> tuple[int, int | None]:
@@ -337,7 +338,7 @@ class _Reader:
         read = self.fields({"lost": None, **values}, "the document", names)  # earlier versions did not note it
         _, run_id, tool, root, mount, owner, beside, machine, sequence, mode, drops, same, steps, *around = read
         directories, bystanders, lost = around
-        are_flags = all(isinstance(each, bool) for each in (beside, drops, same))
+        are_flags = all(isinstance(flag, bool) for flag in (beside, drops, same))
         if not isinstance(steps, list) or not isinstance(lost, list | None) or not are_flags:
             self.refuse("the document does not have the fields it should have")
         return Journal(
@@ -358,8 +359,8 @@ class _Reader:
                 for path, mtime in self.items(directories, "the directories")
             },
             bystanders={
-                self.path(path): self.bystander(each)
-                for path, each in self.items(bystanders, "the files that are not touched")
+                self.path(path): self.bystander(bystander)
+                for path, bystander in self.items(bystanders, "the files that are not touched")
             },
-            lost=None if lost is None else [self.loss(each) for each in lost],
+            lost=None if lost is None else [self.loss(loss) for loss in lost],
         )

@@ -1,4 +1,4 @@
-"""The lock that a broker holds on its log directory (`org.apache.kafka.server.util.FileLock`).
+"""Hold or test the lock that a broker holds on its log directory (`org.apache.kafka.server.util.FileLock`).
 
 It is a POSIX record lock on `.lock`, which `flock` would not see. Such a lock is lost when any descriptor of the file
 is closed in this process, so the file is opened once.
@@ -124,8 +124,9 @@ class BrokerLock:
         return f"kafkalog {before} {self._fs.mtime('')}\n".encode()
 
     def _left_behind(self) -> int | None:
-        """The directory's modification time (ns) before a killed process of ours left the lock file; None for a
-        broker's file.
+        """Return the modification time (ns) to restore for the directory if a killed kafkalog process left the lock
+        file: the time before that process created the file, or the present time if the directory has changed since.
+        None for a broker's file.
         """
         match = _NOTE.fullmatch(os.pread(self._descriptor, 64, 0))
         if match is None:

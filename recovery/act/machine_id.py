@@ -1,4 +1,4 @@
-"""Identify this machine, so that an execution that another machine began is not completed unasked."""
+"""Identify this machine, so that an execution that another machine began is not completed without consent."""
 
 from __future__ import annotations
 

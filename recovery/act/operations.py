@@ -1,5 +1,5 @@
-"""Operations of an execution (one journaled, undoable change of a log directory): each happens whole or not at all, and
-can be undone.
+"""Define the operations of an execution (one journaled, undoable change of a log directory). Each happens whole or not
+at all, and can be undone.
 
 A step becomes one or two operations. If the quarantine is on the mount of the log directory, files are moved by
 renaming. If not, whole and verified copies are made before the execution begins, and originals are removed. Either way
@@ -54,7 +54,7 @@ class Disks:
         return (self.quarantine, f"{self.run_id}/{place.path}") if place.in_run else (self.root, place.path)
 
     def pieces(self, place: Place, start: int = 0, end: int | None = None) -> Iterator[Piece]:
-        """Yield the bytes of a file from `start` to `end` as `FileSystem.read` does."""
+        """Yield the bytes of a file from `start` to `end` (exclusive; None: its end) as `FileSystem.read` does."""
         fs, path = self.at(place)
         return fs.read(path, start, end)
 
@@ -137,8 +137,8 @@ class Operation(Struct, frozen=True):
 
     @abstractmethod
     def describe(self, timeline: Timeline) -> None:
-        """Record in `timeline` what the operation leaves. Raises `ValueError` if what is there before makes it
-        impossible.
+        """Record in `timeline` the states that the operation leaves. Raises `ValueError` if the states before it make
+        it impossible.
         """
 
     @abstractmethod
@@ -207,7 +207,9 @@ class Move(_OnFiles, frozen=True):
 
 
 def _rename_back(disks: Disks, source: Place, target: Place) -> None:
-    """Rename to the former place. Raises `RecoveryRefused` if something else is there by now."""
+    """Rename `source` to its former place `target`, and flush both directories. Raises `RecoveryRefused` if something
+    exists at `target`.
+    """
     fs, path = disks.at(target)
     if fs.status(path) is not None:
         raise RecoveryRefused(f"{disks.full(target)} is in the way; move it away first", reason="changed")

@@ -1,4 +1,4 @@
-"""Check before anything is changed whether this user may carry out a plan, and undo it."""
+"""Check, before anything is changed, whether this user has the permissions to carry out a plan and to undo it."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def _refuse_append_only(full: str) -> None:
         raise _refused(full, "may not be changed", way)
 
 
-def _refuse_unless(made: Changes, path: str, how: int, done: str, *, needs_owner: bool = True) -> None:
-    full = os.path.join(made.root, path) if path else made.root
+def _refuse_unless(changes: Changes, path: str, how: int, done: str, *, needs_owner: bool = True) -> None:
+    full = os.path.join(changes.root, path) if path else changes.root
     user = os.geteuid()
     if not os.access(full, how, effective_ids=True):
         if not os.path.lexists(full):

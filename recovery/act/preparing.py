@@ -1,8 +1,8 @@
-"""Prepare an execution (one journaled, undoable change of a log directory): everything that will be needed is copied
-and flushed, and then the journal is written.
+"""Prepare an execution (one journaled, undoable change of a log directory): copy and flush everything that it or its
+undo will need, then write the journal.
 
-Nothing in the log directory is changed until the journal has its final name; what is interrupted before is no
-execution.
+Nothing in the log directory is changed until the journal has its final name. If preparing is interrupted before that,
+no execution has begun.
 """
 
 from __future__ import annotations
@@ -253,9 +253,9 @@ class _Preparation:
 
     def touched(self, steps: Sequence[Step]) -> list[str]:
         paths = [step.path for step in steps] + [step.target for step in steps if step.target is not None]
-        found = {path.rpartition("/")[0] for path in paths}
-        found |= {step.path for step in steps if step.kind is ActionKind.RENAME_DIRECTORY}
-        return sorted(path for path in found if path and self.root.status(path) is not None)
+        directories = {path.rpartition("/")[0] for path in paths}
+        directories |= {step.path for step in steps if step.kind is ActionKind.RENAME_DIRECTORY}
+        return sorted(path for path in directories if path and self.root.status(path) is not None)
 
     def bystanders(self, steps: Sequence[Step], directories: Collection[str]) -> dict[str, Bystander]:
         """Return path -> kind, size and modification time of the entries that the execution relies on and does not

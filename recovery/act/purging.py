@@ -51,8 +51,9 @@ class PurgeResult(Struct, frozen=True):
 
 
 def purgeable(request: Purge, path: PathLike) -> _Chosen:
-    """Return the executions on one log directory that `purge` would remove, and the reason for each that is old enough
-    but stays. Reads only.
+    """Return the executions on one log directory that `purge` would remove, and id -> reason for executions that are
+    old enough but stay. Reads only. Raises `RecoveryRefused` if a named execution is unknown or must be kept,
+    `UsageError` if `path` is not a log directory.
     """
     return _choose(Runs(root_of_runs(path), keeping_in(request.quarantine).quarantine), request.run_ids, request)
 
@@ -103,7 +104,7 @@ class _PurgeJob(Job[Purge, "_Chosen", PurgeResult]):
 
 
 def _needs_pointer(kept: Runs) -> bool:
-    """Whether a remaining execution is found, or identified as this directory's, through the pointer file."""
+    """Whether an execution remains that only the pointer file leads to, or shows to be this directory's."""
     return any(
         run.state is RunState.UNREADABLE or run.is_unfinished or os.path.dirname(run.directory) != kept.beside
         for run in list_runs(kept)
@@ -111,7 +112,10 @@ def _needs_pointer(kept: Runs) -> bool:
 
 
 def _choose(kept: Runs, run_ids: Sequence[str], request: Purge) -> _Chosen:
-    """Choose executions of one log directory: those with one of `run_ids`, and those that are old enough."""
+    """Return the executions of one log directory to purge: those with one of `run_ids`, and those that are older than
+    the request says. The second value maps the ids of old executions that must be kept to the reason. Raises
+    `RecoveryRefused` if one of `run_ids` is unknown or must be kept, `StorageError` if a quarantine cannot be read.
+    """
     known = list_runs(kept)
     for run_id in run_ids:
         if run_id not in [run.run_id for run in known]:

@@ -1,5 +1,5 @@
-"""Quarantine: the directory in which executions (journaled, undoable changes of a log directory) keep removed bytes,
-`<log directory>.recovery/<run>/` or one that the user names.
+"""Find and manage the quarantine: the directory in which executions (journaled, undoable changes of a log directory)
+keep removed bytes, `<log directory>.recovery/<run>/` or one that the user names.
 
 It is never inside a log directory, because a broker does not start beside a directory that it does not know. A
 quarantine elsewhere is found through a pointer file in the log directory (`log.disk.pointer`), which also names the
@@ -89,8 +89,8 @@ class KeptRun(Struct, frozen=True):
 
 
 def run_ids_in(place: str) -> list[str]:
-    """Sorted ids of the executions in the quarantine `place`: the names in it that are valid ids. Empty if it is
-    missing or not a directory. Raises `StorageError` if it cannot be listed.
+    """Return the sorted ids of the executions in the quarantine `place`: the names in it that are valid ids. Empty if
+    it is missing or not a directory. Raises `StorageError` if it cannot be listed.
     """
     try:
         return sorted(filter(is_run_id, os.listdir(place)))
@@ -179,8 +179,8 @@ class Runs:
 
     @property
     def place(self) -> str:
-        """Quarantine of a new execution: the one that the caller names, else that of the latest execution of this
-        machine, else beside the directory.
+        """Quarantine of a new execution: the one that the caller named; else the quarantine of the latest execution
+        that this machine began; else the directory beside the log directory.
         """
         if self._given is not None:
             return self._given
@@ -249,11 +249,11 @@ class Runs:
         self._leave(root, Pointer(known.owner, places, at_work))
 
     def end(self, root: FileSystem, run_id: str, *, stands: bool) -> None:
-        """Remove an execution from those in progress in the pointer file. The file is deleted if it is no longer
-        needed: nothing is in progress, and every execution with this directory's id keeps its bytes in the quarantine
-        beside the directory. With `stands` False this execution is not among those, because it was undone or removed.
-        Without a pointer file, only a half-written one is removed. Raises `StorageError`, and `RecoveryRefused` if a
-        document cannot be read.
+        """Remove an execution from the executions in progress in the pointer file. The file is deleted if it is no
+        longer needed: nothing is in progress, and every execution with this directory's id keeps its bytes in the
+        quarantine beside the directory. With `stands` False this execution does not count there, because it was undone
+        or removed. Without a pointer file, only a half-written one is removed. Raises `StorageError`, and
+        `RecoveryRefused` if a document cannot be read.
         """
         self._clear(root)
         if self._pointer is None:
@@ -264,8 +264,9 @@ class Runs:
         self._leave(root, Pointer(self._pointer.owner, self._pointer.places, at_work) if is_needed else None)
 
     def tidy(self, root: FileSystem) -> None:
-        """Remove executions that have ended from the pointer file, and a half-written pointer file. A process killed at
-        its very end leaves these. Raises `StorageError`, and `RecoveryRefused` if a document cannot be read.
+        """Remove executions that have ended from the pointer file, and remove a half-written pointer file. A process
+        leaves these if it is killed after its last change. Raises `StorageError`, and `RecoveryRefused` if a document
+        cannot be read.
         """
         unfinished = {run.run_id for run in self.all() if run.name in (PREPARING, *_UNFINISHED)}
         for run_id in self.at_work:
@@ -319,8 +320,9 @@ class Runs:
     # -- what is kept ------------------------------------------------------------------------------------------------
 
     def all(self) -> list[KeptRun]:
-        """Executions on this directory in the order in which they began, without those undone, superseded or being
-        purged. Raises `RecoveryRefused` if a document cannot be read.
+        """Executions on this directory in the order in which they began, without those that are undone, superseded or
+        being purged. Cached until `reload`. Raises `RecoveryRefused` if any document in the quarantines cannot be
+        read.
         """
         if self._runs is None:
             self._runs = _in_order(run for run in self._readable() if self.is_ours(run))
@@ -331,12 +333,13 @@ class Runs:
         return _in_order(run for run in self._kept() if isinstance(run, KeptRun) and self.is_ours(run))
 
     def _kept(self) -> list[KeptRun | RecoveryRefused]:
-        """Executions of any directory in the quarantines, without those undone, superseded or being purged; a refusal
-        in place of each document that cannot be read.
+        """Return the executions of any directory in the quarantines, without those that are undone, superseded or being
+        purged. A document that cannot be read is represented by a `RecoveryRefused`, which is not raised. The result is
+        cached until `reload`.
         """
         if self._found is None:
             kept = [self._read(place, run_id) for place in self._places for run_id in run_ids_in(place)]
-            self._found = [each for each in kept if each is not None]
+            self._found = [run_or_refusal for run_or_refusal in kept if run_or_refusal is not None]
         return self._found
 
     def _readable(self) -> Iterator[KeptRun]:
@@ -360,12 +363,12 @@ class Runs:
             )
 
     def is_ours(self, run: KeptRun) -> bool:
-        """Whether an execution belongs to this log directory.
+        """Whether an execution belongs to this log directory. The first rule that applies decides:
 
-        * In progress (`journal.json`, `undoing.json`) and not named in the pointer file: only with `moved`, and if it
-          has the directory's id or path. A restored backup does not name it.
-        * Otherwise, beside the directory: if it was begun beside it, or has the directory's id.
-        * Otherwise, in another quarantine: if it has the directory's id. The path is enough with `moved`, or if the
+        * It is in progress (`journal.json`, `undoing.json`) and the pointer file does not name it, as in a restored
+          backup: only with `moved`, and if it has the directory's id or path.
+        * It is kept beside the directory: if it was begun beside it, or has the directory's id.
+        * It is kept in another quarantine: if it has the directory's id. Its path is enough with `moved`, or if the
           execution changed nothing yet or is completely undone.
         """
         if run.name in _AT_WORK and run.run_id not in self.at_work:
@@ -381,14 +384,14 @@ class Runs:
         return run.journal.owner == self.owner or run.journal.root == self.root
 
     def strangers(self) -> list[KeptRun]:
-        """Unfinished executions beside this directory, or on its path, that are not this directory's. Raises
-        `RecoveryRefused` if a document cannot be read.
+        """Unfinished executions that are kept beside this directory or were begun at its path, but belong to another
+        directory. Raises `RecoveryRefused` if a document cannot be read.
         """
         near = (run for run in self._readable() if run.place == self.beside or run.journal.root == self.root)
         return [run for run in near if run.name in _AT_WORK and not self.is_ours(run)]
 
     def missing(self) -> list[str]:
-        """Ids of executions that the directory names and that are in none of its quarantines."""
+        """Ids of executions that the pointer file names as in progress and that have no document in any quarantine."""
         return [run for run in self.at_work if all(document_of(place, run) is None for place in self._places)]
 
     def unfinished(self) -> list[KeptRun]:
@@ -396,8 +399,8 @@ class Runs:
         return [run for run in self.all() if run.name in _UNFINISHED]
 
     def is_announced(self, run: KeptRun) -> bool:
-        """Whether an execution that was interrupted before its first change is named in the pointer file, or was about
-        to be.
+        """Whether an execution that was interrupted before its first change is named in the pointer file, or was just
+        being added to it.
         """
         is_about_to = bool(run.journal.steps) and os.path.lexists(os.path.join(self.root, POINTER_BEFORE))
         return is_about_to or run.run_id in self.at_work

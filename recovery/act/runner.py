@@ -133,15 +133,15 @@ def look_at_earlier(root: FileSystem, runs: Runs) -> Earlier:
 
 
 def _is_nobodys(run: KeptRun) -> bool:
-    """Whether an execution stopped before its copies were complete, so that no directory names it, and was begun on
-    this machine.
+    """Whether this machine began an execution and it stopped before its copies were complete, so that no pointer file
+    names it.
     """
     return not run.journal.steps and not run.is_foreign
 
 
 def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
-    """Compare an execution that was interrupted while it was prepared with the present files: return its state if no
-    operation is done; None if one is done or a file was changed since. Raises `RecoveryRefused` if its journal
+    """Compare the present files with the journal of an execution that was interrupted while it was prepared. Return its
+    state if no operation is done and no file has changed; else None. Raises `RecoveryRefused` if the journal
     contradicts itself, `StorageError` if a file cannot be read.
     """
     with _quarantine_of(run) as quarantine:
@@ -226,10 +226,10 @@ def _forgetting(root: FileSystem, runs: Runs, run_id: str) -> Callable[[], None]
     return partial(runs.end, root, run_id, stands=False)
 
 
-def _superseded(disks: Disks, run: KeptRun, found: Unexpected) -> str:
+def _superseded(disks: Disks, run: KeptRun, unexpected: Unexpected) -> str:
     return (
-        f"{disks.full(found.place)} {found.what} since the run was cut short, so it can neither be completed nor "
-        f"undone; what it had saved stays in {run.directory}"
+        f"{disks.full(unexpected.place)} {unexpected.what} since the run was cut short, so it can neither be completed "
+        f"nor undone; what it had saved stays in {run.directory}"
     )
 
 
@@ -313,11 +313,12 @@ def act(
         return Done(run_id, place, withheld)
 
 
-def _bytes_of(made: Changes, action: RecoveryAction) -> int:
-    """Approximate number of bytes that preparing an action reads and writes, to weigh its progress: of the present file
-    (0 if it is missing), less the kept bytes for a truncation, plus the new bytes for a write.
+def _bytes_of(changes: Changes, action: RecoveryAction) -> int:
+    """Return the approximate number of bytes that preparing an action reads and writes, to weigh its progress: the
+    removed bytes for a truncation, the old and the new bytes for a write, else the bytes of the present file. A missing
+    file has 0 bytes.
     """
-    facts = made.survey.files.get(action.path)
+    facts = changes.survey.files.get(action.path)
     before = 0 if facts is None else facts.size
     match action.kind:
         case ActionKind.TRUNCATE:
@@ -329,8 +330,8 @@ def _bytes_of(made: Changes, action: RecoveryAction) -> int:
 
 
 def refuse_place(runs: Runs, made: Changes) -> None:
-    """Raise `RecoveryRefused` if a plan cannot be carried out: the quarantine's place is impossible, or permissions or
-    space are missing.
+    """Raise `RecoveryRefused` if a plan cannot be carried out: the quarantine's path is not allowed, or permissions or
+    space are missing. Reads only; the quarantine need not exist.
     """
     runs.refuse_place()
     refuse_without_permission(made)
@@ -340,9 +341,9 @@ def refuse_place(runs: Runs, made: Changes) -> None:
 
 @contextmanager
 def _new_quarantine(runs: Runs) -> Iterator[FileSystem]:
-    """Context with the quarantine open, created if it is missing. After an exception or
-    `KeyboardInterrupt`, the directories that were created are removed again if they are empty. Raises `RecoveryRefused`
-    if it cannot be created.
+    """Open the quarantine within this context; create it if it is missing. After an exception or `KeyboardInterrupt`,
+    the directories that were created are removed again if they are empty. Raises `RecoveryRefused` if it cannot be
+    created.
     """
     missing = FileSystem.missing(runs.place)
     fs = runs.create()
@@ -370,19 +371,20 @@ def try_quarantine(runs: Runs) -> None:
             quarantine.remove_if_empty(missing)
 
 
-def _refuse_changed(made: Changes, now: Survey) -> None:
-    changed = made.survey.first_change(now)
+def _refuse_changed(changes: Changes, now: Survey) -> None:
+    changed = changes.survey.first_change(now)
     if changed is not None:
         raise RecoveryRefused(
-            f"{made.root}/{changed} changed since the plan was made: something else is writing there; stop it, and "
+            f"{changes.root}/{changed} changed since the plan was made: something else is writing there; stop it, and "
             "plan again",
             reason="changed",
         )
 
 
 def take_back(root: FileSystem, runs: Runs, run_id: str | None, partition: str | None = None) -> KeptRun:
-    """Undo an execution after comparing everything; return it. Without `run_id` it is the latest, or the latest that
-    changed `partition`. Raises `RecoveryRefused` before anything is changed.
+    """Undo an execution after comparing everything that the undo relies on; return the execution. It is `run_id`; if
+    that is None the latest, or the latest that changed `partition`. Raises `RecoveryRefused` before anything is changed
+    if there is none or it cannot be undone, `StorageError` if the disk fails; the undo then stays unfinished.
     """
     with _compared(root, runs, run_id, partition) as (run, disks, located):
         runs.begin(root, run.run_id, run.place)
@@ -400,9 +402,9 @@ def refuse_take_back(root: FileSystem, runs: Runs, run_id: str | None, partition
 def _compared(
     root: FileSystem, runs: Runs, run_id: str | None, partition: str | None
 ) -> Iterator[tuple[KeptRun, Disks, Located]]:
-    """Context with the execution to undo, its disks (log directory and quarantine), and how far it came; everything
-    that undoing relies on was compared. Only reads. The execution is `run_id`; if that is None the latest, or the
-    latest that changed `partition` if that is given.
+    """Open the execution to undo within this context. Its value is the execution, its disks (log directory and
+    quarantine), and how far it came; everything that undoing relies on was compared. Only reads. The execution is
+    `run_id`; if that is None the latest, or the latest that changed `partition` if that is given.
 
     Raises `RecoveryRefused` if there is none or it cannot be undone: a file has changed, a later execution relies on
     it, files would need another owner, or `run_id` is None and another machine began it and did not finish it. Raises
@@ -427,9 +429,9 @@ def _concerns(run: KeptRun, partition: str) -> bool:
 
 
 def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
-    """Raise `RecoveryRefused` if a later execution touched or relied on a path that this one touched: that one has to
-    be undone first. The message differs if the later one found other sizes or contents there, which means that the
-    directory was replaced in between.
+    """Raise `RecoveryRefused` if a later execution touched or relied on a path that this one touched, because the later
+    one has to be undone first. The message differs if the later one found another size or content than this one had
+    left: then the directory was replaced in between. Reads no files.
     """
     later = next((later_run for later_run in runs.after(run) if _relied_on(later_run) & _touched(run)), None)
     other = None if later is None else _found_otherwise(run, later)
@@ -491,10 +493,10 @@ def _relied_on(run: KeptRun) -> set[str]:
     return _touched(run) | set(run.journal.bystanders)
 
 
-def _why_not(disks: Disks, run: KeptRun, found: Unexpected) -> str:
-    where = f"{disks.full(found.place)} {found.what}"
+def _why_not(disks: Disks, run: KeptRun, unexpected: Unexpected) -> str:
+    where = f"{disks.full(unexpected.place)} {unexpected.what}"
     saved = f"nothing was changed; what the run saved is in {run.directory}"
-    if found.place.in_run:
+    if unexpected.place.in_run:
         return f"run {run.run_id} cannot be undone: {where}, which it had saved; {saved}"
     if run.name in (JOURNAL, UNDOING, CLOSING):
         return (

@@ -1,5 +1,5 @@
-"""Translate the journal of an execution (one undoable change of a log directory) into a script: the operations that its
-steps mean, in order.
+"""Translate the journal of an execution (one undoable change of a log directory) into a script: the operations for each
+of its steps, in order.
 """
 
 from __future__ import annotations

@@ -41,12 +41,12 @@ def refuse_without_room(made: Changes, place: str, *, same_mount: bool) -> None:
         refuse_if_full(made.root, new, _NEW)
 
 
-def _saved(made: Changes, action: RecoveryAction, *, same_mount: bool) -> list[int]:
-    """Return the sizes in bytes of the files that an action copies into the quarantine, at most the bytes allocated on
-    disk: the removed tail of a truncated file; unless `same_mount` also removed and replaced files and all files of a
-    removed directory. Empty for other actions and missing files.
+def _saved(changes: Changes, action: RecoveryAction, *, same_mount: bool) -> list[int]:
+    """Return the sizes in bytes of the files that an action copies into the quarantine; a file with holes counts with
+    its allocated bytes. The removed tail of a truncated file is always copied. Unless `same_mount`, removed and
+    replaced files and all files of a removed directory are copied too. Empty for other actions and missing files.
     """
-    before = made.survey.files.get(action.path)
+    before = changes.survey.files.get(action.path)
     match action.kind:
         case ActionKind.TRUNCATE if before is not None:
             return [min(before.size - (action.size or 0), before.allocated)]
@@ -54,7 +54,7 @@ def _saved(made: Changes, action: RecoveryAction, *, same_mount: bool) -> list[i
             return [min(before.size, before.allocated)]
         case ActionKind.REMOVE_DIRECTORY if not same_mount:
             inside = action.path + "/"
-            return [min(facts.size, facts.allocated) for path, facts in made.survey.files.items()
+            return [min(facts.size, facts.allocated) for path, facts in changes.survey.files.items()
                     if path.startswith(inside)]  # fmt: skip
         case _:
             return []
@@ -85,7 +85,7 @@ def refuse_if_full(path: str, sizes: Iterable[int], what: str) -> None:
 
 
 def _mount_of(directory: str) -> str:
-    """Mount point of the file system that contains a directory."""
+    """Return the mount point of the file system that contains a directory."""
     directory = os.path.realpath(directory)
     while not os.path.ismount(directory):
         directory = os.path.dirname(directory)

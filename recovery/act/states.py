@@ -1,10 +1,10 @@
-"""States of files before, during and after an execution (one journaled change of a log directory), and how far an
-execution has come.
+"""Describe the states of files before, during and after an execution (one journaled change of a log directory), to find
+out how far the execution came.
 
 An execution is a sequence of operations, each of which happens whole or not at all. So for every place that it touches
-or relies on, the state after each operation is known beforehand. How far an interrupted execution came is found by
-looking: it is the operation after which every place is as it is now. If there is none, something else has changed a
-file since, and the journal must not be acted on.
+or relies on, the state after each operation is known beforehand. An interrupted execution has come to the operation
+after which every place has its present state. If there is no such operation, something else has changed a file since,
+and the journal must not be acted on.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ A_DIRECTORY = ADirectory()
 
 
 class Unexpected(Exception):
-    """Raised for a place whose state fits no step of the execution; `what` says what is wrong, after the
-    place's name.
+    """Raised for a place whose state fits no step of the execution; `what` is a predicate such as "was changed", to
+    follow the place's name in a message.
     """
 
     def __init__(self, place: Place, what: str) -> None:
@@ -176,7 +176,7 @@ class Timeline:
                 yield first, last, state
 
     def at(self, place: Place, position: int) -> State:
-        """State of a place after `position` operations; absent if unknown."""
+        """Return the state of a place after `position` operations; absent if unknown."""
         for first, last, state in self.spans(place):
             if first <= position <= last:
                 return state

@@ -1,8 +1,9 @@
-"""Open a log directory for writing, after all checks in their order; every change in it is made this way.
+"""Open a log directory for writing after all checks, in this order: the broker's lock; which directory the earlier
+executions belong to; unfinished executions; then, by the command, its plan, whether the plan is still the agreed one,
+and whether it is allowed. Every change of a log directory is made this way.
 
-The broker's lock; whose the earlier executions are; what one of them left half done; then, by the command, its plan;
-whether that is still the agreed one; what it may not do; and only then a journal and the change. Nothing is changed
-until `settle`, `complete`, `act` or `take_back` is called, so a refusal before changes nothing.
+Nothing is changed until `settle`, `complete`, `act` or `take_back` is called, so a refusal before that changes
+nothing.
 """
 
 from __future__ import annotations
@@ -96,8 +97,8 @@ class Transaction:
             )
 
     def refuse_changed(self, expected: Survey, found: Survey) -> None:
-        """Raise `RecoveryRefused` if the directory has changed since the agreed survey, or if that is one of other
-        partitions.
+        """Raise `RecoveryRefused` if `found`, a new survey, differs from the agreed one: a file was changed, or the two
+        surveys are of different partitions.
         """
         differing = sorted(expected.partition_directories ^ found.partition_directories)
         if expected.is_partial is not found.is_partial or (found.is_partial and differing):
@@ -122,13 +123,19 @@ class Transaction:
             try_quarantine(self.runs)
 
     def settle(self) -> CompletedRuns:
-        """Supersede interrupted executions that no longer fit, and remove the copies of those that had not begun."""
+        """Supersede interrupted executions that no longer fit the files, and remove the copies of those that had not
+        begun. Return the superseded ones with the reasons. Raises `StorageError`, and `RecoveryRefused` if a document
+        cannot be read.
+        """
         done = settle(self.fs, self.runs, self.earlier)
         self._earlier = Earlier(self.earlier.fitting)
         return done
 
     def complete(self, withhold_marker: Callable[[], str | None]) -> CompletedRuns:
-        """Complete interrupted executions; `withhold_marker` as in `act`."""
+        """Complete interrupted executions that fit the files, after settling the others; return their ids.
+        `withhold_marker` as in `act`. Raises `RecoveryRefused` if another process changed a file, `StorageError` if the
+        disk fails.
+        """
         done = complete(self.fs, self.runs, self.earlier, withhold_marker)
         self.ended += done.completed
         return done
@@ -175,8 +182,8 @@ class Transaction:
         refuse_take_back(self.fs, self.runs, run_id, partition)
 
     def take_back(self, run_id: str | None, partition: str | None) -> KeptRun:
-        """Undo an execution; without `run_id` the latest, or the latest that changed `partition`. Raises
-        `RecoveryRefused`.
+        """Undo an execution and return it: `run_id`, or without it the latest, or the latest that changed `partition`.
+        Raises `RecoveryRefused` before anything is changed if it cannot be undone, `StorageError` if the disk fails.
         """
         run = take_back(self.fs, self.runs, run_id, partition)
         self.ended.append(run.run_id)
@@ -185,8 +192,9 @@ class Transaction:
 
 
 def refuse_unfinished(roots: Sequence[str], keeping: Keeping = _BESIDE) -> None:
-    """Raise `RecoveryRefused` as `Transaction.refuse_unfinished` does for the first of these log directories with an
-    interrupted execution, without taking a lock; reads only. Of several directories the error names it.
+    """Raise `RecoveryRefused` as `Transaction.refuse_unfinished` does, for the first of these log directories with an
+    interrupted execution. If there are several directories, the error names it. Takes no lock and only reads. Raises
+    `StorageError` if a directory cannot be read.
     """
     for root in roots:
         with FileSystem(root) as fs:
@@ -198,9 +206,9 @@ def refuse_unfinished(roots: Sequence[str], keeping: Keeping = _BESIDE) -> None:
 
 @contextmanager
 def transaction(root: str, keeping: Keeping = _BESIDE) -> Iterator[Transaction]:
-    """Context with a log directory opened for writing: the broker's lock (`.lock`) is held until it ends. `keeping`
-    names the quarantine for removed bytes (by default the one of earlier executions, or beside the directory), and says
-    whether earlier executions count as this directory's although it was moved.
+    """Open a log directory for writing within this context: the broker's lock (`.lock`) is held until it ends.
+    `keeping` names the quarantine for removed bytes (by default the one of earlier executions, or beside the
+    directory), and says whether earlier executions count as this directory's although it was moved.
 
     Raises `RecoveryRefused` if a broker or another process holds the lock, the directory belongs to another user, it is
     a copy of the directory that its executions were on, or the files of an unfinished execution are missing;
@@ -215,4 +223,3 @@ def transaction(root: str, keeping: Keeping = _BESIDE) -> Iterator[Transaction]:
             yield Transaction(fs, runs, note)
     finally:
         fs.close()
-

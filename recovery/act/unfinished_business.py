@@ -1,6 +1,8 @@
-"""State of a log directory's executions (journaled changes): interrupted ones, a possible undo, a held lock.
+"""Report the state of a log directory's executions (journaled changes): interrupted ones, whether the latest can be
+undone, and whether the broker's lock is held.
 
-For commands that show the directory: reads only, needs no permission to write, and raises nothing for what it finds.
+For commands that show the directory: it only reads, needs no permission to write, and reports problems instead of
+raising them.
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ class StandingJson(Struct, frozen=True, kw_only=True):
 
 
 def sentence_of_stranger(run: KeptRun) -> str:
-    """Sentence about an interrupted execution that the present directory does not name."""
+    """Return a sentence about an interrupted execution that the present directory does not name."""
     return (
         f"run {run.run_id} in {run.place} was cut short on another directory that was here, or after this backup of it "
         "was made: it is left as it is, and what it saved stays there"

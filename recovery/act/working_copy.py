@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 @contextlib.contextmanager
 def new_tree(destination: str) -> Iterator[FileSystem]:
-    """Context with the new directory `destination`, created with missing parents, as a file system to fill.
+    """Create the directory `destination` with missing parents; the value of this context is a file system to fill it.
 
     After an exception or `KeyboardInterrupt`, everything that a `FileSystem` created below it within the context is
     removed again, unless another process replaced it; then `destination` and its new parents if they are empty. Nothing
@@ -52,8 +52,8 @@ def new_tree(destination: str) -> Iterator[FileSystem]:
             fs.close()
 
 
-def _remove(fs: FileSystem, made: dict[str, int]) -> None:
-    for path, inode in sorted(made.items(), reverse=True):
+def _remove(fs: FileSystem, created: dict[str, int]) -> None:
+    for path, inode in sorted(created.items(), reverse=True):
         status = fs.status(path)
         if status is None or status.st_ino != inode:
             continue
@@ -94,9 +94,9 @@ def copy_for(path: PathLike, target: PathLike, work: Callable[[str, Mapping[str,
 
 def _copy_tree(target: FileSystem, source: str) -> dict[str, StorageError]:
     """Copy all files and directories of `source` with their attributes into `target`, without the lock and the pointer
-    file. Return name -> error of the directories that were left out because they cannot be read or contain something
-    other than files and directories. Raises `StorageError` if a file of the top level cannot be read, or the copy not
-    written.
+    file. Return name -> error of the top-level directories that were left out because they cannot be read or contain
+    something other than files and directories. Raises `StorageError` if a top-level file cannot be read or the copy
+    cannot be written.
     """
     unreadable = {}
     with FileSystem(source) as other:
@@ -123,12 +123,12 @@ def _copy(target: FileSystem, other: FileSystem, top: str, status: os.stat_resul
     """
     directories = []
     is_directory = stat.S_ISDIR(status.st_mode)
-    for path, each in [(top, status), *(other.walk(top) if is_directory else ())]:
-        if stat.S_ISDIR(each.st_mode):
+    for path, entry in [(top, status), *(other.walk(top) if is_directory else ())]:
+        if stat.S_ISDIR(entry.st_mode):
             target.make_directory(path)
             directories.append(path)
-        elif not stat.S_ISREG(each.st_mode):
-            raise NotRegularFileError(errno.EINVAL, what_it_is(each.st_mode), os.path.join(other.root, path))
+        elif not stat.S_ISREG(entry.st_mode):
+            raise NotRegularFileError(errno.EINVAL, what_it_is(entry.st_mode), os.path.join(other.root, path))
         elif path not in _NOT_COPIED:
             target.copy_file(other, path, path)
             target.set_attributes(path, other.attributes(path))
@@ -138,7 +138,7 @@ def _copy(target: FileSystem, other: FileSystem, top: str, status: os.stat_resul
 
 
 def _is_about(root: str, error: StorageError, directory: str) -> bool:
-    """Whether an error is about a directory of this root, or about a file in it."""
+    """Whether the file of an error is `directory`, a path below `root`, or lies in it."""
     path, above = str(error.filename), os.path.join(root, directory)
     return path == above or path.startswith(above + "/")
 

@@ -1,7 +1,7 @@
-"""Differences in the files of one partition directory between before and after a simulated start; most partitions have
-none.
+"""Compare the files of one partition directory before and after a simulated start.
 
-A process that examines partitions returns these instead of everything that a directory holds.
+A process that examines partitions returns only these differences, and not everything that a directory has; most
+partitions have none.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ class Forecast:
 
     def load(self, tree: Tree, on_partition: Callable[[str], None] = lambda directory: None) -> BrokerResult:
         """Simulate the start on `tree`, the whole tree or a part of it, and change it to the state after the start and
-        a clean stop. `on_partition` is called with each directory after it is loaded. A failed start is a result, no
-        exception.
+        a clean stop. `on_partition` is called with each directory after it is loaded. If the start fails, the result
+        says so; nothing is raised for that. Raises `StorageError` if a file cannot be read.
         """
         return load_log_directory(
             tree,
@@ -74,18 +74,18 @@ class Forecast:
 
     def whole(self, parts: Sequence[Started | None]) -> BrokerResult:
         """Combine the results of starting every topic-partition separately into the result of one start on the whole
-        tree; the tree is changed to the state after this start. Partitions in the result are in the order of the
+        tree, and change the tree to the state after this start. Partitions in the result are in the order of the
         directories. If a separate start failed (None in `parts`), or the files of the log directory itself make the
         start fail, simulate the whole start in the broker's order instead and return its result.
         """
         tree = self._tree
-        found = [part for part in parts if part is not None]
-        if len(found) < len(parts):
+        groups = [part for part in parts if part is not None]
+        if len(groups) < len(parts):
             return self.load(tree)
         root = self.load(tree.part())
         if not root.is_loaded:
             return self.load(tree)
-        for partition, files in (each for part in found for each in part):
+        for partition, files in (partition_and_files for group in groups for partition_and_files in group):
             files.put(tree, partition)
         for name in tree.names(""):
             if name not in root.tree.files:
@@ -93,16 +93,17 @@ class Forecast:
         for name in root.tree.names(""):
             tree.files[name] = root.tree.files[name]
         order = {name: number for number, name in enumerate(self._directories)}
-        partitions = sorted((each for part in found for each, _files in part), key=lambda each: order[each.name])
-        return BrokerResult(
-            outcome=StartResult.LOADED, tree=tree, clean=root.clean, partitions={each.name: each for each in partitions}
-        )
+        loaded = (partition for group in groups for partition, _files in group)
+        partitions = sorted(loaded, key=lambda partition: order[partition.name])
+        by_name = {partition.name: partition for partition in partitions}
+        return BrokerResult(outcome=StartResult.LOADED, tree=tree, clean=root.clean, partitions=by_name)
 
 
 def load_directory(tree: Tree, rules: Rules, workers: Workers, *, keeps_files: bool = True) -> BrokerResult:
-    """Simulate a broker's start on `tree` and return a result equal to that of `load_log_directory`; partitions are
-    loaded in parallel by `workers` if that is worthwhile. `tree` is changed. With `keeps_files` False a parallel start
-    may leave partition directories in it as they were. A failed start is a result, no exception.
+    """Simulate a broker's start on `tree` and return a result equal to that of `load_log_directory`. `workers` load
+    partitions in parallel if that is worthwhile. `tree` is changed to the state after the start; but with `keeps_files`
+    False a parallel start may leave partition directories in it unchanged. If the start fails, the result says so;
+    nothing is raised for that. Raises `StorageError` if a file cannot be read.
     """
     forecast = Forecast(tree, rules)
     if not workers.is_worthwhile(forecast.groups) or not forecast.is_divisible:

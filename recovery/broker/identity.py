@@ -23,11 +23,11 @@ __all__ = ["meta_properties_finding", "names_newer_version", "with_identity"]
 
 
 def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts = NO_FACTS) -> BrokerResult:
-    """Return `result`, the result of loading the logs, unchanged, or another result if the start ends earlier because
-    of `meta.properties`. `tree` is the log directory as it is, `root` its path.
+    """Return `result`, the result of loading the logs, or another result if the start ends earlier because of
+    `meta.properties`. `tree` is the log directory before the start, `root` its path. `result` is not changed.
 
-    * The file is missing: a broker with ZooKeeper writes a new one, so `result`; a KRaft broker does not start
-      (`MetaPropertiesEnsemble.verify`). The broker is a KRaft one if the metadata log is in this directory, or in
+    * The file is missing: a broker with ZooKeeper writes a new one, so `result` is returned; a KRaft broker does not
+      start (`MetaPropertiesEnsemble.verify`). The broker is a KRaft one if the metadata log is in this directory, or in
       another directory that `facts` were read from.
     * The file cannot be parsed: the directory goes offline, or the start fails if the metadata log is in the directory.
     * The directory id is wrong, or the node id or cluster id is missing: the start fails. A missing id is ignored if
@@ -99,8 +99,8 @@ def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding
 
 
 def _read(tree: Tree, root: str) -> MetaProperties | str | None:
-    """Return the parsed `meta.properties`; why it cannot be parsed, as a text; or None if it is missing. A symbolic
-    link is followed, as by a broker.
+    """Return the parsed `meta.properties`; a text with the reason if it cannot be parsed; None if it is missing. A
+    symbolic link is followed, as by a broker.
     """
     if META_PROPERTIES not in tree.files:
         return read_identity(root) if os.path.islink(os.path.join(root, META_PROPERTIES)) else None
@@ -113,8 +113,8 @@ def _read(tree: Tree, root: str) -> MetaProperties | str | None:
 
 
 def names_newer_version(tree: Tree) -> bool:
-    """Whether `version` in `meta.properties` is a number other than 0 and 1, which a newer Kafka wrote or damage. False
-    if the file is missing or cannot be read, or has no numeric version.
+    """Whether `version` in `meta.properties` is a number other than 0 and 1: a newer Kafka wrote it, or it is damaged.
+    False if the file is missing or cannot be read, or has no numeric version.
     """
     try:
         text = decode_properties(tree.read(META_PROPERTIES)).get("version") if META_PROPERTIES in tree.files else None

@@ -1,5 +1,5 @@
-"""Simulate how a broker loads and closes a whole log directory (`LogManager`); return the outcome and the tree (the
-directory's files in memory) that it leaves.
+"""Simulate how a broker loads and closes a whole log directory (`LogManager`). The result is the outcome and the tree
+(the directory's files in memory) that the broker leaves.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class StartResult:
 
 
 class LoadedPartition(Struct, frozen=True, kw_only=True):
-    """One partition directory after a broker's start; `stray` is its new name if the broker renames it."""
+    """One partition directory after a broker's start; `stray` is its new name if the broker renames it, else None."""
 
     name: str
     log_start_offset: int
@@ -134,7 +134,7 @@ def read_topic_id(tree: Tree, directory: str) -> str | None:
 
 
 def topic_id_or_none(tree: Tree, directory: str) -> str | None:
-    """Return the topic id; None also if the file cannot be read."""
+    """Return the topic id of a partition directory; None if `partition.metadata` is missing or cannot be parsed."""
     try:
         return read_topic_id(tree, directory)
     except JavaError:
@@ -143,7 +143,9 @@ def topic_id_or_none(tree: Tree, directory: str) -> str | None:
 
 @lru_cache(maxsize=64)
 def _topic_id(data: bytes) -> str:
-    """Parse `partition.metadata`; cached, because every simulated start asks again."""
+    """Parse the content of `partition.metadata` and return the topic id. Cached, because every simulated start needs it
+    again. Raises a `JavaError` if it is malformed.
+    """
     return _parse_metadata(java_lines(data))
 
 
@@ -190,7 +192,9 @@ def is_kraft(tree: Tree, *, has_metadata: bool = False) -> bool:
 
 @lru_cache(maxsize=1)
 def _is_kraft_by_file(data: bytes) -> bool | None:
-    """Whether `meta.properties` is KRaft's; None if it does not tell. Cached, because every partition asks."""
+    """Whether the content of `meta.properties` is a KRaft node's; None if it cannot be parsed, or has neither version 1
+    nor a node id. Cached, because this is needed for every partition.
+    """
     try:
         meta = decode_meta_properties(data)
     except FormatError:
@@ -254,7 +258,7 @@ class _Directory:
         recovery points and log start offsets by (topic, partition); missing ones are 0. In a KRaft directory a
         partition without a topic id gets a stray name instead, which is only noted: `close` renames the directory.
 
-        Raises a `JavaError` where the broker throws, such as for two directories of one partition.
+        Raises a `JavaError` if the broker would throw an exception, for example for two directories of one partition.
         """
         key = (name.topic, name.partition)
         is_metadata = name.topic == CLUSTER_METADATA_TOPIC
@@ -304,7 +308,7 @@ class _Directory:
         """Stop cleanly, as a broker does after all partitions are loaded: write leader epochs, close logs, delete
         temporary checkpoint files (the target of a symbolic link is emptied instead), and rename stray directories.
         Changes the tree. If a partition has a future copy, only that is closed, as in the broker; strays are not
-        closed. Raises `JavaError`.
+        closed. Raises a `JavaError` if the broker would throw an exception.
         """
         by_partition = {(topic, partition): name for (topic, partition, _future), name in sorted(self.live.items())}
         closing = frozenset(by_partition.values())

@@ -81,13 +81,12 @@ def node_start(
     controllers: Sequence[str] = (),
     now_ms: int | None = None,
 ) -> NodeStart:
-    """Predict what a node does when it is started on these log directories, which all belong to one node: one answer
-    for each release asked about. Reads only. A start that fails is an answer, no exception.
+    """Predict what a node does when it is started on these log directories, which all belong to one node. Return one
+    answer for each release asked about. Reads only. If a start fails, the answer says so; nothing is raised for that.
 
     If the metadata was written by a release that is not known yet, the only answer is UNKNOWN. If all releases give a
-    broker with ZooKeeper the same answer, it is given once, for the newest of them.
-
-    Raises `UsageError` if `release` is not a version number, `StorageError` if the metadata log cannot be read.
+    broker with ZooKeeper the same answer, it is returned once, for the newest of them. Raises `UsageError` if `release`
+    is not a version number, `StorageError` if the metadata log cannot be read.
 
     * `properties`: the node's server properties
     * `release`: ask about this release only; by default, every group of releases from the lowest that can have written
@@ -112,7 +111,7 @@ def node_start(
         else:
             releases = groups_from(_floor(context))
         newer = None if release is not None else _newer_than_known(context)
-        answers = (newer,) if newer is not None else tuple(_answer(context, role, each) for each in releases)
+        answers = (newer,) if newer is not None else tuple(_answer(context, role, release) for release in releases)
         if role is Role.ZOOKEEPER_BROKER and len(set(answers)) == 1:
             releases, answers = releases[-1:], answers[-1:]
     finally:
@@ -161,7 +160,9 @@ class _Context(Struct, kw_only=True):
         return results
 
     def unserved(self, root: str, result: BrokerResult) -> list[Unserved]:
-        """Partitions of one directory that coordinators cannot load."""
+        """Partitions of one log directory that coordinators cannot load; `result` is the result of loading its logs.
+        Cached.
+        """
         if root not in self._unserved:
             self._unserved[root] = unserved_partitions(root, result)
         return self._unserved[root]
@@ -180,16 +181,18 @@ class _Context(Struct, kw_only=True):
         return self._metadata
 
     def best(self) -> Replay:
-        """Return the metadata as far as it can be read, for any release. Fills `explained` with partitions that were
-        removed or moved.
+        """Return a replay of the node's own metadata as far as it can be read, in the newest release's format; it is
+        empty if loading the metadata log ends the start. Also fills `explained` with the partitions that the metadata
+        shows as removed or moved. Cached. Raises `StorageError` if the log cannot be read.
         """
         if self._best is None:
             self._best = self._replayed()
         return self._best
 
     def voters(self) -> set[int]:
-        """Node ids of the voters named in the node's own metadata and `quorum-state`; empty if there are none. If these
-        files end a start, the voters that can still be read from the metadata log are returned. Cached.
+        """Return the node ids of the voters named in the node's own metadata and `quorum-state`; empty if there are
+        none. If these files end a start, the voters that can still be read from the metadata log are returned. The
+        result is cached.
         """
         if self._voters is None:
             try:
@@ -245,7 +248,7 @@ class _Context(Struct, kw_only=True):
 def _floor(context: _Context) -> Release:
     """Return the lowest release that can have written the node's files: it knows the highest `metadata.version` (the
     newest release if none knows it), has directory ids (3.7.0) if a `meta.properties` has one, and dynamic voters (3.9)
-    if the metadata has a KRaft version above 0. Metadata that ends a start is not asked for the KRaft version.
+    if the metadata has a KRaft version above 0. The KRaft version is ignored if loading the metadata ends a start.
     """
     level = _level(context)
     release = next((group for group in GROUPS if newest_metadata_version(group) >= level), GROUPS[-1])
@@ -318,7 +321,9 @@ def _role(context: _Context) -> Role:
 
 
 def _fetches_metadata(context: _Context, role: Role) -> bool:
-    """Whether the node is certainly no voter: the files name other voters, or none and the properties say so."""
+    """Whether the node is certainly no voter: it is a broker, and its files name voters but not this node, or name no
+    voters and its properties say that it is only a broker.
+    """
     voters = context.voters()
     is_stated = context.files.stated_role is Role.BROKER
     return role is Role.BROKER and context.files.node_id not in voters and (is_stated or bool(voters))
@@ -340,14 +345,15 @@ def _answer(context: _Context, role: Role, release: Release) -> NodeAnswer:
 
 
 def _with_nameless(context: _Context, role: Role, release: Release, answer: NodeAnswer) -> NodeAnswer:
-    """Return the answer about a start that fails with the consequence STRAY_ONCE_STARTED, if partitions of a broker
-    have no topic id and the answer does not mention them.
+    """Return the answer about a start that fails. If partitions of a broker have no topic id and the answer does not
+    mention them, the consequence STRAY_ONCE_STARTED is added. Unchanged for a controller, and before 3.7.1.
     """
     if role is Role.CONTROLLER or not release.at_least("3.7.1"):
         return answer
     known = {name for consequence in answer.consequences for name in consequence.names}
     directories = list_partitions(context.files, _readable(context.files))
-    names = tuple(each.name for each in directories if each.topic_id is None and each.name not in known)
+    nameless = [directory for directory in directories if directory.topic_id is None]
+    names = tuple(directory.name for directory in nameless if directory.name not in known)
     if not names:
         return answer
     detail = f"once it starts, it renames -stray partitions whose {PARTITION_METADATA} is missing"
@@ -372,7 +378,9 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
     directories = with_ends_of_moves(files, list_partitions(files, online, results), context.now_ms)
     refuse_twice(directories, has_strays=False)
     other, wrong = consequences_of_topic_ids(directories, facts)
-    moves = consequences_of_moves(directories, lambda each: False if facts.may_have(each.parsed.topic) else None)
+    moves = consequences_of_moves(
+        directories, lambda directory: False if facts.may_have(directory.parsed.topic) else None
+    )
     consequences = [*identity.consequences, *offline, *other, *moves]
     faults = [*identity.faults, *faults, *wrong]
     for root in results.keys() & set(online):
@@ -412,9 +420,9 @@ class _Start:
         self.condition: str | None = None
 
     def run(self) -> NodeAnswer:
-        """Go through the parts of the start in Kafka's order, and return the answer; also if the node waits for a
-        leader forever. Called once. Raises `StartEndsError`, with the failing answer and all that happened before, if a
-        part ends the start, and `StorageError` if files cannot be read.
+        """Simulate the parts of the start in Kafka's order, and return the answer; also if the node waits for a leader
+        forever. Called once. Raises `StartEndsError`, with the failing answer and all that happened before, if a part
+        ends the start, and `StorageError` if files cannot be read.
         """
         try:
             return self._run()
@@ -448,7 +456,9 @@ class _Start:
         if leader is not None and (self._is_of_another_cluster() or self._is_begun_anew(loaded, leader)):
             return self._done()
         replay = self._replay(loaded, leader)
-        is_dropped = any(each.kind is ConsequenceKind.METADATA_LOG_DROPPED for each in loaded.consequences)
+        is_dropped = any(
+            consequence.kind is ConsequenceKind.METADATA_LOG_DROPPED for consequence in loaded.consequences
+        )
         if self._leads and is_dropped:
             self._goes_back(loaded, "what came after it, if anything, is lost")
         elif self._leads and loaded.end < loaded.written_end:
@@ -467,7 +477,9 @@ class _Start:
         return self._done()
 
     def _serves_no_partition(self) -> None:
-        """Add a consequence if the directories have partitions although the properties make the node no broker."""
+        """Add a NOT_SERVING consequence if the directories have partitions. Called for a node whose properties make it
+        no broker.
+        """
         names = tuple(list_partition.name for list_partition in list_partitions(self.files, _readable(self.files)))
         if names:
             detail = f"process.roles makes it no broker: nobody serves {names[0]} and {len(names) - 1} more"
@@ -478,9 +490,8 @@ class _Start:
         self.faults += faults
 
     def _is_without_metadata(self) -> bool:
-        """Whether the metadata log is not in the given directories but may be elsewhere: the directory is missing, and
-        the node is a broker or its role is not in the properties. If True, `condition` is set to a sentence that says
-        so.
+        """Whether the metadata log is not in the given directories but may be elsewhere: its directory is missing, and
+        the node is a broker or its role is not in the properties. If so, also sets `condition` to a sentence about it.
         """
         if self.files.metadata_directory is not None:
             return False
@@ -573,9 +584,9 @@ class _Start:
     """whether a majority of the voters was given, so that their metadata decides"""
 
     def _leader(self, voters: Voters, state: StateFile) -> LoadedMetadata | None:
-        """Return the metadata of the leader that the node follows, taken from the given controllers; None if the node
-        leads itself, or if they are not a majority of its voters. With a result, `_is_led` becomes True and `condition`
-        is set.
+        """Return the metadata of the leader that the node follows, read from the directories of the given controllers.
+        None if the node leads itself, or if these controllers are not a majority of its voters or have no readable
+        metadata. With a result, `_is_led` becomes True and `condition` is set.
         """
         if self._leads:
             return None
@@ -627,7 +638,7 @@ class _Start:
     # metadata
 
     def _replay(self, loaded: LoadedMetadata, leader: LoadedMetadata | None) -> Replay:
-        known = next((each for each in self.context.replays if each.is_that_of(self.release)), None)
+        known = next((replay for replay in self.context.replays if replay.is_that_of(self.release)), None)
         if known is not None:
             return known.as_of(self.release)
         replay = Replay(release=self.release, is_controller=self.role is not Role.BROKER)
@@ -640,8 +651,8 @@ class _Start:
         except ReaderError as error:
             raise ends(Part.METADATA_LOG, "corrupt", loaded.directory, error.exception, error.message) from error
         self._refuse(replay, loaded.directory)
-        for each in replay.skipped:
-            detail = f"the broker goes on without the {each.record} at offset {each.offset}: {each.message}"
+        for skipped in replay.skipped:
+            detail = f"the broker goes on without the {skipped.record} at offset {skipped.offset}: {skipped.message}"
             self.faults.append(
                 Fault(part=Part.METADATA_REPLAY, kind="contradiction", file=loaded.directory, detail=detail)
             )
@@ -672,14 +683,16 @@ class _Start:
             raise ends(Part.METADATA_SNAPSHOT, "empty" if not count else "corrupt", snapshot.path, *problem)
 
     def _refuse(self, replay: Replay, file: str) -> None:
-        found = replay.contradiction
-        if found is None:
+        contradiction = replay.contradiction
+        if contradiction is None:
             return
-        detail = f"the {found.record} at offset {found.offset} cannot be applied: {found.message}"
-        raise ends(Part.METADATA_REPLAY, "contradiction", file, found.exception, found.message, detail=detail)
+        exception, message = contradiction.exception, contradiction.message
+        detail = f"the {contradiction.record} at offset {contradiction.offset} cannot be applied: {message}"
+        raise ends(Part.METADATA_REPLAY, "contradiction", file, exception, message, detail=detail)
 
     def _goes_back(self, loaded: LoadedMetadata, what: str) -> None:
-        """Add the consequence that the only voter's metadata goes back; `what` says from where.
+        """Add the consequence that the metadata of the only voter goes back to an earlier offset; the text `what` ends
+        its sentence.
 
         On a node that is a broker too, the partitions show whether something is lost. On a controller alone nothing
         shows it.
@@ -690,9 +703,9 @@ class _Start:
         self.consequences.append(StartConsequence(kind=kind, detail=detail, file=loaded.directory))
 
     def _begun_anew(self, replay: Replay, bootstrap: Bootstrap) -> Replay:
-        """Return the metadata after a leading controller finds it empty and appends its bootstrap records, and add the
-        consequence METADATA_OVERWRITTEN. If the node has neither older metadata nor partitions, it was never used:
-        `replay` is returned, and nothing added.
+        """Return the metadata that results if a leading controller finds it empty and appends its bootstrap records,
+        and add the consequence METADATA_OVERWRITTEN. If the node has neither older metadata nor partitions, it was
+        never used: `replay` is returned, and nothing is added.
         """
         known = self.context.best().image
         directories = [] if self.role is Role.CONTROLLER else list_partitions(self.files, _readable(self.files))
@@ -710,12 +723,14 @@ class _Start:
         return anew
 
     def _what_is_gone(self, known: MetadataImage, directories: Sequence[PartitionDirectory]) -> str:
-        """Clause about the topics and access control entries that are gone with the metadata: their numbers, if no log
-        that was cut, dropped or is missing had more of them than `known`; else at least how many topics, by `known`
-        and the partition directories.
+        """Return a clause about the topics and access control entries that are lost with the metadata. It has their
+        exact numbers from `known`, if that is complete: no log was truncated or dropped, and no partition directory is
+        of another topic. Otherwise it has the least possible number of topics, from `known` and the partition
+        directories.
         """
-        names = {each.parsed.topic for each in directories if each.parsed.state is DirectoryState.LIVE}
-        is_whole = not any(each.kind in _METADATA_CHANGES for each in self.consequences)
+        live = [directory.parsed for directory in directories if directory.parsed.state is DirectoryState.LIVE]
+        names = {name.topic for name in live}
+        is_whole = not any(consequence.kind in _METADATA_CHANGES for consequence in self.consequences)
         if is_whole and names <= known.topics.keys():
             return f"{len(known.topics)} topics and {len(known.acls)} access control entries are gone"
         count = len(names | known.topics.keys())
@@ -749,9 +764,14 @@ class _Start:
         self._note(start_consequences, faults)
         if image is not None and (self._leads or self._is_led):
             self._note(consequences_of_older_metadata(self.files, directories, image), [])
-        strays = {name for each in start_consequences for name in each.names if each.kind is ConsequenceKind.STRAY}
+        strays = {
+            name
+            for consequence in start_consequences
+            for name in consequence.names
+            if consequence.kind is ConsequenceKind.STRAY
+        }
         for root in results.keys() & online:
-            unserved = [each for each in self.context.unserved(root, results[root]) if each.name not in strays]
+            unserved = [entry for entry in self.context.unserved(root, results[root]) if entry.name not in strays]
             self._note(*consequences_of_unserved(unserved, self.release))
 
     def _of_partitions(
@@ -761,7 +781,9 @@ class _Start:
         image: MetadataImage | None,
         directories: list[PartitionDirectory],
     ) -> tuple[list[StartConsequence], list[Fault]]:
-        """Compare the partition directories of the log directories `online` with the metadata; the node id is known."""
+        """Compare the partition directories of the log directories `online` with the metadata; return consequences and
+        faults. The node id must be known. Raises `StartEndsError` if the start ends.
+        """
         self.context.best()
         return partition_consequences(
             directories, image, self.files.node_id or 0, self.release, self.context.explained,
@@ -773,17 +795,18 @@ class _Start:
     def _strays_before(
         self, identity: Identity, online: Sequence[str], image: MetadataImage | None
     ) -> list[StartConsequence]:
-        """Return the consequences for strays of a start that a log ends: each log is renamed when it is loaded, so that
-        some of them are -stray by then. Empty before 3.7.1, which renames them later or not at all.
+        """Return the STRAY consequences of a start that ends while logs are loaded. Each log is renamed when it is
+        loaded, so some strays are renamed by then; the sentences say so. Empty before 3.7.1, which renames strays later
+        or never, and if the node id is unknown.
         """
         if self.files.node_id is None or not self.release.at_least("3.7.1"):
             return []
         try:
-            found, _faults = self._of_partitions(identity, online, image, list_partitions(self.files, online))
+            consequences, _faults = self._of_partitions(identity, online, image, list_partitions(self.files, online))
         except StartEndsError:
             return []
-        strays = [consequence for consequence in found if consequence.kind is ConsequenceKind.STRAY]
-        return [structs.replace(each, detail=f"{each.detail}, some or all") for each in strays]
+        strays = [consequence for consequence in consequences if consequence.kind is ConsequenceKind.STRAY]
+        return [structs.replace(stray, detail=f"{stray.detail}, some or all") for stray in strays]
 
     def _done(self) -> NodeAnswer:
         return _answer_of(self.consequences, self.faults, self.condition)
@@ -808,8 +831,8 @@ _OUTCOMES = (
 
 
 def _voters_of(leader: LoadedMetadata) -> set[int]:
-    """Node ids of the voters named in a controller's own snapshot and log, else in its `quorum-state`; empty if these
-    name none or end a start.
+    """Return the node ids of the voters named in a controller's own snapshot and log, else in its `quorum-state`; empty
+    if these name none or end a start.
     """
     newest = release_of(NEWEST)
     try:

@@ -42,8 +42,8 @@ def start_with(
     controllers: Sequence[str] = (),
     apart: Sequence[str] = (),
 ) -> NodeStart:
-    """Predict the start of the node that `root` belongs to, on `root` and those of `roots` that are no copies of it.
-    Reads only; raises what `node_start` raises.
+    """Predict the start of the node that `root` belongs to, on the log directory `root` and on the directories in
+    `roots` that are not copies of it. Reads only; raises what `node_start` raises.
 
     * `loaded`: results of loading logs, by log directory; segments of other directories are not read
     * `asked`: properties and release to ask about
@@ -57,7 +57,11 @@ def start_with(
         properties=asked.properties or None,
         release=asked.release,
         # an error before the logs without an exception is of `meta.properties`
-        loaded={path: each for path, each in loaded.items() if not each.is_before_logs or each.error is not None},
+        loaded={
+            path: result
+            for path, result in loaded.items()
+            if not result.is_before_logs or result.error is not None
+        },
         loads_others=False,
         controllers=controllers,
         now_ms=now_ms,
@@ -70,21 +74,22 @@ def start_with(
 
 
 def directories_of_node(root: str, roots: Sequence[str]) -> list[str]:
-    """Return the log directories of the node that `root` belongs to: `root`, and those of `roots` that are no copies of
-    it, in the order of `roots` (first if it is not among them). A partition directory counts as its log directory. A
-    copy, such as an earlier state of the directory, has its directory id and a partition in common with it.
+    """Return the log directories of the node that `root` belongs to: `root`, and the directories in `roots` that are
+    not copies of it. They are in the order of `roots`; `root` is first if it is not among them. A partition directory
+    counts as its log directory. A copy, such as an earlier state of the directory, has its directory id and a partition
+    in common with it.
     """
     real = os.path.realpath(root)
-    found = [
+    directories = [
         root if os.path.realpath(directory) == real else directory
         for directory in dict.fromkeys(map(_log_directory_of, roots))
         if os.path.realpath(directory) == real or not _is_copy(root, directory)
     ]
-    return found if root in found else [root, *found]
+    return directories if root in directories else [root, *directories]
 
 
 def _log_directory_of(path: str) -> str:
-    """Log directory of a partition directory that was given itself; any other path unchanged."""
+    """Parent of `path` if it is a partition directory without a `meta.properties`; any other path unchanged."""
     whole = os.path.abspath(path)
     is_partition = parse_partition_directory(os.path.basename(whole)) is not None
     return os.path.dirname(whole) if is_partition and not os.path.exists(os.path.join(whole, META_PROPERTIES)) else path
@@ -98,8 +103,8 @@ def _is_copy(root: str, other: str) -> bool:
 
 
 def _live(root: str) -> frozenset[str]:
-    """Names of the live partition directories (not `-future`, `-delete` or `-stray`) in a log directory; empty if it
-    cannot be listed.
+    """Return the names of the live partition directories (not `-future`, `-delete` or `-stray`) in a log directory;
+    empty if it cannot be listed.
     """
     try:
         names = os.listdir(root)

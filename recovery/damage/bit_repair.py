@@ -1,4 +1,4 @@
-"""Find the one flipped bit of a batch, with a level of proof.
+"""Find the single flipped bit that explains a wrong checksum of a batch, and how well it is proven.
 
 The syndrome of CRC-32C (stored xor computed checksum) gives the position of a single flipped bit exactly, for any batch
 below 256 MiB: the order of x modulo the polynomial is 2^31 - 1. An odd number of three or more flips looks like one

@@ -144,10 +144,10 @@ class Census(Struct, kw_only=True):
 def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
     """Return base offset and path of the log files that hold the data of a partition directory, sorted by base offset.
 
-    An unfinished replacement (`.swap`) counts in place of the segments whose base offset is in its range of offsets,
-    unless a start would delete it, which happens if a `.cleaned` file has the same or a lower base offset. An empty or
-    damaged replacement does not count if the original exists, although a start would put it in place and lose the rest.
-    Replacements are read; raises `StorageError` if that fails.
+    A complete, sound replacement (`.swap`) counts in place of the segments whose base offset is in its range of
+    offsets. It does not count if a start would delete it, because a `.cleaned` file has the same or a lower base
+    offset. An empty or damaged replacement counts only if the original is missing, although a start would put it in
+    place and lose the rest. Replacements are read; raises `StorageError` if that fails.
     """
     originals = {base for base, _path in tree.logs(directory)}
     swaps = []
@@ -155,7 +155,9 @@ def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
     if not any(name.endswith(SWAP) for name in names):
         return tree.logs(directory)
     parsed_names = [(name, parse_segment_file(name)) for name in names]
-    cleaned = [each.base_offset for _name, each in parsed_names if each is not None and each.pending == CLEANED]
+    cleaned = [
+        parsed.base_offset for _name, parsed in parsed_names if parsed is not None and parsed.pending == CLEANED
+    ]
     complete_below = min(cleaned, default=None)
     for name, parsed in parsed_names:
         if parsed is None or parsed.kind is not FileKind.LOG or parsed.pending != SWAP:
@@ -195,9 +197,10 @@ def census(
 
 
 def overlaps(tree: Tree, directory: str) -> bool:
-    """Whether a segment has a batch of a transaction with offsets of the next one; for logs of which there is no
-    census. Reads only the end of each segment, from the last entry of its offset index on, and the whole of one if that
-    end has a wrong offset or cannot be read. Raises `StorageError` if a log cannot be read.
+    """Whether a segment has a batch of a transaction whose last offset belongs to the next segment. A census has this
+    in `Census.overlaps`; this function is for logs without one. Reads only the end of each segment, from the last entry
+    of its offset index on; the whole segment if its end reaches the next one's offsets or cannot be read. Raises
+    `StorageError` if a log cannot be read.
     """
     return any(
         next_base is not None and _reaches(tree, path, next_base)
@@ -206,7 +209,10 @@ def overlaps(tree: Tree, directory: str) -> bool:
 
 
 def _reaches(tree: Tree, path: str, next_base: int) -> bool:
-    """Whether the segment at `path` has a batch of a transaction that ends at or above `next_base`."""
+    """Whether the segment at `path` has a batch of a transaction whose last offset is at or above `next_base`. Reads
+    the end of the segment, from the last entry of its offset index on. The whole segment is read only if that end
+    reaches `next_base` or has no batch, or if there is no index. Raises `StorageError` if the log cannot be read.
+    """
     source = tree.source(path)
     index = f"{path.removesuffix(FileKind.LOG.value)}{FileKind.OFFSET_INDEX.value}"
     size = tree.source(index).size if index in tree.files else 0
@@ -224,8 +230,9 @@ def _reaches(tree: Tree, path: str, next_base: int) -> bool:
 def sound_batches(
     tree: Tree, span: Span, unopened: Mapping[Unopened, int] = NOTHING_UNOPENED
 ) -> Iterator[tuple[RecordBatch, int, int]]:
-    """Yield each batch of a span that a census has found sound, with its first and last offset. Checksums are not
-    verified again. `unopened` is from that census.
+    """Yield each batch of a span that a census has found sound, with its first and last offset (inclusive), in file
+    order. Checksums are not verified again. `unopened` is from that census. Raises `StorageError` if the log cannot be
+    read.
     """
     for batch in Scanner(tree.source(span.path), position=span.start, end=span.end, check_crc=False):
         yield batch, *_offsets(batch, unopened)
@@ -265,9 +272,9 @@ def has_bytes(tree: Tree, spans: Iterable[Span], checksum: int, size: int) -> bo
 
 
 def _offsets(batch: RecordBatch, unopened: Mapping[Unopened, int] = NOTHING_UNOPENED) -> tuple[int, int]:
-    """Return a batch's first and last offset, inclusive. A compressed message of magic 0 or 1 has its first offset from
-    `unopened`, else from its content, but at most the last one; if it cannot be decompressed, both are equal. An
-    uncompressed message has a single offset.
+    """Return a batch's first and last offset, inclusive. For a compressed message of magic 0 or 1 the first offset is
+    taken from `unopened`, else from its content, but is at most the last one; if it cannot be decompressed, the last
+    offset is returned for both. An uncompressed message has a single offset.
     """
     header = batch.header
     if isinstance(header, BatchHeader):
@@ -287,7 +294,7 @@ def _unopened_key(batch: RecordBatch) -> Unopened:
 
 
 def cannot_be_opened(batch: RecordBatch) -> bool:
-    """Whether this is a compressed message of magic 0 or 1 of which some records cannot be read."""
+    """Whether this is a compressed message of magic 0 or 1 of which some records cannot be read. False for magic 2."""
     header = batch.header
     if isinstance(header, BatchHeader) or not header.attributes & CODEC_MASK:
         return False
@@ -449,7 +456,9 @@ class _Walk:
             result.overlaps = True
 
     def _repeat(self, key: Identity, count: int, hidden: int) -> None:
-        """Note a batch with repeated offsets. `_count_repeats` decides at the end whether it is a copy."""
+        """Remember a batch with repeated offsets (at most 100,000). At the end, `_count_repeats` decides whether it is
+        a copy.
+        """
         times = self._repeats[key][0] if key in self._repeats else 0
         if times or len(self._repeats) < _MOST_REPEATS:
             self._repeats[key] = times + 1, count, hidden

@@ -1,5 +1,5 @@
-"""Find segments whose names contradict what the segments before them hold: ends that the following segments hold too,
-byte for byte, and empty segments that hide records.
+"""Find segments that do not fit the segments around them: those whose last batches are also the first batches of the
+following segments, and empty ones that hide records of the segments before them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ __all__ = ["hiding_segments", "sizes_without_copies"]
 
 
 def sizes_without_copies(tree: Tree, directory: str) -> dict[str, int]:
-    """Return path -> size in bytes without the end that the segments after it hold too, for each segment of a partition
-    that has one. Such an end begins with the first batch that reaches the next segment's base offset, and equals the
-    beginning of the following segments without their own such ends. Raises `StorageError` if a log cannot be read.
+    """Find segments whose last batches are repeated, byte for byte, at the beginning of the following segments; return
+    path -> size in bytes without these batches. They begin with the first batch that reaches the next segment's base
+    offset. Segments without such copies are not in the dict. Raises `StorageError` if a log cannot be read.
     """
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     after: list[tuple[str, int]] = []
     next_base: int | None = None
     for base, path in reversed(tree.logs(directory)):
@@ -26,17 +26,17 @@ def sizes_without_copies(tree: Tree, directory: str) -> dict[str, int]:
         batches = () if next_base is None else Scanner(tree.source(path), check_crc=False)
         position = next((batch.position for batch in batches if batch.last_offset >= (next_base or 0)), None)
         if position is not None and _begins_with(tree, after, path, position):
-            found[path] = size = position
+            sizes[path] = size = position
         after.insert(0, (path, size))
         next_base = base
-    return found
+    return sizes
 
 
 def hiding_segments(tree: Tree, directory: str) -> set[int]:
-    """Return the base offsets of empty segments that are at or below the highest offset of the segments before them. A
-    broker reads from the segment with the greatest base offset at or below the offset asked for, and goes on in the
-    next one (`LocalLog.read`): consumers get nothing of what an earlier segment holds from there on. Reads headers of
-    the segments before the last empty one, once each; raises `StorageError` if that fails.
+    """Return the base offsets of empty segments that are at or below the highest offset of the segments before them;
+    empty if there is none. A broker reads from the segment with the greatest base offset at or below the requested
+    offset, and continues in the next one (`LocalLog.read`), so consumers never get an earlier segment's records from
+    there on. Reads headers of the segments before the last empty one, once each; raises `StorageError` if that fails.
     """
     hiding: set[int] = set()
     unread: list[str] = []
@@ -57,8 +57,8 @@ def _highest_offset(tree: Tree, path: str) -> int:
 
 
 def _begins_with(tree: Tree, logs: Iterable[tuple[str, int]], path: str, position: int) -> bool:
-    """Whether the content of `logs` (path and size of each), one after another, begins with the file at `path` from
-    byte `position` on.
+    """Whether the contents of `logs` (path and size in bytes of each), joined, begin with the bytes of the file at
+    `path` from byte `position` to its end. Raises `StorageError` if a log cannot be read.
     """
     source = tree.source(path)
     for log, size in logs:

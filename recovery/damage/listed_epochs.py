@@ -25,8 +25,8 @@ class ListedEpochs:
 
     def at(self, offset: int) -> int | None:
         """Return the listed epoch of an offset; None if it lies below the first entry."""
-        found = bisect.bisect_right(self._starts, offset) - 1
-        return None if found < 0 else self._entries[found].epoch
+        number = bisect.bisect_right(self._starts, offset) - 1
+        return None if number < 0 else self._entries[number].epoch
 
     def disagreeing(self, run: AnyRun) -> Iterator[int]:
         """Yield the numbers of the batches in `run`, from 0 and in order, whose leader epoch is neither the one listed

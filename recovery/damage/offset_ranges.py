@@ -1,4 +1,4 @@
-"""Sets of offsets as ranges, in bounded memory."""
+"""Represent sets of offsets as ranges, in bounded memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Continue a log after damage: proven bit flips are corrected, and the walk resumes at the next proven batch.
+"""Continue a log after damage: correct proven bit flips, and resume the walk at the next proven batch.
 
-This examines what mode safe would cut off. Everything that is kept has passed all the usual checks; losses are reported
-as exact offset ranges.
+This examines the part that mode safe would cut off. Everything that is kept has passed all the usual checks; losses are
+reported as exact offset ranges.
 """
 
 from __future__ import annotations
@@ -196,8 +196,8 @@ class _Salvage:
     _gap_from: int | None = None
 
     def _note_gap(self, first: int) -> None:
-        """Note that the log resumes at offset `first` after damage: add the range of offsets lost in between (both ends
-        inclusive) to the result, if there is one, and set the resumed offset of all cuts that have none yet.
+        """Record that the log resumes at offset `first` after damage: add the range of offsets lost in between (both
+        ends inclusive) to `result.lost` if there is one, and set the resumed offset of all cuts that have none yet.
         """
         resumed = self.result.resumed
         for number in reversed(range(len(resumed))):
@@ -225,21 +225,21 @@ class _Salvage:
         repair is found and the magic is unknown, it is remembered: a magic that repeats is not a flipped bit. The file
         itself is not changed. Raises `StorageError` if it cannot be read.
         """
-        found = stop.repair
+        located = stop.repair
         if self._repair is None:
             return None
-        if found is None:  # of the first batch nothing before it tells the offset
+        if located is None:  # of the first batch nothing before it tells the offset
             expected = None if self._last is None else self._cursor.next_offset
             epoch = self._epoch if self._epoch >= 0 else None
             neighbors = Neighbors(
                 next_offset=expected, following=None, leader_epoch=epoch, unknown_magics=frozenset(self._unknown_magics)
             )
-            found = repair_at(source, stop.position, neighbors)
-            if found is None and stop.code is FindingCode.MAGIC_UNKNOWN:
+            located = repair_at(source, stop.position, neighbors)
+            if located is None and stop.code is FindingCode.MAGIC_UNKNOWN:
                 self._unknown_magics.update(source.read(stop.position + MAGIC_POSITION, 1))
-        if found is None or found[0].proof < self._repair:
+        if located is None or located[0].proof < self._repair:
             return None
-        repair, size = found
+        repair, size = located
         repaired = repair.apply(bytes(source.read(stop.position, size)))
         header = next(iter(Scanner(BufferSource(repaired)))).header
         if not isinstance(header, BatchHeader) or header.base_offset < self._cursor.next_offset:

@@ -1,4 +1,4 @@
-"""Find where a log stops being sound: the walk that decides what mode safe keeps.
+"""Find where a log stops being sound, by a walk over its batches. Its result decides what mode safe keeps.
 
 It is stricter than a broker's recovery where later starts or readers would fail. As there, checksum and size must be
 right. In addition the magic must be known, a last offset must not be below the base offset, and the log must end with
@@ -185,9 +185,10 @@ class _Walk:
         return False
 
     def _batch(self, path: str, position: int, header: AnyHeader, base: int) -> bool:
-        """Add one batch; return False if it is not sound or the walk has to end there. An unsound batch, or the batch
-        at the given end, sets the cut in the result. If a lower offset follows one that the segment's indexes cannot
-        hold, `misplaced` is set instead: a second walk has to end there.
+        """Add one batch: update highest offset, front, rest and repeats; return True. Return False if the batch is not
+        sound or the walk has to end there; an unsound batch, or the batch at the given end, sets the cut in the result.
+        If a lower offset follows one that the segment's indexes cannot hold, `misplaced` is set instead of the cut: a
+        second walk has to end there.
         """
         if self._ends_at(path, position):
             return False

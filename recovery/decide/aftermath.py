@@ -1,4 +1,5 @@
-"""Derive consequences of where a log ends: groups beyond it, transactions without marker, compacted topics.
+"""Derive the consequences of the offset at which a log ends: groups beyond it, transactions without end marker, older
+values in compacted topics.
 
 A log may end too early without a trace in its own files: if it was restored from an older copy, or truncated between
 two batches. What coordinators know about it shows this.
@@ -72,7 +73,7 @@ def consequences(
 ) -> Iterator[LossConsequence]:
     """Yield the consequences for others of a plan that leaves the tree `after`, partition by partition in the order of
     `results`: consumer groups beyond the log's end, transactions without end marker, older values of a compacted topic,
-    and segments that retention deletes soon.
+    and segments that retention deletes soon. Raises `StorageError` if a file in `after` cannot be read.
 
     Groups are examined only if the partition loses something, or if `__consumer_offsets` is small; older values only if
     it loses something. `results` are the partition directories as a start loads them; only live ones that do not become
@@ -80,11 +81,11 @@ def consequences(
     """
     topics = rules.facts
     for result in results:
-        found = measured.get(result.name)
+        counts = measured.get(result.name)
         name = parse_partition_directory(result.name)
         if name is None or name.state is not DirectoryState.LIVE or result.stray is not None:
             continue
-        is_hurt = found is not None and bool(found.lost or found.markers_out_of_reach)
+        is_hurt = counts is not None and bool(counts.lost or counts.markers_out_of_reach)
         if is_hurt or coordinators.has_few_commits:
             yield from _of_groups(result, name, coordinators)
         yield from _of_transactions(after, result, name, coordinators, is_hurt=is_hurt)
@@ -98,8 +99,8 @@ def consequences(
 
 
 def of_overlaps(findings: Iterable[Finding], changed: Container[str]) -> Iterator[LossConsequence]:
-    """Yield an `aborted_records` consequence for each segment with such a finding (`aborted_in_overlaps`) that is none
-    of the `changed` files. Paths are relative to the log directory.
+    """Yield an `aborted_records` consequence for each SEGMENT_OVERLAP finding without a position (as
+    `aborted_in_overlaps` returns them), unless its file is in `changed`. Paths are relative to the log directory.
     """
     for finding in findings:
         path = finding.file or ""
@@ -120,10 +121,10 @@ def ends_going_back(
     A log begins at the base offset of its first segment, even if that is empty (`LogLoader.load`).
     """
     for result in results:
-        name, found = parse_partition_directory(result.name), measured.get(result.name)
+        name, loss = parse_partition_directory(result.name), measured.get(result.name)
         is_live = name is not None and name.state is DirectoryState.LIVE and result.stray is None
         began = start_of_empty_log(before, result.name) if is_live else 0
-        if began <= result.log_end_offset or (found is not None and found.lost):
+        if began <= result.log_end_offset or (loss is not None and loss.lost):
             continue
         path = os.path.join(root, result.name, segment_file(began, FileKind.LOG))
         detail = (
@@ -137,9 +138,10 @@ def ends_going_back(
 def transactions_staying_open(
     after: Tree, results: Iterable[LoadedPartition], coordinators: Coordinators
 ) -> Iterator[LossConsequence]:
-    """Yield a `transaction_stays_open` consequence for each transaction that is open at the end of a live log and of
-    which no partition of `__transaction_state` here knows the producer: nobody ends it if one of these is lost. `after`
-    and `results` are as in `consequences`.
+    """Yield a `transaction_stays_open` consequence for each transaction that is open at the end of a live log if the
+    `__transaction_state` partitions in this log directory do not know its producer. If its coordinator's log is lost,
+    nobody ends such a transaction. `after` and `results` are as in `consequences`. Raises `StorageError` if a file
+    cannot be read.
     """
     for result in results:
         name = parse_partition_directory(result.name)
@@ -152,7 +154,7 @@ def transactions_staying_open(
         from kafkalog.cluster.transactions.abort_command import abort_command_at  # most logs have nothing open
 
         known = coordinators.transactions
-        ids = {each.producer_id for each in known.ids} if known is not None else set()
+        ids = {transactional_id.producer_id for transactional_id in known.ids} if known is not None else set()
         for entry in opened:
             if entry.producer_id in ids:
                 continue
@@ -174,15 +176,17 @@ class _Segment(NamedTuple):
 
 def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rules: Rules) -> Iterator[LossConsequence]:
     """Yield one `retention` consequence if a broker deletes segments soon after its start: below the log start offset,
-    or by limits for size or age that are known: set explicitly, or a default of the broker whose properties are given.
-    Nothing if no limit is known, the topic is not deleted by retention, or the segments are empty. The metadata log has
-    limits of its own. A broker takes the time of the newest record from the last entry of the time
-    index (`LogSegment.largestTimestamp`); age is counted up to `rules.now_ms`.
+    or by known limits for size or age. A limit is known if it is set explicitly, or is a default of the broker whose
+    properties are given. Nothing is yielded for the metadata log, if no limit is known, if the topic is not deleted by
+    retention, or if the segments are empty.
+
+    A broker takes the time of the newest record from the last entry of the time index (`LogSegment.largestTimestamp`);
+    age is counted up to `rules.now_ms`. Raises `StorageError` if a time index cannot be read.
     """
-    given = known_settings({**rules.server, **rules.config})
-    is_set = {*given, *rules.facts.cleaner_broker_configs, *rules.facts.cleaner_configs.get(name.topic, {})}
+    known = known_settings({**rules.server, **rules.config})
+    is_set = {*known, *rules.facts.cleaner_broker_configs, *rules.facts.cleaner_configs.get(name.topic, {})}
     is_set |= {"retention.ms"} if rules.server else set()  # the default of `log.retention.hours` is the broker's then
-    settings = rules.facts.cleaner_config(name.topic, given)
+    settings = rules.facts.cleaner_config(name.topic, known)
     most_bytes = settings.retention_bytes if "retention.bytes" in is_set else -1
     most_ms = settings.retention_ms if "retention.ms" in is_set else -1
     if name.topic == CLUSTER_METADATA_TOPIC or not settings.deletes_old or max(most_bytes, most_ms) < 0:
@@ -248,7 +252,9 @@ class _Stop(NamedTuple):
 def _of_transactions(
     after: Tree, result: LoadedPartition, name: PartitionName, coordinators: Coordinators, *, is_hurt: bool
 ) -> Iterator[LossConsequence]:
-    """Yield a `marker_lost` consequence for each of `_stops`; the arguments are as there."""
+    """Yield a `marker_lost` consequence for each transaction that `_stops` yields for these arguments. Raises
+    `StorageError` if the producer snapshot cannot be read.
+    """
     for stop in _stops(after, result, name, coordinators, is_hurt=is_hurt):
         whose = f" ({stop.transactional_id})" if stop.transactional_id is not None else ""
         where = "is among what is lost" if is_hurt else f"is not in {result.name}"
@@ -265,16 +271,18 @@ def held_back(
     measured: Mapping[str, Measured],
     coordinators: Coordinators,
 ) -> dict[str, int]:
-    """Return the number of offsets that consumers of committed data do not get by partition directory, because they
-    stop at a transaction whose end marker is lost; partitions in which they do not stop are omitted. The arguments are
-    as in `consequences`; only partitions in `measured` are examined.
+    """Return, by partition directory, the number of offsets that `read_committed` consumers do not get because they
+    stop at a transaction whose end marker is lost. Partitions in which they do not stop are omitted. The arguments are
+    as in `consequences`; only partitions in `measured` are examined. Raises `StorageError` if a file cannot be read.
     """
     counts = {}
     for result in results:
-        found, name = measured.get(result.name), parse_partition_directory(result.name)
-        if found is None or name is None or name.state is not DirectoryState.LIVE or result.stray is not None:
+        counts_of_partition, name = measured.get(result.name), parse_partition_directory(result.name)
+        if counts_of_partition is None or name is None:
             continue
-        is_hurt = bool(found.lost or found.markers_out_of_reach)
+        if name.state is not DirectoryState.LIVE or result.stray is not None:
+            continue
+        is_hurt = bool(counts_of_partition.lost or counts_of_partition.markers_out_of_reach)
         stops = [stop.offset for stop in _stops(after, result, name, coordinators, is_hurt=is_hurt)]
         if stops:
             counts[result.name] = max(result.log_end_offset - min(stops), 0)
@@ -289,8 +297,8 @@ def _stops(
     without a transaction log. A producer that also has an undecided transaction is skipped.
 
     `is_hurt` means that the log loses something. If it does not, a transaction is also skipped if the transaction log
-    does not list this partition for its producer, or if it was written to after the coordinator's last update for the
-    partition, as it is a later one.
+    does not list this partition for its producer, or if the transaction is a later one: it was written to after the
+    coordinator's last update for the partition. Raises `StorageError` if the snapshot cannot be read.
     """
     path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
     opened = _open_at_end(after, path)

@@ -1,7 +1,7 @@
-"""Two directories of one topic-partition in the log directories of one broker, of which one holds more.
+"""Compare two directories of one topic-partition in the log directories of one broker, one of which holds more.
 
-No broker starts on them (`LogManager`), and a recovery keeps the log under the usual name: only a person can keep the
-other one instead.
+No broker starts on them (`LogManager`), and a recovery keeps the log under the usual name. Only a person can decide to
+keep the other one instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["BetterCopy", "Holding"]
 
 
 class Holding(Struct, frozen=True):
-    """What a recovery by itself would leave of one partition directory."""
+    """The part of one partition directory that a recovery by itself would keep."""
 
     path: str
     end: int
@@ -26,12 +26,12 @@ class Holding(Struct, frozen=True):
 
     @property
     def rank(self) -> tuple[int, int]:
-        """The more, the greater: by the end of the log, then by the records in it."""
+        """Sort key: the copy with the higher log end offset is greater, then the one with more records."""
         return self.end, self.records or 0
 
     @property
     def text(self) -> str:
-        """What it holds, in words."""
+        """Number of records, if known, and log end offset, as text."""
         held = "" if self.records is None else f"{counted(self.records, 'record')}, "
         return f"{held}end {self.end}"
 
@@ -52,7 +52,7 @@ class BetterCopy(Struct, frozen=True):
     @property
     def is_in_one_directory(self) -> bool:
         """Whether all are in one log directory."""
-        return {os.path.dirname(each.path) for each in self.others} == {os.path.dirname(self.best.path)}
+        return {os.path.dirname(other.path) for other in self.others} == {os.path.dirname(self.best.path)}
 
     @property
     def moves(self) -> list[tuple[str, str]]:
@@ -64,7 +64,7 @@ class BetterCopy(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Which directory holds most, and what keeps it."""
+        """Sentence for an operator: which directory holds most, and which directories to move to keep it."""
         others = ", ".join(f"{other.path} ({other.text})" for other in self.others)
         return (
             f"{self.best.path} is {self.name} too and holds more ({self.best.text}) than {others}: to keep it, "

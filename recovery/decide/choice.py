@@ -1,4 +1,4 @@
-"""Ways of recovering a log directory to choose from, the one that loses least, and the consent that is needed."""
+"""Represent the ways of recovering a log directory: which one loses least, and which consent it needs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def sentence_of_loss(choice: RecoveryChoice) -> str:
     if own.markers_lost:
         what.append(f"{counted(own.markers_lost, 'sound marker')} of the end of a transaction")
     text = f"this would drop {' and '.join(what)} ({where})"
-    others = OTHER_COPIES if choice.loses_metadata else "; ".join(each.sentence for each in choice.better_copies)
+    others = OTHER_COPIES if choice.loses_metadata else "; ".join(copy.sentence for copy in choice.better_copies)
     return f"{text}; {others}" if others else text
 
 
@@ -88,14 +88,14 @@ def advice_on_loss(choice: RecoveryChoice) -> Iterator[Advice]:
     yield Advice("to drop them anyway, add {}", Ask.ACCEPT_LOSS)
 
 
-def _lost(found: Measured) -> tuple[int, int]:
-    return found.out_of_reach or 0, found.markers_out_of_reach
+def _lost(measured: Measured) -> tuple[int, int]:
+    return measured.out_of_reach or 0, measured.markers_out_of_reach
 
 
 def ranges_text(lost: Sequence[LostRange], most: int = 3, *, named: bool = False) -> str:
-    """Return the first `most` offset ranges as text for a sentence, and the number of others; empty if there are none.
-    The text has the partition of each range if there are several partitions, or once at the beginning if there is one
-    and `named` is True.
+    """Return the first `most` offset ranges as text for a sentence, followed by the number of the remaining ranges;
+    empty if there are none. If they are of several partitions, each range is preceded by its partition; if of one, the
+    text begins with it if `named` is True.
     """
     several = len({lost_range.partition for lost_range in lost}) > 1
     words = [(f"{lost_range.partition}: " if several else "") + _range(lost_range) for lost_range in lost[:most]]

@@ -1,4 +1,4 @@
-"""Compare the ways of recovering one log directory: which there are, what each leaves, and which loses least.
+"""Compare the ways of recovering one log directory: which ways there are, what each leaves, and which loses least.
 
 The broker's start and the requested mode are already simulated. The other ways are simulated on a tree in memory, but
 only for the partitions that lose something; for the rest there is nothing to choose.
@@ -66,7 +66,9 @@ def compare_ways(directory: SurveyedDirectory, forecasts: Forecasts) -> Recovery
 
 
 def _has_less(partition: CountedPartition, merged: Mapping[str, Measured]) -> bool:
-    """Whether other copies hold more than this one ever will."""
+    """Whether merging with other copies would keep more records than this copy has. False if one of the numbers is
+    unknown.
+    """
     kept = merged[partition.name].records_kept if partition.name in merged else None
     return kept is not None and partition.census is not None and kept > partition.census.records
 
@@ -74,13 +76,13 @@ def _has_less(partition: CountedPartition, merged: Mapping[str, Measured]) -> bo
 def _carried_out(
     directory: SurveyedDirectory, forecasts: Forecasts, comparer: Comparer, hurt: Sequence[CountedPartition]
 ) -> list[WayResult]:
-    """Return the results of the broker's start, which is first, and of the recoveries that use nothing from other
-    copies or the remote tier; the requested one is among them if its mode is compared with others. The other recoveries
-    are simulated in memory, for the partitions in `hurt` only. If there are none, nothing is simulated, and mode safe
-    gets the result of the requested recovery.
+    """Return the results of the broker's start, which comes first, and of the recoveries that use neither other copies
+    nor the remote tier. They include the requested recovery if plans compare its mode. The others are simulated in
+    memory, for the partitions in `hurt` only. If `hurt` is empty, nothing is simulated, and mode safe gets the result
+    of the requested recovery.
 
-    A recovery with bit repair that repairs nothing is left out. Examination below the recovery point (`full`) is tried
-    only if mode safe leaves something that it may mend.
+    A recovery with bit repair that repairs nothing is left out. Examination below the recovery point (`full`) is
+    simulated only if mode safe leaves something that it could repair. Raises `StorageError` if a file cannot be read.
     """
     rules, own = directory.rules, forecasts.own
     asked = RecoveryRequest.of(rules)
@@ -120,9 +122,9 @@ def _carried_out(
 def _with_commits(
     counted: Sequence[CountedPartition], comparer: Comparer, directory: SurveyedDirectory
 ) -> list[CountedPartition]:
-    """Return the partitions in order. If a live log ends in damage, and a consumer group has committed a higher offset
-    than is known to be written, the log was written at least up to the committed offset: such a partition is replaced
-    by one with that end, counted again. All others are returned as they are.
+    """Return the partitions in order, some with new counts. If a live log ends in damage, and a consumer group has
+    committed a higher offset than is known to be written, the log was written at least up to that offset: the partition
+    is counted again with that end. All others are returned unchanged.
     """
     counted_partitions = []
     for partition in counted:
@@ -177,19 +179,21 @@ def _compared(
     ways: Sequence[WayResult],
     with_help: Sequence[WayResult],
 ) -> RecoveryChoice:
-    """Make the choice from the simulated ways: describe and order them, in total and for each partition. Counts each
-    way for each partition, and stores the counts in `ways`.
+    """Make a `RecoveryChoice` from the simulated ways: describe and order them, in total and for each partition. Counts
+    each way for each partition, and stores the counts in the elements of `ways`.
 
     `counted` are all partitions, `hurt` those that lose something. `with_help` are ways that use other copies or the
-    remote tier, with counts for only those partitions that they help. Ways are left out that combine options without
-    losing less.
+    remote tier, with counts for only those partitions that they help. Ways that combine options are left out if they do
+    not lose less than the single options.
     """
     names = {partition.name for partition in hurt}
     for way in ways:
         is_whole = way is comparer.own or way is comparer.kafka  # not only for the partitions that are hurt
         way.measured = {
-            each.name: comparer.measured(each, way) if is_whole or each.name in names else each.by_own
-            for each in counted
+            partition.name: (
+                comparer.measured(partition, way) if is_whole or partition.name in names else partition.by_own
+            )
+            for partition in counted
         }
     for way in (*ways, *with_help):
         _note_held_back(way, names, directory)
@@ -216,7 +220,7 @@ def _compared(
         replace(results[name], measured={**safe.measured, **measured})
         for name, measured in elsewhere.items() if measured
     )]  # fmt: skip
-    candidates.sort(key=lambda each: each.order)
+    candidates.sort(key=lambda way: way.order)
     hurt_facts = [partition.facts for partition in hurt]
     describer = _WayDescriber(comparer, hurt_facts)
     by_partition = {
@@ -249,7 +253,9 @@ def _compared(
 
 
 def _note_held_back(way: WayResult, names: Collection[str], directory: SurveyedDirectory) -> None:
-    """Set in the counts of a way what consumers of committed data do not get of the partitions `names`."""
+    """Set `held_back` in the counts of a way for the partitions `names`: the offsets that `read_committed` consumers do
+    not get. Partitions in which consumers are not held back keep their counts. Does nothing if the way has no tree.
+    """
     if way.tree is None:
         return
     hurt = {name: measured for name, measured in way.measured.items() if name in names}
@@ -290,23 +296,25 @@ def _safe(ways: Sequence[WayResult]) -> WayResult:
 
 
 def _gains(both: WayResult, ways: Sequence[WayResult]) -> bool:
-    """Whether a combination of two options loses less than each single one."""
+    """Whether a combination of two options loses fewer records than every single option. False if its loss is unknown;
+    an unknown loss of a single option counts as more.
+    """
     lost = total(both.measured.values()).records_lost
     single = [total(way.measured.values()).records_lost for way in ways if not way.is_both]
     return lost is not None and all(other is None or lost < other for other in single)
 
 
 def _mends(full: WayResult, ways: Sequence[WayResult]) -> bool:
-    """Whether correcting bits in all segments leaves less damage, or loses less, than in some, without dropping sound
-    records.
+    """Whether correcting bits in all segments (`full`) drops no sound records, and loses less or leaves less damage
+    than correcting bits only from the recovery point on.
     """
     whole = total(full.measured.values())
     part = [total(way.measured.values()) for way in ways if way.way is full.way and not way.is_full]
     return not whole.sound_lost and all(_harm(whole) < _harm(other) for other in part)
 
 
-def _harm(found: Measured) -> tuple[int, int]:
-    return found.out_of_reach or 0, found.damage_left
+def _harm(measured: Measured) -> tuple[int, int]:
+    return measured.out_of_reach or 0, measured.damage_left
 
 
 class _WayDescriber:
@@ -322,11 +330,12 @@ class _WayDescriber:
         return f"broker {' or '.join(map(str, self._others))}"
 
     def way(self, result: WayResult, found: Measured, partitions: Sequence[PartitionFacts]) -> RecoveryWay:
-        """Describe one way of recovering for these partitions, which lose something. `found` are its counts for them.
-        The description has no recovery request if no recovery carries the way out, or if it is the broker's start and
-        that fails. It has a refusal if recovery leaves all of these partitions as they are; its consequence says so
-        then. It needs consent if it drops sound records or markers or makes a partition stray, except for the broker's
-        start, and always if its mode takes whole partitions away.
+        """Describe one way of recovering for these partitions, which lose something; `found` are its counts for them.
+
+        `how` is None if no recovery carries the way out, or if it is the broker's start and that fails. There is a
+        refusal if recovery leaves all of these partitions unchanged; the consequence says so then. The way needs
+        consent if it drops sound records or markers or makes a partition stray, except for the broker's start, and
+        always if its mode takes whole partitions away.
         """
         spec = result.way
         refusal = None if spec.is_for_each_partition else result.refusal_of(partitions)

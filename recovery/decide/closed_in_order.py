@@ -1,4 +1,4 @@
-"""Run the checks of `verify` on a surveyed directory, so that a plan never contradicts them.
+"""Run the checks of `verify` on a surveyed directory, so that a plan does not contradict them.
 
 A partition that a broker closed cleanly is left as it is if they find nothing. A start after that reads no log
 (`LogLoader.recoverLog`): it trusts the marker, and so does recovery. Something that only a start after a crash would
@@ -111,10 +111,10 @@ def _worse_than_info(findings: Iterable[Finding]) -> Iterator[Finding]:
 def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
     """Return two functions that run the checks on partition directories of the survey.
 
-    The first takes a directory and a base offset and returns whether the checks of the segments from that offset on
-    find nothing, or only `_BELIEVED` ones; False if they cannot be run, and always without a clean-shutdown marker. The
-    second (`Look`) returns the warnings and errors of a directory. It is None without the marker, or if there are more
-    logs than a plan counts.
+    The first takes a directory and a base offset. It returns True if the checks of the segments from that offset on
+    find nothing, or only findings with codes in `_BELIEVED`; False if they cannot be run, and always without a
+    clean-shutdown marker. The second (`Look`) returns the warnings and errors of a directory. It is None without the
+    marker, or if there are more logs than a plan counts (1 GiB).
     """
     if CLEAN_SHUTDOWN_FILE not in survey.files:
         return no_checks, None
@@ -122,7 +122,7 @@ def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
 
     def finds_nothing(directory: str, first: int) -> bool:
         findings = checks.findings(directory, first)
-        return findings is not None and all(each.code in _BELIEVED for each in findings)
+        return findings is not None and all(finding.code in _BELIEVED for finding in findings)
 
     return finds_nothing, checks.findings if checks.reads_all else None
 

@@ -124,8 +124,8 @@ class WayResult(Struct, kw_only=True):
         return partition.is_live and loaded is not None and loaded.stray is not None and loaded.log_end_offset > 0
 
     def touches(self, partition: PartitionFacts, before: Tree) -> bool:
-        """Whether this way leaves other logs of a partition, or another log start. True if the broker
-        would not start.
+        """Whether this way changes the logs of a partition or its log start offset; `before` is the tree before it.
+        True if the broker would not start.
         """
         if self.tree is None or self.log_start(partition) != partition.log_start:
             return True
@@ -168,7 +168,7 @@ class TopicPartitions:
         return [self._facts(tree, key) for key in keys]
 
     def in_order(self, counted: Iterable[CountedPartition]) -> list[CountedPartition]:
-        """Sort partitions into the order of `facts`."""
+        """Return the partitions in the order of `facts`. `counted` must have all of them, else `KeyError` is raised."""
         by_key = {partition.facts.key: partition for partition in counted}
         return [by_key[key] for key in self._directories]
 
@@ -234,8 +234,9 @@ class Comparer:
         return counted
 
     def _with_true_start(self, facts: PartitionFacts, original: Census) -> tuple[PartitionFacts, Census]:
-        """Return a partition without its log start, and the census of its whole log, if nothing says that the log ever
-        reached that start: it is wrong, and the records below it count. Else return the arguments.
+        """Return the partition with log start offset 0 and the census of its whole log, if nothing shows that the log
+        ever reached its log start offset: then that offset is wrong, and the records below it count. Otherwise return
+        the arguments. Raises `StorageError` if a log cannot be read.
         """
         whole = census(self.before, facts.directories, 0)
         reached = max(whole.end_offset, facts.high_watermark or 0)
@@ -274,24 +275,25 @@ class Comparer:
         counts = measure(facts, self.before, original, way.tree, way.log_start(facts), way.log_end(facts))
         return counts.held_elsewhere() if self._is_held_remotely(facts, counts, way.tree) else counts
 
-    def _is_held_remotely(self, facts: PartitionFacts, found: Measured, after: Tree) -> bool:
-        """Whether records are lost, but all of them lie below the first local segment that is left, and the remote tier
-        has them. False if the partition is not live or not tiered, or if some loss has no known end.
+    def _is_held_remotely(self, facts: PartitionFacts, measured: Measured, after: Tree) -> bool:
+        """Whether all lost records are below the first local segment in `after`, and the remote tier has them. False if
+        nothing is lost, if the partition is not live or not tiered, or if some loss has no known end.
         """
         key, tiering = (facts.topic, facts.partition), self.topics.tiering
         there = [directory for directory in facts.directories if directory in after.directories]
-        bases = [base for each in there for base, _path in after.logs(each)]
-        if not (found.lost and facts.is_live and bases and tiering.is_tiered(key)):
+        bases = [base for directory in there for base, _path in after.logs(directory)]
+        if not (measured.lost and facts.is_live and bases and tiering.is_tiered(key)):
             return False
         held = held_remotely(self.before, facts.name, key, tiering)
         return all(
-            each.last is not None and each.last < min(bases) and held.covers(each.first, each.last)
-            for each in found.lost
+            lost.last is not None and lost.last < min(bases) and held.covers(lost.first, lost.last)
+            for lost in measured.lost
         )
 
     def missing(self, partitions: Iterable[CountedPartition]) -> list[Finding]:
-        """Return the findings about missing segments, and about offsets missing from both tiers, of live partitions.
-        Partitions without a census or with several directories are skipped.
+        """Return the findings about missing segments of live partitions, and about offsets that neither the log nor the
+        remote tier has. Partitions without a census or with several directories are skipped. Raises `StorageError` if a
+        file cannot be read.
         """
         return [
             finding
@@ -337,10 +339,10 @@ class Comparer:
         return any(way.records_lost or way.markers_damaged for way in (partition.by_own, partition.by_kafka))
 
     def replica(self, partition: CountedPartition) -> Measured | None:
-        """Return the counts for the case that other brokers' copies replace this one: these have all records up to the
-        high watermark, and the rest is lost. None if no other broker was in sync, or if there is no census. All counts
-        are unknown if the high watermark is. Reads the log again if it ends above the high watermark; raises
-        `StorageError` if that fails.
+        """Return the counts for the case that other brokers' copies replace this one. The copies have all records up to
+        the high watermark, also those that are damaged here; records above it are lost. None if no other broker was in
+        sync, or if there is no census. All counts are unknown if the high watermark is. Reads the log again if it ends
+        above the high watermark; raises `StorageError` if that fails.
         """
         facts, original = partition.facts, partition.census
         if original is None or not self.others(facts):
@@ -357,8 +359,8 @@ class Comparer:
         )
 
     def is_fetched_again(self, partition: CountedPartition) -> bool:
-        """Whether a follower fetches again everything that is wrong in the partition, because a broker's start
-        truncates the log before it. False if the broker does not start or the partition becomes stray.
+        """Whether the broker, as a follower, would fetch everything again that is wrong in the partition, because its
+        start truncates the log before all of it. False if the broker does not start or the partition becomes stray.
 
         Damage below the recovery point stays, as do gaps, because a start does not look there (`LogLoader.recoverLog`).
         """

@@ -1,10 +1,11 @@
-"""Note about deleted data that is still in a log directory and that nothing else there holds; `undelete` can restore
-it.
+"""Describe deleted data that is still in a log directory, that nothing else there holds, and that `undelete` can
+restore.
 
 Deleted data disappears soon: `.deleted` files at the broker's next start, `-delete` directories a minute later. Only
-names, sizes, ids and the first batch of each log are examined here. A `.deleted` file above the first segment of the
-live log was replaced by compaction or truncated away, and a `-delete` directory beside a live one with its topic id,
-which begins no later, was moved: their records are held or were replaced. Those of a tiered log are remote.
+names, sizes, ids and the first batch of each log are examined here. Three kinds do not count, because their records are
+held elsewhere or were replaced: a `.deleted` file above the first segment of the live log was compacted or truncated
+away; a `-delete` directory beside a live one with its topic id, which begins no later, was moved; the segments of a
+tiered log are remote.
 """
 
 from __future__ import annotations
@@ -69,12 +70,12 @@ def _logs(tree: Tree, directory: str, pending: str) -> list[tuple[int, str]]:
     """Return base offset and path of the logs in a directory that have the suffix `pending` after `.log` (empty: no
     suffix), sorted by base offset.
     """
-    found = []
+    logs = []
     for name in tree.names(directory):
         parsed = parse_segment_file(name) if name.endswith(FileKind.LOG.value + pending) else None
         if parsed is not None and parsed.kind is FileKind.LOG and parsed.pending == pending:
-            found.append((parsed.base_offset, f"{directory}/{name}"))
-    return sorted(found)
+            logs.append((parsed.base_offset, f"{directory}/{name}"))
+    return sorted(logs)
 
 
 def _holds_records(tree: Tree, path: str) -> bool:
@@ -82,9 +83,9 @@ def _holds_records(tree: Tree, path: str) -> bool:
 
 
 def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
-    """Whether the deleted partition in `directory` has records that the live one in `live` does not have: there is no
-    live one, or it is of another topic id, has no records, or begins at a higher offset. False if the deleted one has
-    no records.
+    """Whether the deleted partition in `directory` has records that the live one in `live` does not have. That is so if
+    there is no live one, or it has another topic id, no records, or a higher first offset. False if the deleted one has
+    no records. Raises `StorageError` if a log cannot be read.
     """
     logs = [(base, path) for base, path in _logs(tree, directory, "") if _holds_records(tree, path)]
     if not logs:

@@ -1,4 +1,4 @@
-"""Forecasts for one log directory, before ways are compared: a broker's start, and the requested recovery.
+"""Simulate a broker's start and the requested recovery for one log directory, before ways are compared.
 
 Each topic-partition is examined by itself if possible, in this process or another one: it reads the partition's files
 once, simulates both, counts what both keep, and returns only the differences from the survey.
@@ -91,7 +91,10 @@ class SurveyedDirectory:
     def recover(
         self, tree: Tree, rules: Rules, workers: Workers | None = None, start: BrokerResult | None = None
     ) -> SafeResult:
-        """Return what a recovery by `rules` leaves of a tree; `start` is the broker's result on it, if known."""
+        """Simulate a recovery of `tree` by `rules`; return its result, with the tree that it leaves. `start` is the
+        broker's result on `tree`, None if unknown. `tree` is not changed. Raises `StorageError` if a file cannot be
+        read.
+        """
         result: SafeResult = rules.mode.spec.carry_out(_Carrier(self, rules, workers, start), tree)
         return result
 
@@ -181,12 +184,12 @@ class _PartitionForecast(Struct, frozen=True, kw_only=True):
 
 
 def examine_apart(directory: SurveyedDirectory, workers: Workers, *, counts: bool) -> Forecasts | None:
-    """Simulate the start and the recovery for each topic-partition by itself, and combine the results. None if the log
-    directory has to be simulated as a whole: partitions depend on each other or on files of the log directory, or the
-    mode is a way of its own that is not compared with others.
+    """Simulate the start and the recovery for each topic-partition by itself, and combine the results. Return None if
+    the log directory has to be simulated as a whole: partitions depend on each other or on files of the log directory,
+    or plans do not compare the mode with others.
 
-    In the result, `counted` is None if `counts` is False, a start failed, or there are too many logs to count untouched
-    ones. `workers` run partitions in parallel and report progress. Raises `StorageError` if a file cannot be read.
+    In the result, `counted` is None if `counts` is False, if a start failed, or if the logs exceed 1 GiB in total.
+    `workers` run partitions in parallel and report progress. Raises `StorageError` if a file cannot be read.
     """
     rules, sizes, look = directory.rules, directory.sizes, directory.look
     if not (rules.mode.spec.is_compared or rules.mode.spec.way is None):
@@ -210,13 +213,13 @@ def examine_apart(directory: SurveyedDirectory, workers: Workers, *, counts: boo
             before = tree.part(*group)
             comparer = Comparer(before, kafka, recovery.part(recovered), rules)
             counted = comparer.count(partitions.facts_among(before, group))
-        checked = {} if look is None or not counts else {each: look(each) for each in group}
+        checked = {} if look is None or not counts else {directory: look(directory) for directory in group}
         return _PartitionForecast(started=start.started(kafka), recovered=recovered, counted=counted, checked=checked)
 
     examined = list(workers.each(start.groups, examine))
     counted = None
     if partitions is not None and all(partition_forecast.started is not None for partition_forecast in examined):
-        counted = partitions.in_order(one for partition_forecast in examined for one in partition_forecast.counted)
+        counted = partitions.in_order(partition for examined_group in examined for partition in examined_group.counted)
     return Forecasts(
         kafka=start.whole([partition_forecast.started for partition_forecast in examined]),
         own=recovery.whole(partition_forecast.recovered for partition_forecast in examined),

@@ -63,9 +63,12 @@ def readable_text(found: Measured) -> str:
 
 
 def skipped_text(ways: Iterable[Measured]) -> str:
-    """Return text to follow "skipped: " about the hidden records of these ways, at least one of which has some. A fetch
-    that meets a batch which its segment cuts short goes on in the next segment, whatever offsets are there. A fetch at
-    an offset that two segments hold gets the records of the later segment, also above the log's end.
+    """Return text to follow "skipped: " about the hidden records of these ways, at least one of which has some. It says
+    that consumers may get such records in part or not at all. If a way also leaves a batch that its segment cuts short
+    (`damage_passed`), the text says that a consumer may reach them from there.
+
+    A fetch at such a batch continues in the next segment, whatever its offsets. A fetch at an offset that two segments
+    hold gets the records of the later segment, also above the log's end.
     """
     goes_on = any(way.records_hidden and way.damage_passed for way in ways)
     reach = "a consumer may reach from a batch that its segment cuts short"
@@ -74,17 +77,19 @@ def skipped_text(ways: Iterable[Measured]) -> str:
 
 
 def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list[str]:
-    """Return texts about losses that no recovery causes, to follow a sum; empty if there are none. They name partitions
-    that the start of these nodes loses, the metadata if the start takes it for empty, or its end if the start goes back
-    behind it, and partitions with a PARTITION_MISSING finding that the start does not mention.
+    """Return phrases about losses that the recovery does not cause, to follow a sum of losses; empty if there are none.
+    They name the partitions of which the start of these nodes loses something; the metadata if the start takes it for
+    empty, or its end if the start goes back behind it; and partitions with a PARTITION_MISSING finding that the start
+    does not mention.
     """
     starts = list(dict.fromkeys(nodes))
     lost = sorted({name for start in starts for name in start.lost})
-    told = {name for start in starts for answer in start.answers for each in answer.consequences for name in each.names}
-    missing = (each.file for each in findings if each.code is FindingCode.PARTITION_MISSING and each.file is not None)
-    absent = sorted({os.path.basename(file) for file in missing} - told)
+    of_start = [consequence for start in starts for answer in start.answers for consequence in answer.consequences]
+    named = {name for consequence in of_start for name in consequence.names}
+    files = (finding.file for finding in findings if finding.code is FindingCode.PARTITION_MISSING)
+    absent = sorted({os.path.basename(file) for file in files if file is not None} - named)
     words = [f"all or part of {first_names(lost)} by the start after it"] if lost else []
-    kinds = {each.kind for start in starts for answer in start.answers for each in answer.consequences}
+    kinds = {consequence.kind for consequence in of_start}
     if ConsequenceKind.METADATA_OVERWRITTEN in kinds:
         words.append("all of the metadata, by the start after it: topics, settings and access control entries")
     elif kinds & {ConsequenceKind.METADATA_GOES_BACK, ConsequenceKind.METADATA_MAY_GO_BACK}:
@@ -93,6 +98,6 @@ def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list
 
 
 def first_names(names: Sequence[str]) -> str:
-    """Number of partitions, with the names of the first."""
+    """Number of partitions, followed by the names of the first three and the number of the others, as text."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{counted(len(names), 'partition')} ({', '.join(names[:_NAMED])}{more})"

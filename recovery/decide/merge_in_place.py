@@ -54,10 +54,12 @@ def refuse_no_copies(copies: Sequence[str]) -> None:
 
 
 def copies_of(topic: str, partition: int, root: str, copies: Sequence[str]) -> list[str]:
-    """Directories of one partition that are among, or in, the copies, without the log directory's own."""
+    """Paths of the directories of one partition in `copies` (log directories or partition directories), without the one
+    in the log directory `root`.
+    """
     name = f"{topic}-{partition}"
-    found = [path if os.path.basename(path) == name else os.path.join(path, name) for path in map(real, copies)]
-    return [path for path in found if os.path.isdir(path) and path != os.path.join(root, name)]
+    directories = [path if os.path.basename(path) == name else os.path.join(path, name) for path in map(real, copies)]
+    return [path for path in directories if os.path.isdir(path) and path != os.path.join(root, name)]
 
 
 class _Merged(Struct, frozen=True):
@@ -70,9 +72,9 @@ class _Merged(Struct, frozen=True):
 
 
 def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rules, recover: Recover) -> SafeResult:
-    """Merge each live partition of `tree`, a part of the survey's tree, with the records of its other copies, and
-    recover the result in mode safe. Return the result, in which `helped` names the merged partitions. Nothing on disk
-    is changed.
+    """Merge each live partition of `tree`, a part of the survey's tree, with the records of its other copies (not the
+    metadata log), and recover the result in mode safe. Return the result, in which `helped` names the merged
+    partitions. Nothing on disk is changed.
 
     A partition whose copies do not belong together, or whose merged log a broker would truncate, is left as it is; the
     reason is in the result's `refusals`. Files of contributing copies are added to `survey.outside`. `recover` is
@@ -83,17 +85,17 @@ def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rul
     for directory, name in partitions_of(tree):
         if name.state is not DirectoryState.LIVE or name.topic == CLUSTER_METADATA_TOPIC:
             continue
-        there = copies_of(name.topic, name.partition, survey.root, copies)
+        others = copies_of(name.topic, name.partition, survey.root, copies)
         try:
-            each = _merged(survey, directory, name, there, rules) if there else None
+            partition = _merged(survey, directory, name, others, rules) if others else None
         except (RecoveryRefused, UsageError) as error:
             refusals[directory] = error.sentence
             continue
-        if each is not None:
-            merged[directory] = each
+        if partition is not None:
+            merged[directory] = partition
     while True:
         result = recover(_with(tree, merged), frozenset(merged), refusals)
-        cut = [directory for directory, each in merged.items() if not _holds(result.tree, each)]
+        cut = [directory for directory, partition in merged.items() if not _holds(result.tree, partition)]
         if not cut:
             result.helped = frozenset(merged)
             return result
@@ -151,27 +153,28 @@ def _with(tree: Tree, merged: Mapping[str, _Merged]) -> Tree:
     """
     after = tree.copy()
     points = Checkpoints.read(after)
-    for directory, each in merged.items():
+    for directory, partition in merged.items():
         for name in after.names(directory):
             if parse_segment_file(name) is not None:
                 after.delete(f"{directory}/{name}")
-        for path, content in each.logs.items():
+        for path, content in partition.logs.items():
             after.files[path] = content
-        for segment in each.log.segments:
+        for segment in partition.log.segments:
             for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
                 after.write(f"{directory}/{segment_file(segment.base_offset, kind)}", b"")
-        after.write(f"{directory}/{LEADER_EPOCH_CHECKPOINT}", encode_leader_epochs(each.log.epochs))
-        if each.log.metadata is not None and not after.exists(f"{directory}/{PARTITION_METADATA}"):
-            after.write(f"{directory}/{PARTITION_METADATA}", encode_partition_metadata(each.log.metadata))
-        key = each.name.topic, each.name.partition
+        after.write(f"{directory}/{LEADER_EPOCH_CHECKPOINT}", encode_leader_epochs(partition.log.epochs))
+        if partition.log.metadata is not None and not after.exists(f"{directory}/{PARTITION_METADATA}"):
+            after.write(f"{directory}/{PARTITION_METADATA}", encode_partition_metadata(partition.log.metadata))
+        key = partition.name.topic, partition.name.partition
         points.recovery_points[key] = 0
         points.log_starts.pop(key, None)
-        if each.log.start_entry is not None:
-            points.log_starts[key] = each.log.start_entry.offset
+        if partition.log.start_entry is not None:
+            points.log_starts[key] = partition.log.start_entry.offset
     if merged:
         points.write(after)
     return after
 
 
-def _holds(after: Tree, each: _Merged) -> bool:
-    return all(path in after.files and after.files[path].size == content.size for path, content in each.logs.items())
+def _holds(after: Tree, partition: _Merged) -> bool:
+    logs = partition.logs.items()
+    return all(path in after.files and after.files[path].size == content.size for path, content in logs)

@@ -1,4 +1,6 @@
-"""List what a plan moves out of the log directory as a whole: directories, and files that belong to no partition."""
+"""List the directories, and the files that belong to no partition, that a plan moves out of the log directory as a
+whole.
+"""
 
 from __future__ import annotations
 

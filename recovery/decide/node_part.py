@@ -76,7 +76,9 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
         findings.append(Finding(FindingCode.IDENTITY_MISMATCH, Severity.WARNING, None, None, detail, META_PROPERTIES))
     known = {(finding.code, finding.file, finding.position) for finding in plan.findings}
     of_metadata = [
-        each for each in _of_metadata_log(plan.root, rules) if (each.code, each.file, each.position) not in known
+        finding
+        for finding in _of_metadata_log(plan.root, rules)
+        if (finding.code, finding.file, finding.position) not in known
     ]
     is_lost = any(name.startswith(f"{TRANSACTION_STATE_TOPIC}-") for name in start.lost)
     return replace(
@@ -110,9 +112,10 @@ def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:
 
 
 def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
-    """Return the warnings and errors of `verify` about the metadata log, and whether the metadata was started over,
-    with paths relative to `root`. Records are not decoded. Empty if the plan includes the metadata log
-    (`rules.cluster_metadata`), or if there is none or it has no segment. An unreadable log becomes a finding.
+    """Return the warnings and errors of `verify` about the metadata log, followed by findings about metadata that was
+    started over; paths are relative to `root`. Records are not decoded. Empty if the plan includes the metadata log
+    (`rules.cluster_metadata`), or if there is none or it has no segment. An unreadable log becomes a finding; nothing
+    is raised for it.
     """
     path = os.path.join(root, CLUSTER_METADATA_DIRECTORY)
     if rules.cluster_metadata or not os.path.isdir(path):

@@ -69,10 +69,12 @@ def partition_plans(
     actions: list[RecoveryAction],
     gaps: Mapping[str, list[tuple[int, int]]],
 ) -> list[PartitionPlan]:
-    """Return a summary for each partition directory, in the order of `results`: the directories as a start loads them
-    afterwards. A directory that waits for deletion has no log end offset; only a live one has a high watermark. `gaps`
-    are lost offset ranges by directory, both ends inclusive. Reads removed parts of logs to find their last offsets;
-    raises `StorageError` if that fails.
+    """Return a summary for each partition directory: names of truncated, removed and rebuilt files, kept and removed
+    bytes of logs, and lost offsets. The summaries are in the order of `results`, the directories as a start loads them
+    afterwards. A directory that waits for deletion has no log end offset; only a live one has a high watermark.
+
+    `actions` are those of the plan, `gaps` lost offset ranges by directory, both ends inclusive. Reads removed parts of
+    logs to find their last offsets; raises `StorageError` if that fails.
     """
     watermarks = read_high_watermarks(survey.tree())
     plans = {}

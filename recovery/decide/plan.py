@@ -365,7 +365,7 @@ def plan_of(
         consequences=(
             *consequences(result.tree, result.partitions.values(), lost, rules, directory.coordinators),
             *ends_going_back(survey.root, survey.tree(), result.partitions.values(), lost),
-            *(each for each in choice.consequences if best is not None and each.way == best.way),
+            *(of_best for of_best in choice.consequences if best is not None and of_best.way == best.way),
             *(open_ones if is_emptied else ()),
         ),
         if_coordinator_is_lost=() if is_emptied else open_ones,
@@ -378,8 +378,8 @@ def plan_of(
 
 
 def with_findings_of_segments(plan: Plan) -> Plan:
-    """Return the plan with the findings about segments as a whole (`_of_segments`) first, and with the consequences of
-    overlapping segments that it leaves as they are. Raises `StorageError`.
+    """Return the plan with the findings about whole segments (`_of_segments`) before its other findings, and with the
+    consequences of overlapping segments that it does not change. Raises `StorageError` if a log cannot be read.
     """
     known = list(plan.findings)
     findings = [*(finding for finding in _of_segments(plan) if finding not in known), *known]
@@ -388,13 +388,15 @@ def with_findings_of_segments(plan: Plan) -> Plan:
 
 
 def _empties_coordinator(measured: Mapping[str, Measured], facts: TopicFacts) -> bool:
-    """Whether a partition of `__transaction_state` that only this broker has loses all of its records."""
-    for name, found in measured.items():
+    """Whether a live partition of `__transaction_state` that only this broker has, according to the metadata, loses all
+    of its records.
+    """
+    for name, counts in measured.items():
         parsed = parse_partition_directory(name)
         if parsed is None or parsed.topic != TRANSACTION_STATE_TOPIC or parsed.state is not DirectoryState.LIVE:
             continue
         is_alone = facts.replicas.get((parsed.topic, parsed.partition)) == (facts.node_id,)
-        if found.lost and not found.records_kept and is_alone:
+        if counts.lost and not counts.records_kept and is_alone:
             return True
     return False
 
@@ -461,8 +463,8 @@ def _with_refusals(
 
 
 def _why_not_predicted(survey: Survey, kafka: BrokerResult) -> str | None:
-    """Why Kafka's start cannot be predicted: it would read a file or directory that is unreadable here.
-    None if it can.
+    """Return why Kafka's start cannot be predicted, as a sentence: it would read a file or directory that cannot be
+    read here. None if it can be predicted.
     """
     if not survey.unreadable or (kafka.is_before_logs and META_PROPERTIES not in survey.unreadable):
         return None
@@ -473,9 +475,9 @@ def _why_not_predicted(survey: Survey, kafka: BrokerResult) -> str | None:
 def _with_what_is_missing(
     survey: Survey, topics: TopicFacts, choice: RecoveryChoice, findings: Sequence[Finding]
 ) -> list[Finding]:
-    """Return `findings` together with those that no action handles: about the log directory's own files and owners,
+    """Return `findings` together with findings that no action handles: about the log directory's own files and owners,
     other damage in logs, dangling links, missing segments and partitions, and unfinished moves. Paths are relative to
-    the root.
+    the root. Raises `StorageError` if a file cannot be read.
     """
     return [
         *_of_own_files(survey, topics), *findings, *_unnamed(choice.damaged, findings),
@@ -486,8 +488,9 @@ def _with_what_is_missing(
 
 
 def _of_segments(plan: Plan) -> Iterator[Finding]:
-    """Yield the findings about segments that have each other's names, in partitions with a batch below its segment, and
-    about aborted transactions in overlapping segments, with relative paths. Reads logs with overlapping segments again.
+    """Yield the findings about segments, with paths relative to the log directory: about segment files whose names were
+    exchanged, in partitions that have a batch below its segment's base offset; and about aborted transactions in
+    segments that overlap the next one. Reads the logs of these partitions again; raises `StorageError` if that fails.
     """
     root = plan.survey.root
     below = (finding.file or "" for finding in plan.findings if finding.code is FindingCode.OFFSET_BELOW_SEGMENT)
@@ -664,7 +667,7 @@ def plan_json(plan: Plan) -> PlanJson:
 def _partition_json(choice: RecoveryChoice, partition: PartitionPlan) -> PartitionPlanJson:
     ways = choice.by_partition.get(partition.name, [])
     is_elsewhere = choice.loses_metadata and partition.name == CLUSTER_METADATA_DIRECTORY
-    is_elsewhere |= any(partition.name == each.name for each in choice.better_copies)
+    is_elsewhere |= any(partition.name == copy.name for copy in choice.better_copies)
     best = None if is_elsewhere else recommended(ways)
     line = shaped(partition, PartitionPlanJson)
     return structs.replace(line, ways=list(map(way_json, ways)), recommended=None if best is None else best.way)

@@ -1,4 +1,5 @@
-"""JSON of a plan and of what a recovery did: for programs `PlanJson` and `ResultJson`, for commands lines made of them.
+"""Define the JSON of a plan and of the result of a recovery: `PlanJson` and `ResultJson` for programs, and the classes
+that commands print as lines.
 
 The classes that both have in common keep the order of the fields.
 """

@@ -1,4 +1,4 @@
-"""Reasons for which a recovery declines a whole log directory, in the order in which they are checked.
+"""Check the reasons for which a recovery declines a whole log directory, in a fixed order.
 
 The first that applies is the plan's refusal. Reasons about single partition directories are in `declined`.
 """
@@ -85,7 +85,9 @@ def _through_a_link(decision: Decision) -> str | None:
 
 
 def _every_partition_declined(decision: Decision) -> str | None:
-    """Why partitions are declined, if the plan does nothing for any other partition."""
+    """Return the reason of the first declined partition, if partitions are declined and the plan does nothing for any
+    other; else None.
+    """
     reaches_others = any(
         "/" in action.path or action.kind is ActionKind.REMOVE_DIRECTORY for action in decision.actions
     )
@@ -99,8 +101,8 @@ def _nobody_named(decision: Decision) -> str | None:
 
 
 def _beyond_strict(decision: Decision) -> str | None:
-    """Return why mode strict declines: the recovery found something other than an incomplete write at a log's end. None
-    if it did not, or in other modes.
+    """Return the sentence with which mode strict declines, if the recovery would remove or change more than incomplete
+    writes and zeros at the ends of logs. None if it would not, and in other modes.
     """
     if not decision.rules.mode.spec.leaves_worse_to_person or decision.own is None:
         return None
@@ -140,7 +142,9 @@ def _marker_in_mode_kafka(decision: Decision) -> str | None:
 
 
 def _marker_for_some(decision: Decision) -> str | None:
-    """Why a partition is declined, if a clean-shutdown marker was asked for, which vouches for all partitions."""
+    """Reason of the first declined partition, if a clean-shutdown marker was requested: it would vouch for all
+    partitions. Else None.
+    """
     return next(iter(decision.declined.values()), None) if decision.mark_clean else None
 
 
@@ -172,8 +176,8 @@ def refusal_of(decision: Decision) -> tuple[str, str] | None:
 
 
 def refusal_in_every_mode(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:
-    """Return the sentence for which a recovery would be declined whatever its mode; None if there is none. Modes strict
-    and kafka may have further reasons, which are not considered.
+    """Return the sentence with which recovery would be declined in every mode; None if there is no such reason. Modes
+    strict and kafka may have further reasons, which are not considered.
     """
     return (
         refusal_of_unreadable(survey, Mode.SAFE)
@@ -184,7 +188,9 @@ def refusal_in_every_mode(survey: Survey, actions: Sequence[RecoveryAction], fac
 
 
 def refuse_unsafe(survey: Survey, actions: Sequence[RecoveryAction], after: Tree) -> None:
-    """Raise `RecoveryRefused` if acting could change bytes that are not the directory's own."""
+    """Raise `RecoveryRefused` if the actions could change bytes that do not belong to the directory: through links, or
+    in files with several hard links. `after` is the tree that the actions leave.
+    """
     why = _dangling_checkpoint(survey) or written_through(after) or _not_its_own(survey, actions)
     if why is not None:
         raise RecoveryRefused(why, reason="special")
@@ -199,8 +205,8 @@ def _dangling_checkpoint(survey: Survey) -> str | None:
 
 
 def written_through(after: Tree) -> str | None:
-    """Return why the tree that a way leaves cannot be made: a broker would write through a dangling symbolic link. None
-    if it can be made.
+    """Return a sentence if the tree `after` cannot be written, because a broker would write through a dangling symbolic
+    link; None if it can.
     """
     path = after.written_through()
     if path is None:
@@ -212,8 +218,8 @@ def written_through(after: Tree) -> str | None:
 
 
 def _inside(survey: Survey, actions: Sequence[RecoveryAction], facts: TopicFacts) -> str | None:
-    """Return why recovery declines: a directory that the actions change is itself a log directory of this broker (it
-    has `meta.properties`, and is in log.dirs or has a registered id). None if there is none.
+    """Return a sentence if a directory that the actions change is itself a log directory of this broker: it has
+    `meta.properties`, and is in log.dirs or has a registered id. Recovery declines then. None if there is none.
     """
     roots = {os.path.realpath(root) for root in facts.roots}
     for name in sorted({action.path.partition("/")[0] for action in actions}):
@@ -238,9 +244,8 @@ def _changed_links(survey: Survey, actions: Sequence[RecoveryAction]) -> tuple[s
 
 
 def _linked_by_a_run(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
-    """Return why the first file with several hard links that the actions would change cannot be changed: an unfinished
-    execution of a recovery keeps it under a second name, and has to be completed or undone first. None if there is no
-    such file or no unfinished execution.
+    """Return a sentence if an unfinished execution keeps a file with several hard links that the actions would change:
+    that execution has to be completed or undone first. None if there is no such file or no unfinished execution.
     """
     changed = _changed_links(survey, actions)
     unfinished = () if changed is None else half_done(survey.root)
@@ -251,7 +256,9 @@ def _linked_by_a_run(survey: Survey, actions: Sequence[RecoveryAction]) -> str |
 
 
 def _other_link(survey: Survey, path: str) -> str:
-    """Return a phrase about the other hard links of a file: one of them that is in this directory, or a guess."""
+    """Return a phrase about the other hard links of the file at `path`: it names one in this directory; if there is
+    none, it asks whether the links come from a snapshot or backup.
+    """
     facts = survey.files[path]
     for other, its_facts in survey.files.items():
         if other != path and (its_facts.device, its_facts.inode) == (facts.device, facts.inode):
@@ -260,10 +267,13 @@ def _other_link(survey: Survey, path: str) -> str:
 
 
 def _not_its_own(survey: Survey, actions: Sequence[RecoveryAction]) -> str | None:
-    """Return why recovery declines: the actions would truncate or write a file that has several hard links; or a
-    partition's file, or a file of the log directory that recovery or a broker reads, is special (a link, a device); or
-    a directory is a link. Other special files directly in the log directory are accepted. None if there is no such
-    reason.
+    """Return the reason for which recovery declines a directory, as a sentence; None if there is none. The reasons:
+
+    * The actions would truncate or write a file that has several hard links.
+    * A partition's file, or a file of the log directory that recovery or a broker reads, is special (a link, a device).
+    * A directory is a link.
+
+    Other special files directly in the log directory are accepted.
     """
     changed = _changed_links(survey, actions)
     if changed is not None:

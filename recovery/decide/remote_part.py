@@ -49,8 +49,9 @@ def held_remotely(tree: Tree, directory: str, key: tuple[str, int], tiering: Tie
 
 
 def _to_go(tree: Tree, directory: str, name: PartitionName, tiering: Tiering) -> set[int]:
-    """Return the base offsets of the segments up to the last damaged one that can be removed: all offsets from the
-    log's first to its end must be in the remote tier, and it must not be the last segment. Empty if there is none.
+    """Return the base offsets of the segments to remove: all segments up to a damaged one, if the remote tier has all
+    offsets from the log's first to the end of that segment. The last segment is never removed. Segments up to the last
+    damaged one for which this is so are returned; an empty set if there is none.
     """
     held = held_remotely(tree, directory, (name.topic, name.partition), tiering)
     bases = [base for base, _path in tree.logs(directory)]

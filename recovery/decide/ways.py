@@ -1,6 +1,6 @@
-"""Ways of recovering a log directory: the records that each keeps and loses, and what it needs.
+"""Describe and compare ways of recovering a log directory: the records that each keeps and loses, and what it needs.
 
-A way is what one recovery, or none, would do. Each way is carried out on a tree in memory, and the records that it
+A way is the effect of one recovery, or of none. Each way is carried out on a tree in memory, and the records that it
 keeps and loses are counted in the result. Recovery asks for consent if a way drops *sound* records, which could still
 be read.
 """
@@ -286,8 +286,8 @@ def total(parts: Iterable[Measured]) -> Measured:
     return result
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second
 
 
 def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
@@ -307,7 +307,8 @@ def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
 def measure(
     facts: PartitionFacts, before: Tree, original: Census, after: Tree, log_start: int, log_end: int = NO_END
 ) -> Measured:
-    """Count the records of one partition that a way keeps and loses.
+    """Count the records of one partition that a way keeps and loses; return the counts. Raises `StorageError` if a log
+    cannot be read.
 
     `before` and `original` are the tree and the census before the way, `after` is the tree that it leaves. `log_start`
     and `log_end` are the offsets at which the way's log begins and ends; `NO_END` if it ends after its last record.
@@ -324,7 +325,7 @@ class _Measurement:
         self._facts, self._before, self._original, self._after = facts, before, original, after
         contents = logs_of(after, facts.directories)
         self._kept = KeptBytes(contents)
-        originals = frozenset(path for each in facts.directories for _base, path in live_segments(before, each))
+        originals = frozenset(path for name in facts.directories for _base, path in live_segments(before, name))
         now = dict(after.renamed_directories)
         names = [now.get(directory, directory) for directory in facts.directories]
         names = [name for name in names if name in after.directories]
@@ -415,9 +416,9 @@ class _Measurement:
             self._gone.add(*absent)
 
     def _count_sound(self) -> None:
-        """Add the sound batches that are removed and of which no copy is left to the counts: their records as lost and
-        as sound, their transaction markers as lost. Their offsets become lost offsets, unless the result holds them.
-        Reads the removed parts of the original logs; raises `StorageError` if that fails.
+        """Count the sound batches that are removed and of which no copy is left: their records are added to the lost
+        ones and to `sound_lost`, their transaction markers to `markers_lost`. Their offsets become lost offsets, unless
+        the result has them. Reads the removed parts of the original logs; raises `StorageError` if that fails.
         """
         facts, original, left, measured = self._facts, self._original, self._left, self.measured
         dropped: set[Identity] = set()
@@ -514,8 +515,8 @@ class _Measurement:
             self._add_absent(damage.first_offset, damage.last_offset)
 
     def _is_held(self, first: int, damage: Damage) -> bool:
-        """Whether the result has all offsets of a damaged place that begins at offset `first`; if its last offset is
-        unknown, all that are known, at least one.
+        """Whether the result has all offsets of a damaged place that begins at offset `first`. If the last offset of
+        the damage is unknown, the offsets of its known number of records are compared, at least one.
         """
         last = damage.last_offset
         return self._left.offsets.covers(first, first + max(damage.records or 0, 1) - 1 if last is None else last)
@@ -540,8 +541,8 @@ class _Measurement:
 
 
 def _before(behind: int, first: int, last: int) -> tuple[int, int]:
-    """Offsets of a batch that is followed by offset `behind`: its own if they are below it, else as many that end just
-    below.
+    """First and last offset to count for a batch that a batch with first offset `behind` follows: its own offsets if
+    they are below `behind`; else, as its own are wrong, the same number of offsets directly below `behind`.
     """
     return (first, last) if last < behind else (max(behind - 1 - (last - first), 0), behind - 1)
 

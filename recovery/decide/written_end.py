@@ -48,11 +48,11 @@ def written(
     After a clean stop the recovery point is the log's end, and later leader epochs are ignored. Unreadable epoch
     checkpoints count as empty.
     """
-    found = Written()
+    result = Written()
     for directory in directories:
         names = tree.names(directory)
         bases = [base for base, _path in tree.logs(directory)]
-        found.begins = max(found.begins, start_of_empty_log(tree, directory))
+        result.begins = max(result.begins, start_of_empty_log(tree, directory))
         if not bases:
             continue
         last, begins = max(bases), min(bases)
@@ -61,11 +61,11 @@ def written(
         if CLEAN_SHUTDOWN_FILE in tree.files and point >= last:  # that of a clean stop is the log's end
             epochs = [epoch for epoch in epochs if epoch <= point]
         known = [point, *snapshot_offsets(names), *epochs]
-        found.end = max([found.end, last, *within_reach(last, known)])
-        found.begins = max(found.begins, begins)
-        found.local_start = tiering.of(key, names, begins, epochs, found.end)
-        found.lost_start += [] if found.local_start.lost is None else [found.local_start.lost]
-    return found
+        result.end = max([result.end, last, *within_reach(last, known)])
+        result.begins = max(result.begins, begins)
+        result.local_start = tiering.of(key, names, begins, epochs, result.end)
+        result.lost_start += [] if result.local_start.lost is None else [result.local_start.lost]
+    return result
 
 
 def start_of_empty_log(tree: Tree, directory: str) -> int:
@@ -81,11 +81,11 @@ def start_of_empty_log(tree: Tree, directory: str) -> int:
 
 
 def indexed_end(tree: Tree, directories: Iterable[str]) -> int:
-    """Offset after the highest one in the offset indexes of the last segments; 0 if they have none.
+    """Offset after the highest one in the offset index of the last segment of these directories; 0 if these indexes are
+    missing or empty. Entries count up to the first that does not increase.
 
     A broker adds an entry after it has appended the batch with that offset (`LogSegment.append`), and the system writes
-    indexes to disk independently: after a power failure they often reach further than the log. Entries count up to the
-    first that does not increase.
+    indexes to disk independently. So after a power failure they often reach further than the log.
     """
     return max((_end_by_index(tree, directory) for directory in directories), default=0)
 

@@ -1,4 +1,6 @@
-"""Decode the records of a batch that come before its damage: shown to people, and never returned by readers."""
+"""Decode the records of a batch that come before its damage. They are shown to people, and never returned by
+readers.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,14 @@ class RecordsBeforeDamage(Struct, frozen=True, kw_only=True):
 
 
 def records_before_damage(data: bytes, position: int, limits: Limits) -> RecordsBeforeDamage:
-    """Decode the record batch (magic 2) at the start of `data`, and return it with its records up to the damage, all if
-    it is sound. `is_all` is True only if all records are returned and the checksum is right; `remark` says how reliable
-    they are. `position` is the batch's byte in the file; `limits` bound records and decompression.
+    """Decode the record batch (magic 2) at the start of `data`, and return it with its records up to the damage, or
+    with all records if it is sound. `is_all` is True only if all records are returned and the checksum is right;
+    `remark` says how reliable they are. `position` is the position of the batch in the file, in bytes; `limits` bound
+    records and decompression.
 
-    There are no records, and `remark` says why, if the header is incomplete (then `batch` is None), size or record
-    count is impossible, or a complete compressed batch has a wrong checksum. Bad data raises no exception.
+    There are no records, and `remark` says why, if the header is incomplete or has another magic (then `batch` is
+    None), the size or record count is impossible, or a complete compressed batch has a wrong checksum. Bad data raises
+    no exception.
     """
     if len(data) < BATCH.size or data[MAGIC_POSITION] != BATCH_MAGIC:
         return RecordsBeforeDamage(

@@ -45,8 +45,8 @@ def explain_index(
     source: Source, path: str, kind: FileKind, base_offset: int, position: int | None, *, most: int
 ) -> tuple[ExplainedPart, ...]:
     """Explain entries of an index (offset, time or transaction index) of the segment with `base_offset`; return a tuple
-    of one part. It begins with the entry that contains byte `position`; without a position, three entries before the
-    first wrong one, or at the start of the file. About `most` fields are shown.
+    of one part. The part begins with the entry that contains byte `position`; without a position, with the third entry
+    before the first wrong one, or with the first entry if none is wrong. About `most` fields are shown.
 
     Each entry is compared with the one before and, except in a transaction index, with the log beside `path` if it can
     be read. The part's role is DAMAGED if a shown entry is wrong, else ASKED; its remarks are the number of entries in
@@ -64,7 +64,7 @@ def explain_index(
     problems = dict(_wrong(source, layout, judge, start, min(start + shown, end)))
     for child in span.children:
         _describe(child, base_offset, problems.get(child.position, ()))
-    breaks = tuple(f"{child.name}.{each.name}" for child in span.children for each in child.children if each.problem)
+    breaks = tuple(f"{entry.name}.{field.name}" for entry in span.children for field in entry.children if field.problem)
     breaks = breaks or tuple(child.name for child in span.children if child.problem)
     remarks = [f"{end // layout.size} entries are in use"]
     if source.size > end:
@@ -97,9 +97,9 @@ def _wrong(
     if start:
         before = layout.struct.unpack(source.read(start - layout.size, layout.size))
     for number, entry in each_slot(source, layout, start=start, end=end):
-        found = tuple(judge(before, entry))
-        if found:
-            yield start + number * layout.size, found
+        problems = tuple(judge(before, entry))
+        if problems:
+            yield start + number * layout.size, problems
         before = entry
 
 
@@ -146,14 +146,14 @@ class _Log:
     def of(self, offset: int) -> _Batch | None:
         """Batch that holds an offset; None if none does."""
         place = bisect_left(self._batches, offset, key=lambda batch: batch.last)
-        found = self._batches[place] if place < len(self._batches) else None
-        return found if found is not None and found.low <= offset else None
+        batch = self._batches[place] if place < len(self._batches) else None
+        return batch if batch is not None and batch.low <= offset else None
 
 
 def _holding(source: Source, wanted: list[int], positions: set[int]) -> Iterator[_Batch]:
     """Yield the batches of a log, in order, that contain one of the offsets in `wanted` (sorted) or begin at one of the
-    byte `positions`. Checksums are not checked. The first offset of a compressed message set of magic 0 or 1 is not
-    known from its header, and is assumed to follow the entry before.
+    byte `positions`. Checksums are not verified. For a compressed message set of magic 0 or 1, whose header lacks the
+    first offset, the offset after the entry before is assumed. Raises `StorageError` if the log cannot be read.
     """
     behind = 0
     for batch in Scanner(source, check_crc=False):

@@ -1,4 +1,4 @@
-"""Parts of an explained file, in the order of the file, each with the spans of its fields."""
+"""Define the parts of an explained file, in the order of the file, each with the spans of its fields."""
 
 from __future__ import annotations
 

@@ -37,20 +37,22 @@ class Wanted(Struct, frozen=True):
     offset: int | None = None
 
     def is_in(self, start: int, end: int, header: AnyHeader | None) -> bool:
-        """Whether the bytes from `start` to `end` (exclusive), an entry with that header, contain the place."""
+        """Whether an entry contains the wanted place. `start` and `end` (exclusive) are its bytes, `header` its header,
+        None for damage. An offset is contained if the entry's last offset reaches it: entries are examined in order.
+        """
         if self.position is not None:
             return start <= self.position < end
         return self.offset is not None and header is not None and header.last_offset >= self.offset
 
     def is_between(self, after: AnyHeader | None) -> bool:
-        """Whether the offset lies before those of the next entry, so that the damage before it held the offset, if
-        anything did.
+        """Whether the wanted offset is below the first offset of the entry `after` damage, so that the damage may have
+        contained it. False if there is no entry after it or no offset is wanted.
         """
         return self.offset is not None and after is not None and after.first_offset > self.offset
 
     @property
     def is_open(self) -> bool:
-        """Whether no place is given."""
+        """Whether neither a position nor an offset is given."""
         return self.position is None and self.offset is None
 
 
@@ -68,7 +70,8 @@ class _Place(Struct, frozen=True, kw_only=True):
 def _places(source: Source, base_offset: int | None, limits: Limits) -> Iterator[_Place]:
     """Yield the parts of a log in order and without gaps: one for each sound entry, with its findings of severity
     ERROR, and one for each damaged range. A damaged range ends at the next entry that is proven to belong to the log,
-    or at the end of the file. If `base_offset` is None, it is taken from the first entry.
+    or at the end of the file. If `base_offset` is None, it is taken from the first entry. Raises `StorageError` if the
+    file cannot be read.
     """
     if base_offset is None:  # no name tells it
         first = next(iter(Scanner(source, limits=limits)), None)
@@ -100,12 +103,14 @@ def _places(source: Source, base_offset: int | None, limits: Limits) -> Iterator
 def explain_log(
     source: Source, base_offset: int | None, topic: str | None, wanted: Wanted, *, most: int, limits: Limits
 ) -> tuple[ExplainedPart, ...]:
-    """Explain the entry at the place `wanted`; if it is damaged, with the entries before and after it. If no place is
-    given, explain the first damage, or the start of a sound log. About `most` fields are returned at most.
+    """Explain the entry at the place `wanted`; if it is damaged, together with the entries before and after it. If no
+    place is given, explain the first damage, or the start of a sound log. The parts are in the order of the file and
+    have about `most` fields at most.
 
-    If no entry contains the wanted offset, the damaged range where it would be is explained, else the next entry. Empty
-    if the place is not in the log. `base_offset` is the one in the segment's name, None if it is unknown; `topic` tells
-    how to read keys and values of Kafka's own topics. Raises `StorageError` if the file cannot be read.
+    If no entry contains the wanted offset, the damaged range that may have contained it is explained, else the next
+    entry. Empty if the place is not in the log. `base_offset` is the one in the segment's name, None if it is unknown;
+    `topic` decides how keys and values of Kafka's own topics are read. Raises `StorageError` if the file cannot be
+    read.
     """
     last: _Place | None = None
     places = _places(source, base_offset, limits)
@@ -123,9 +128,9 @@ def explain_log(
 
 
 def with_records(source: Source, part: ExplainedPart, limits: Limits) -> ExplainedPart:
-    """Return a copy of `part` whose `records` are those of its batch that can be decoded, up to the damage if it is
-    damaged. A neighbor of damage (role BEFORE or AFTER) is returned unchanged. At most `limits.batch_bytes` bytes are
-    read. Raises `StorageError` if the file cannot be read.
+    """Return a copy of `part` whose `records` are the records of its batch that can be decoded: all, or those before
+    the damage. A neighbor of damage (role BEFORE or AFTER) is returned unchanged. At most `limits.batch_bytes` bytes
+    are read. Raises `StorageError` if the file cannot be read.
     """
     if part.role not in (PartRole.ASKED, PartRole.DAMAGED):
         return part
@@ -186,7 +191,7 @@ def _entry(
 
 
 def _header_of(part: ExplainedPart) -> ExplainedPart:
-    """Return a neighbor's part with its header only."""
+    """Return a copy of the part of a neighbor with only the fields of its header."""
     kept = [child for child in part.span.children if not child.name.startswith(("records", "unpacked", "compressed"))]
     return structs.replace(part, span=replace(part.span, children=kept, note=None), breaks=())
 
@@ -239,25 +244,26 @@ def _repair(source: Source, place: _Place, following: _Place | None) -> BitRepai
     if place.header is not None and place.header.magic > 1:
         epoch = None if before is None else before.partition_leader_epoch
         return outside_checksum(place.header, around, epoch)  # type: ignore[arg-type]
-    found = repair_at(source, place.start, around, None if after is None else after.start - place.start)
-    return None if found is None else found[0]
+    repair = repair_at(source, place.start, around, None if after is None else after.start - place.start)
+    return None if repair is None else repair[0]
 
 
 def one_bit(
     span: FieldSpan, position: int, bit: int, data: bytes | memoryview
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Mark the field of `span` that contains bit `bit` of byte `position` of the file, unless it has a problem already;
-    this changes `span`. Return two tuples of one element: the field's path (`the records` if no field contains the
-    byte), and a sentence with the byte as it is and as it should be. `data` are the bytes of the span.
+    """Describe a flipped bit: bit `bit` (0 is the lowest) of byte `position` of the file. Return two tuples of one
+    element each: the path of the field in `span` that contains the byte (`the records` if no field does), and a
+    sentence with the present and the right value of the byte. Also marks that field in `span` as wrong, unless it has a
+    problem already. `data` are the bytes of the span.
     """
     field = _field_at(span, position) or "the records"
     for path, field_span in _paths(span):
         if path == field and field_span.problem is None:
             field_span.problem, field_span.code = f"bit {bit} of byte {position} is flipped", "contradiction"
-    given = data[position - span.position]
-    right = given ^ 1 << bit
+    present = data[position - span.position]
+    right = present ^ 1 << bit
     sentence = f"one flipped bit explains it: bit {bit} of byte {position}, in {field}"
-    return (field,), (f"{sentence} ({given:#04x} is there, {right:#04x} would be right)",)
+    return (field,), (f"{sentence} ({present:#04x} is there, {right:#04x} would be right)",)
 
 
 def broken_fields(span: FieldSpan, prefix: str = "") -> Iterator[str]:
@@ -276,9 +282,9 @@ def _paths(span: FieldSpan, prefix: str = "") -> Iterator[tuple[str, FieldSpan]]
 
 
 def _field_at(span: FieldSpan, position: int) -> str | None:
-    """Path, such as `header.attributes`, of the innermost field of `span` that contains the byte at `position` of the
-    file; a group of bits is one field. None if no field contains it. Fields inside decompressed data are ignored,
-    because they have no position in the file.
+    """Return the path, such as `header.attributes`, of the innermost field of `span` that contains the byte at
+    `position` of the file; a group of bits is one field. None if no field contains it. Fields inside decompressed data
+    are ignored, because they have no position in the file.
     """
     for child in span.children:
         if child.position <= position < child.end and not child.is_unpacked:

@@ -1,8 +1,8 @@
 """Explain the content of keys and values in records that Kafka writes itself, and compute offsets and times from
 deltas.
 
-Control records (`ControlRecordType`), records of `__cluster_metadata` and its snapshots (`AbstractApiMessageSerde`),
-and those of the coordinators' topics (`CoordinatorRecordSerde`).
+These are control records (`ControlRecordType`), records of `__cluster_metadata` and its snapshots
+(`AbstractApiMessageSerde`), and records of the coordinators' topics (`CoordinatorRecordSerde`).
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class _Typed(Traced):
 
 
 def read_contents(entry: FieldSpan, topic: str | None, batch: RecordBatch, limits: Limits) -> None:
-    """Change the spans of a batch (`entry`): add the absolute offset and time of each record to its deltas and, for
-    control batches and Kafka's own topics, the fields inside keys and values. Records that cannot be decoded are left
-    as they are.
+    """Extend the spans of a batch (`entry`) in place: add the absolute offset and time of each record to its deltas
+    and, for control batches and Kafka's own topics, the fields inside keys and values. Records that cannot be decoded
+    are left unchanged, and no exception is raised for them.
     """
     records = decode_batch(batch, limits=limits).records
     for span, record in zip(_record_spans(entry), records, strict=False):

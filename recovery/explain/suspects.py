@@ -1,7 +1,7 @@
-"""Find fields of a batch that contradict other fields or the batch before it, when a wrong checksum alone does not tell
-which field is damaged.
+"""Find fields of a batch that contradict other fields or the batch before it, because a wrong checksum alone does not
+show which field is damaged.
 
-The conditions between fields are those that `DefaultRecordBatch`, `DefaultRecord` and `MemoryRecordsBuilder` guarantee.
+The conditions between fields are guaranteed by `DefaultRecordBatch`, `DefaultRecord` and `MemoryRecordsBuilder`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ _FIELDS = {code: spec.header_field for code, spec in SPECS.items() if spec.heade
 def blame_suspects(
     entry: FieldSpan, data: bytes | memoryview, before: AnyHeader | None, findings: Iterable[Finding] = ()
 ) -> None:
-    """Mark each header field of a batch or message that cannot be right, unless it has a problem already; this changes
-    `entry`.
+    """Mark each header field of a batch or message that must be wrong, by setting `problem` and `code` of its span in
+    `entry`. Fields that have a problem already are not changed, except that an explained checksum or count is cleared
+    (`_length`).
 
     * `data`: the bytes of the entry
     * `before`: header of the entry before it; None if there is none

@@ -39,9 +39,9 @@ TEXT_FILES: dict[str, tuple[str, Traced, str]] = {
 
 def text_spans(name: str, data: bytes, most: int = MOST_SPANS, limits: Limits = DEFAULT_LIMITS) -> FieldSpan:
     """Return the fields of a text file with their bytes and values, as the children of one span; `name`, which must be
-    in `TEXT_FILES`, tells its format. If there are more than `most` fields, only the first `most` are returned, and if
-    these have no fault, the first fault in the rest is added. Faults are marked in the spans; no exception is raised
-    for them.
+    in `TEXT_FILES`, decides its format. If there are more than `most` fields, only the first `most` are returned. If
+    these have no fault, the first fault in the rest of the file is added as one more child. Faults are marked in the
+    spans; no exception is raised for them.
     """
     _what, layout, _page = TEXT_FILES[name]
     root = read_spans(layout, data, limits=limits, most=most)
@@ -49,7 +49,7 @@ def text_spans(name: str, data: bytes, most: int = MOST_SPANS, limits: Limits = 
         try:
             layout.parse_whole(data, limits)
         except LayoutError as fault:
-            at = fault.position
-            problem = FieldSpan(fault.path or "", at, at, problem=fault.detail, code=fault.code)
+            position = fault.position
+            problem = FieldSpan(fault.path or "", position, position, problem=fault.detail, code=fault.code)
             root.children.append(problem)
     return root

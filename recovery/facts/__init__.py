@@ -1,1 +1,1 @@
-"""Read the input of a plan: files, settings, topics and metadata as they are, and rules as they were given."""
+"""Read the input of a plan: files, settings, topics and metadata, and settle the rules of a request."""

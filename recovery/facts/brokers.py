@@ -1,7 +1,8 @@
-"""Group log directories by broker, and read what the cluster's metadata says about each.
+"""Group log directories by broker, and read the facts about topics for each broker from the cluster's metadata.
 
-A broker reads its topics' settings and ids, and which partitions are its own, from the only metadata log that it has
-(`KafkaRaftServer`): whichever of its log directories has it, it applies to all of them, and to no other broker's.
+A broker has only one metadata log (`KafkaRaftServer`), in one of its log directories. From there it reads its topics'
+settings and ids, and which partitions are its own. So that log applies to all its directories, and to no other
+broker's.
 """
 
 from __future__ import annotations
@@ -23,28 +24,29 @@ _METADATA = CLUSTER_METADATA_DIRECTORY
 def of_one_broker(roots: Sequence[str]) -> list[list[str]]:
     """Group log directories by broker, which `meta.properties` identifies by cluster id and node id. Groups and
     directories keep the order of first occurrence, and duplicates are dropped. If the files name at most one broker,
-    all directories form one group; without directories there is none.
+    all directories form one group. Empty if there are no directories.
 
-    Otherwise a directory that names no broker forms its own group. A directory that names no cluster belongs to the
-    only broker with its node id; if there is none or several, such directories with one node id form a group.
+    Otherwise a directory without a node id forms its own group. A directory with a node id and without a cluster id
+    belongs to the only broker with its node id; if there is none or several, such directories with one node id form a
+    group.
     """
     owners = {root: identity_of(root) for root in dict.fromkeys(roots)}
     known = {owner for owner in owners.values() if owner is not None and owner[0] is not None}
     for root, owner in owners.items():
-        alike = [each for each in known if owner is not None and owner == (None, each[1])]
+        alike = [broker for broker in known if owner is not None and owner == (None, broker[1])]
         owners[root] = alike[0] if len(alike) == 1 else owner
     known = {owner for owner in owners.values() if owner is not None}
     if len(known) <= 1:
         return [list(owners)] if owners else []
-    found: dict[object, list[str]] = {}
+    groups: dict[object, list[str]] = {}
     for root, owner in owners.items():
-        found.setdefault(root if owner is None else owner, []).append(root)
-    return list(found.values())
+        groups.setdefault(root if owner is None else owner, []).append(root)
+    return list(groups.values())
 
 
 def brothers_of(root: str, roots: Sequence[str]) -> list[str]:
-    """A log directory, with those of `roots` that belong to its broker."""
-    (own,) = (each for each in of_one_broker([root, *roots]) if root in each)
+    """The log directories in `roots` that belong to the broker of `root`, after `root` itself."""
+    (own,) = (group for group in of_one_broker([root, *roots]) if root in group)
     return own
 
 
@@ -60,9 +62,9 @@ def facts_of_each(roots: Sequence[str]) -> Mapping[str, TopicFacts]:
         brokers, known = _with_registered(brokers, known)
     controllers = controllers_beside(brokers)
     return {
-        root: replace(facts, controllers=others, apart=_apart(each, brokers))
-        for each, others, facts in zip(brokers, controllers, known, strict=True)
-        for root in each
+        root: replace(facts, controllers=others, apart=_apart(broker, brokers))
+        for broker, others, facts in zip(brokers, controllers, known, strict=True)
+        for root in broker
     }
 
 
@@ -76,26 +78,27 @@ def _with_registered(
     ids = {root: directory_id_of(root) for broker in brokers for root in broker}
     owners = {root: number for number, facts in enumerate(known)
               for root, own in ids.items() if own in facts.registered}  # fmt: skip
-    joined: list[list[str]] = [[] for _each in brokers]
-    for number, each in enumerate(brokers):
-        for root in each:
+    joined: list[list[str]] = [[] for _broker in brokers]
+    for number, broker in enumerate(brokers):
+        for root in broker:
             joined[owners.get(root, number)].append(root)
     facts = [before if now == was else read_topic_facts(now)
              for now, was, before in zip(joined, brokers, known, strict=True)]  # fmt: skip
-    kept = [number for number, each in enumerate(joined) if each]
+    kept = [number for number, group in enumerate(joined) if group]
     return [joined[number] for number in kept], [facts[number] for number in kept]
 
 
 def _apart(own: Sequence[str], brokers: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Return the directories of other brokers, by `meta.properties`, that have no live partition in common with the
-    directories `own`, and so may in truth belong to the same broker. Empty unless all directories were written with
-    ZooKeeper, because KRaft registers directory ids.
+    """Return the directories that name another broker in `meta.properties` but may belong to the broker with the
+    directories `own`: they have no live partition in common with these. Empty unless all directories were written with
+    ZooKeeper, because KRaft registers directory ids. Raises `StorageError` if a directory cannot be listed.
     """
     others = [broker for broker in brokers if broker != own]
     if not others or not all(map(_is_of_zookeeper, (root for broker in brokers for root in broker))):
         return ()
     here = {name for root in own for name in _live(root)}
-    return tuple(root for each in others for root in each if not here & {name for one in each for name in _live(one)})
+    separate = [broker for broker in others if not here & {name for root in broker for name in _live(root)}]
+    return tuple(root for broker in separate for root in broker)
 
 
 def _is_of_zookeeper(root: str) -> bool:
@@ -109,13 +112,17 @@ def _live(root: str) -> list[str]:
 
 
 def controllers_beside(brokers: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """For each broker, the log directories of other nodes of its cluster, among these, that have a metadata log."""
+    """For each broker, in order, the log directories among all of these that have a metadata log and belong to other
+    nodes of its cluster; empty for a broker whose cluster id is unknown.
+    """
     with_metadata = [root for broker in brokers for root in broker if os.path.isdir(os.path.join(root, _METADATA))]
     return [tuple(_of_others(broker, with_metadata)) for broker in brokers]
 
 
 def _of_others(own: Sequence[str], with_metadata: Sequence[str]) -> list[str]:
-    """Directories with a metadata log that are other nodes' of the same cluster."""
+    """Directories in `with_metadata` that belong to other nodes of the cluster of the broker with the directories
+    `own`.
+    """
     cluster = {_cluster_of(root) for root in own}
     return [root for root in with_metadata if root not in own and cluster == {_cluster_of(root)} != {None}]
 

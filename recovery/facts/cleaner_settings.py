@@ -1,4 +1,4 @@
-"""Settings that a pass of the log cleaner depends on, under Kafka's names (`LogConfig`, `CleanerConfig`)."""
+"""Parse the settings on which a pass of the log cleaner depends, under Kafka's names (`LogConfig`, `CleanerConfig`)."""
 
 from __future__ import annotations
 
@@ -122,7 +122,9 @@ class CleanerConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def offset_map_slots(self) -> int:
-        """Slots of the offset map, as many as one thread's share of the buffer holds."""
+        """Number of slots in the offset map of one cleaner thread: its share of the buffer, divided by the bytes of a
+        slot.
+        """
         return min(self.log_cleaner_dedupe_buffer_size // self.log_cleaner_threads, _INT) // SLOT_BYTES
 
     @property
@@ -160,10 +162,10 @@ class CleanerConfig(Struct, frozen=True, kw_only=True):
 
 
 def _policies(text: str) -> set[str]:
-    found = {word.strip().lower() for word in text.split(",") if word.strip()}
-    if not found <= _POLICIES:
+    policies = {word.strip().lower() for word in text.split(",") if word.strip()}
+    if not policies <= _POLICIES:
         raise UsageError(f"{COMPACTION_POLICY} is compact, delete or both, not {text!r}")
-    return found
+    return policies
 
 
 def _number(name: str, text: str) -> int:

@@ -1,7 +1,7 @@
 """Read the coordinators' topics beside a damaged partition: committed offsets, and how transactions ended.
 
-Read at most once, and only if the topics are small enough to be read for a sentence; smaller still if a plan loses
-nothing.
+Each topic is read at most once, and only if it is small enough to be worth a sentence; the limit is lower if a plan
+loses nothing.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Coordinators:
     @cached_property
     def transactions(self) -> TransactionalIds | None:
         """State of all transactional ids in `__transaction_state`; None if the topic is missing, unreadable or too
-        large.
+        large (256 MiB). Read once and cached.
         """
         from kafkalog.cluster.transactions.transactions import read_transactions
 

@@ -1,4 +1,4 @@
-"""Advice about a damaged metadata log.
+"""Define advice about a damaged metadata log.
 
 Every controller and broker has a copy of it. A start cuts it at the first damage, and a controller that has lost
 records that it acknowledged may elect one that never had them. A node that only follows fetches the log again from the

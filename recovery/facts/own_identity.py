@@ -32,16 +32,16 @@ BY_HAND: Final = (
 
 
 def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes | None:
-    """Return the content of a new `meta.properties` for the log directory `root`; None if it has one that names the
-    node, and a directory id if the metadata has one for it. Writes nothing. `roots` are all log directories that the
-    caller gave; those of other brokers are ignored.
+    """Return the content of a new `meta.properties` for the log directory `root`; None if none is needed: the present
+    file names the node, and a directory id if the metadata has one for it. Writes nothing. `roots` are all log
+    directories that the caller has; those of other brokers are ignored.
 
-    Cluster and node id are those of the broker's other directories, else of the file itself (without `version` no
+    Cluster and node id are taken from the broker's other directories, else from the present file (without `version` no
     broker accepts it). The directory id comes from the metadata (`facts`); it is omitted if it is not certain or Kafka
     would refuse it, and the broker makes a new one. Raises `RecoveryRefused` if nothing identifies the broker,
     `StorageError` if `root` cannot be listed.
     """
-    others = [each for each in brothers_of(root, roots) if each != root]
+    others = [other for other in brothers_of(root, roots) if other != root]
     known = [meta for other in others if (meta := meta_properties_of(other)) is not None and meta.node_id is not None]
     taken, is_last = {meta.directory_id for meta in known}, len(known) == len(others)
     standing = meta_properties_of(root)
@@ -63,20 +63,20 @@ def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes |
 
 
 def _encoded(root: str, meta: MetaProperties, own: str | None) -> bytes:
-    """Content of `meta.properties` with the ids of `meta` and the directory id `own`, which is omitted if it is None or
-    Kafka would refuse it.
+    """Return the content of `meta.properties` with the ids of `meta` and the directory id `own`, which is omitted if it
+    is None or Kafka would refuse it.
     """
-    made = meta_properties(
+    identity = meta_properties(
         version=meta.version, node_id=meta.node_id, cluster_id=meta.cluster_id, directory_id=own
     )
-    if own is not None and refused_id(made, root, has_topic_ids=True) is not None:
-        made = meta_properties(version=meta.version, node_id=meta.node_id, cluster_id=meta.cluster_id)
-    return encode_meta_properties(made)
+    if own is not None and refused_id(identity, root, has_topic_ids=True) is not None:
+        identity = meta_properties(version=meta.version, node_id=meta.node_id, cluster_id=meta.cluster_id)
+    return encode_meta_properties(identity)
 
 
 def directories_that_name(root: str, facts: TopicFacts) -> tuple[str, ...]:
-    """Return the sorted log directories of the broker, `root` included, if `root` has lost its `meta.properties`, or an
-    id in it, and it can be made again; else empty. Raises `StorageError` if `root` has lost it and cannot be listed.
+    """Return the sorted log directories of the broker, `root` included, if `root` has lost its `meta.properties` or an
+    id in it, and the file can be reconstructed; else an empty tuple. Raises `StorageError` if `root` cannot be listed.
     """
     roots = brothers_of(root, facts.roots)
     try:
@@ -86,13 +86,13 @@ def directories_that_name(root: str, facts: TopicFacts) -> tuple[str, ...]:
 
 
 def _directory_id(root: str, facts: TopicFacts, taken: set[str | None], *, is_last: bool) -> str | None:
-    """Return the directory id that `root` had, from the first of these that names one; None if that is ambiguous, or
-    unknown. Ids in `taken` belong to other directories and do not count.
+    """Return the directory id that `root` had, from the first of these sources that names one. None if that source
+    names several, or none does. Ids in `taken` belong to other directories and do not count.
 
     * The voter set, if the metadata log is in `root`: only this id counts then.
     * The ids to which the metadata assigns the live partitions here.
     * The damaged `meta.properties`.
-    * The ids that the broker registered, only if `is_last`: all its other directories were given.
+    * The ids that the broker registered, only if `is_last`: all its other directories are known.
     """
     if facts.voter_directory is not None and os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY)):
         return None if facts.voter_directory in taken else facts.voter_directory
@@ -105,11 +105,11 @@ def _directory_id(root: str, facts: TopicFacts, taken: set[str | None], *, is_la
 
 
 def _in_damaged_file(root: str) -> frozenset[str]:
-    """Directory ids in complete lines of a `meta.properties` that cannot be parsed; empty if there are none, or the
-    file is missing, unreadable or too large.
+    """Return the directory ids in complete lines of a `meta.properties` that cannot be parsed; empty if there are none,
+    or the file is missing, unreadable or too large.
     """
     try:
         data = read_small(os.path.join(root, META_PROPERTIES), DEFAULT_LIMITS.checkpoint_bytes)
     except (StorageError, UsageError, OSError):
         return frozenset()
-    return frozenset(each.decode() for each in _DIRECTORY_ID.findall(data))
+    return frozenset(directory_id.decode() for directory_id in _DIRECTORY_ID.findall(data))

@@ -1,8 +1,8 @@
-"""Find files that the broker's user may not open, as a copy or a restore by root leaves them.
+"""Find files that the broker's user may not open, as root leaves them after copying or restoring.
 
 A broker opens every log and index for reading and writing, and renames files beside them (`LogSegment.open`,
-`LogDirFailureChannel`): one that belongs to another user takes its whole log directory offline. The broker's user is
-derived from the owners of its directories: not root, if some of them belong to another user.
+`LogDirFailureChannel`). A file that belongs to another user takes its whole log directory offline. The broker's user is
+derived from the owners of its directories: it is not root if some of them belong to another user.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ User = tuple[int, int]
 
 def closed_files(root: str, roots: Iterable[str]) -> tuple[User, list[str]] | None:
     """Return the broker's user (user id, group id) and the paths in its log directory `root` that this user may not
-    open or change. `roots` are the broker's other log directories: the user is the one that owns most files of them
-    all.
+    open or change. The user is the owner of most of the broker's log directories (`root` and `roots`), partition
+    directories and `meta.properties`; root is not counted.
 
-    None if the user may use all files, if all files belong to root, so that the user is unknown, or if a directory
+    None if the user may use all files, if everything belongs to root, so that the user is unknown, or if a directory
     cannot be listed.
     """
     try:
@@ -74,7 +74,9 @@ def _entries(root: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _is_lock_of_ours(path: str) -> bool:
-    """Whether a file is the lock file that a recovery makes and later removes (`recovery.act.lock`)."""
+    """Whether a file is the lock file that kafkalog creates and later removes (`recovery.act.lock`). Raises
+    `StorageError` if it cannot be read.
+    """
     if os.path.basename(path) != LOCK_FILE or not os.path.isfile(path):
         return False
     return read_small(path, DEFAULT_LIMITS.checkpoint_bytes).startswith(b"kafkalog ")

@@ -18,11 +18,11 @@ Path = TypeVar("Path", bound=PathLike)
 
 
 def root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
-    """Return the log directory of `path` as a real path, and the set with its name if it is a partition directory, else
-    None (all partitions).
+    """Return the log directory of `path` as a real path, and which partitions are meant: if `path` is a partition
+    directory, the set with its name; if it is a log directory, None (all).
 
-    Raises `UsageError` if it does not exist or is neither, `RecoveryRefused` for a symbolic link to a partition
-    directory.
+    Raises `UsageError` if `path` does not exist or is neither, `RecoveryRefused` if it is a symbolic link to a
+    partition directory.
     """
     given = os.fspath(path)
     if "\0" in given:
@@ -34,28 +34,28 @@ def root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
         raise
 
 
-def _root_of(given: str) -> tuple[str, frozenset[str] | None]:
-    if not exists(given):
-        raise UsageError(f"{given} does not exist")
-    if not os.path.isdir(given):
-        raise UsageError(f"{given} is not a directory; give a log directory or a partition directory")
-    real = os.path.realpath(given)
-    _refuse_linked_partition(given, real)
+def _root_of(path: str) -> tuple[str, frozenset[str] | None]:
+    if not exists(path):
+        raise UsageError(f"{path} does not exist")
+    if not os.path.isdir(path):
+        raise UsageError(f"{path} is not a directory; give a log directory or a partition directory")
+    real = os.path.realpath(path)
+    _refuse_linked_partition(path, real)
     name = os.path.basename(real)
     if is_partition_dir(real):
         if parse_partition_directory(name) is None:
-            raise UsageError(f"{given} holds segments, but is not named like a partition (topic-number)")
+            raise UsageError(f"{path} holds segments, but is not named like a partition (topic-number)")
         return os.path.dirname(real), frozenset({name})
     if not is_log_dir(real):
-        raise UsageError(f"{given} is not a Kafka log directory: it holds no checkpoint, no marker and no partition")
+        raise UsageError(f"{path} is not a Kafka log directory: it holds no checkpoint, no marker and no partition")
     return real, None
 
 
-def _refuse_linked_partition(given: str, real: str) -> None:
-    """Raise `RecoveryRefused` if `given` is a symbolic link, named like a partition, to a partition directory (`real`).
+def _refuse_linked_partition(path: str, real: str) -> None:
+    """Raise `RecoveryRefused` if `path` is a symbolic link, named like a partition, to a partition directory (`real`).
     A broker that follows it sees the partition under the link's name, and locks the directory of the link.
     """
-    name = given.rstrip("/")
+    name = path.rstrip("/")
     if (
         os.path.islink(name)
         and parse_partition_directory(os.path.basename(name)) is not None
@@ -74,9 +74,9 @@ def log_directories(paths: Sequence[PathLike]) -> list[str]:
     """
     refuse_no_path(paths)
     directories: dict[str, str] = {}
-    for path in [os.fspath(each) for each in paths]:
-        for each in _inside(path) or [path]:
-            directories.setdefault(os.path.realpath(each) if "\0" not in each else each, each)
+    for path in [os.fspath(named) for named in paths]:
+        for directory in _inside(path) or [path]:
+            directories.setdefault(os.path.realpath(directory) if "\0" not in directory else directory, directory)
     return list(directories.values())
 
 
@@ -91,8 +91,8 @@ def _inside(path: str) -> list[str]:
 
 
 def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
-    """Return (topic, partition) of the partition directories that a path means: the directory itself, or all in the log
-    directory. None if they cannot be determined, because the path is invalid or unreadable.
+    """Return (topic, partition) of the partition directories that a path selects: the directory itself, or all in the
+    log directory. None if they cannot be determined, because the path is invalid or unreadable.
     """
     try:
         root, only = root_of(path)
@@ -104,18 +104,20 @@ def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
 
 
 def holding(given: Sequence[PathLike], select: Selection) -> list[str]:
-    """Return the log directories, of all that the paths mean, that have a selected partition; all of them if everything
-    is selected. Directories that cannot be read are included. Raises `UnknownName` for a selected topic or partition
-    that is in none of them, if all could be read.
+    """Return those log directories to which the paths `given` lead that have a selected partition; all of them if
+    `select` selects everything. Directories that cannot be read are included. Raises `UnknownName` if all can be read
+    and a selected topic or partition is in none of them, `UsageError` if there are no paths.
     """
     paths = log_directories(given)
     if select == ALL:
         return paths
-    found = [_partitions_at(path) for path in paths]
-    if all(keys is not None for keys in found):
-        select.check(key for keys in found for key in keys or ())
+    keys_of_paths = [_partitions_at(path) for path in paths]
+    if all(keys is not None for keys in keys_of_paths):
+        select.check(key for keys in keys_of_paths for key in keys or ())
     return [
-        path for path, keys in zip(paths, found, strict=True) if keys is None or any(select.takes(*key) for key in keys)
+        path
+        for path, keys in zip(paths, keys_of_paths, strict=True)
+        if keys is None or any(select.takes(*key) for key in keys)
     ]
 
 
@@ -134,9 +136,9 @@ def by_log_directory(paths: Sequence[Path]) -> list[list[Path]]:
 
 
 def chosen_directories(paths: Sequence[PathLike], select: Selection) -> tuple[str, frozenset[str] | None]:
-    """Return the log directory of `paths`, and the names of the selected partition directories, None for all. All paths
-    must belong to one log directory, which is not checked. If each is a partition directory, only these can be
-    selected.
+    """Return the log directory of `paths`, and the names of the selected partition directories in it, None for all. All
+    paths must lead to one log directory, which is not checked. If every path is a partition directory, only these can
+    be selected.
 
     Raises what `root_of` raises, `UnknownName` if no directory is selected, and `StorageError` if the log directory
     cannot be listed.

@@ -1,4 +1,4 @@
-"""Requests to recover log directories, and the rules that settle a request for one directory."""
+"""Define requests to recover log directories, and the rules to which a request is completed for one directory."""
 
 from __future__ import annotations
 
@@ -156,12 +156,12 @@ def _proof_named(proof: Proof | str) -> Proof:
     try:
         return Proof[proof.upper()] if isinstance(proof, str) else Proof(proof)
     except (KeyError, ValueError):
-        names = ", ".join(each.name.lower() for each in Proof)
+        names = ", ".join(known.name.lower() for known in Proof)
         raise UsageError(f"unknown proof {proof!r}: there is {names}") from None
 
 
 class Rules(Recovery, frozen=True, kw_only=True, dict=True):
-    """Rules for one log directory: a request with everything settled that decisions there depend on."""
+    """Rules for one log directory: a request in which everything that its plan depends on is settled."""
 
     mode: Mode = Mode.SAFE
     repair_bits: Proof | None = None
@@ -198,7 +198,7 @@ class Rules(Recovery, frozen=True, kw_only=True, dict=True):
 
     @property
     def resumes(self) -> bool:
-        """Whether a log continues after damage."""
+        """Whether a log continues after damage that cannot be repaired."""
         return self.mode.spec.resumes
 
     @property
@@ -225,9 +225,9 @@ def rules_of(request: Recovery, **changes: Any) -> Rules:
 
 
 def settled(request: Recovery, roots: Iterable[str]) -> Rules:
-    """Return the rules for these log directories: the request with everything settled. Without a time in it, the
-    clock's is used; without facts about topics, they are read from the metadata log in `roots`. Settings of the request
-    override those of the server properties.
+    """Return the rules for these log directories: the request with all missing values filled in. A missing time becomes
+    the clock's; missing facts about topics are read from the metadata log in `roots`. Settings of the request override
+    those of the server properties.
 
     Raises `UsageError` for settings or a topic id that Kafka would refuse.
     """

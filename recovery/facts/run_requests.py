@@ -1,4 +1,4 @@
-"""Requests about executions of the past: to undo them, and to delete what they have kept."""
+"""Define requests about earlier executions: to undo them, and to delete the bytes that they keep."""
 
 from __future__ import annotations
 

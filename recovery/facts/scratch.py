@@ -1,6 +1,4 @@
-"""Keep computed bytes of a plan out of memory: in a temporary file without a name, which disappears when it is
-closed.
-"""
+"""Keep computed bytes of a plan out of memory, in a temporary file without a name that disappears when it is closed."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ _IN_MEMORY = 64 * MIB
 
 
 class Scratch:
-    """File of computed bytes, one piece after another, in the directory for temporary files (`TMPDIR`)."""
+    """File of computed bytes, appended one piece after another, in the directory for temporary files (`TMPDIR`)."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
@@ -84,7 +82,9 @@ class Scratch:
         return starts
 
     def stay_in(self, start: int, size: int) -> None:
-        """Write from now on only into the reserved part at `start`; called in the process that it is for."""
+        """Restrict further writes to the reserved part of `size` bytes at `start`. Called in the process that this part
+        is for.
+        """
         self._size, self._end = start, start + size
 
     def read(self, position: int, length: int) -> bytes:

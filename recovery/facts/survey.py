@@ -1,7 +1,7 @@
-"""Survey of a log directory: every file is listed once, read-only. Plans are made from a survey and bound to it.
+"""List every file of a log directory once, read-only (a survey); plans are made from a survey and bound to it.
 
 A plan is valid only for its survey: size, inode and modification time of each file are compared again before anything
-is changed. A directory that cannot be read can be left out: then nothing in it is known, and nothing of it is changed.
+is changed. A directory that cannot be read can be left out: then nothing in it is known, and nothing in it is changed.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Survey:
         return replace(kept, files=files, unreadable={**self.unreadable, **unreadable})
 
     def tree(self) -> Tree:
-        """Return a new tree in memory with all surveyed files."""
+        """Return a new tree in memory with all surveyed files; changing it does not change the survey."""
         if self._pristine is None:
             self._pristine = self._new_tree()
         return self._pristine.copy()
@@ -288,7 +288,9 @@ class _CountingSource(ListedSource):
 
 
 def facts_of(status: os.stat_result) -> FileFacts:
-    """Return the facts of a regular file."""
+    """Return the facts of a regular file from its stat: size and allocated bytes, modification time (ns), device, inode
+    and number of links.
+    """
     return FileFacts(
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
@@ -365,8 +367,8 @@ class _Listing:
 
     def take(self, entry: Entry, path: str) -> None:
         """Add one entry to the collection of its kind; `path` is relative to the log directory. A live symbolic link
-        counts as its target if links are followed, else as special. Directories, and links to directories, that are not
-        selected are skipped, and so is an entry that has gone since. Raises `StorageError` if it cannot be examined.
+        counts as its target if links are followed, else as special. Skipped are directories, and links to directories,
+        that are not selected, and entries that no longer exist. Raises `StorageError` if an entry cannot be examined.
         """
         is_meant = self._only is None or entry.name in self._only
         try:

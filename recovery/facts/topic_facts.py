@@ -1,4 +1,5 @@
-"""Facts about the topics of a log directory from the cluster's metadata: `__cluster_metadata` beside the partitions.
+"""Read facts about the topics of a log directory from the cluster's metadata log (`__cluster_metadata`) in the broker's
+log directories.
 
 A KRaft broker reads there a topic's settings (`LogManager.fetchLogConfig` over `MetadataCache.topicConfig`), its id,
 and whether a partition is its own at all (`LogManager.isStrayKraftReplica`).
@@ -91,8 +92,8 @@ class TopicFacts:
     """why nothing, or not everything, could be read, as one sentence; None if it could"""
 
     def settings(self, topic: str, given: Mapping[str, str]) -> LogSettings:
-        """Return the settings of a topic's logs: from the metadata if it has them, else from `given`, else Kafka's
-        defaults.
+        """Return the settings of a topic's logs: each from the metadata if it has it, else from `given`, else Kafka's
+        default. Raises `UsageError` for a value that Kafka would refuse.
         """
         remote = {REMOTE_STORAGE_ENABLE: "true"} if self.tiering.has_remote_log(topic) else {}
         return LogSettings.from_names({**given, **self.broker_configs, **self.configs.get(topic, {}), **remote})
@@ -103,8 +104,8 @@ class TopicFacts:
         return dict(sorted(self.configs.items()))
 
     def cleaner_config(self, topic: str, given: Mapping[str, str]) -> CleanerConfig:
-        """Return the cleaner's settings of a topic: from the metadata if it has them, else from `given`, else Kafka's
-        defaults.
+        """Return the cleaner's settings of a topic: each from the metadata if it has it, else from `given`, else
+        Kafka's default. Raises `UsageError` for a value that Kafka would refuse.
         """
         own = {**INTERNAL_TOPIC_SETTINGS.get(topic, {}), **self.cleaner_configs.get(topic, {})}
         return CleanerConfig.from_names({**known_settings(given), **self.cleaner_broker_configs, **own})
@@ -114,9 +115,9 @@ class TopicFacts:
         return topic in COMPACTED_BY_KAFKA or topic in self.compacted
 
     def strays(self, directories: Iterable[str]) -> list[str]:
-        """Return the sorted names, of `directories`, of live partitions that the metadata does not place on this
-        broker: a start would rename them to `-stray`. Other names and the metadata log are ignored. Empty if the
-        metadata is unknown or damaged, or the node id is unknown.
+        """Return the names in `directories` of live partitions that the metadata does not place on this broker, sorted:
+        a start would rename them to `-stray`. Other names and the metadata log are ignored. Empty if the metadata is
+        unknown or damaged, or the node id is unknown.
         """
         if self.source is None or self.problem is not None or self.node_id is None:
             return []
@@ -131,15 +132,15 @@ class TopicFacts:
 
     def placed_in(self, root: str) -> frozenset[tuple[str, int]]:
         """Return (topic, partition) of the replicas that a start creates in the log directory `root` if no log
-        directory has them: those assigned to its directory id, and for the first of `roots` also the unassigned ones.
-        The unassigned ones are left out if the broker is not registered, or has registered log directories that are not
+        directory has them: those assigned to its directory id, and in the first of `roots` also the unassigned ones. No
+        unassigned ones are returned if the broker is not registered, or has registered log directories that are not
         among `roots`.
         """
         own = directory_id_of(root)
-        assigned = {key for key, each in self.assigned.items() if own is not None and each == own}
+        assigned = {key for key, directory_id in self.assigned.items() if own is not None and directory_id == own}
         if self.broker_epoch is None or not self.roots or os.path.abspath(root) != os.path.abspath(self.roots[0]):
             return frozenset(assigned)
-        has_all = self.registered <= {directory_id_of(each) for each in self.roots}
+        has_all = self.registered <= {directory_id_of(other) for other in self.roots}
         return frozenset(assigned | self.unassigned if has_all else assigned)
 
     def live_partitions(self) -> frozenset[tuple[str, int]]:
@@ -248,7 +249,9 @@ def _problem(path: str, state: MetadataState) -> str | None:
 
 
 def node_id_of(root: str) -> int | None:
-    """Broker id in the directory's `meta.properties`, also in one that no broker accepts; None if it has none."""
+    """Return the broker id in the directory's `meta.properties`, also if no broker accepts the file; None if it has
+    none.
+    """
     meta = meta_properties_of(root)
     if meta is None or meta.node_id is None:
         meta = incomplete_meta_properties_of(root)

@@ -1,4 +1,4 @@
-"""Check a topic id that a caller gives."""
+"""Check a topic id that a caller passes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def check_topic_id(text: str | None) -> None:
     if text is None:
         return
     try:
-        is_one = any(decode_uuid(text)) and len(text) == _UUID_LETTERS
+        is_valid = any(decode_uuid(text)) and len(text) == _UUID_LETTERS
     except FormatError:
-        is_one = False
-    if not is_one:
+        is_valid = False
+    if not is_valid:
         raise UsageError(
             f"{text[:_LONGEST_SHOWN]!r} is not a topic id: it has 22 letters and digits, as `kafka-topics --describe` "
             "shows it"

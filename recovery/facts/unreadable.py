@@ -1,9 +1,9 @@
-"""Plan around directories that cannot be read: they are left as they are, and the others are recovered.
+"""Plan around directories that cannot be read: they are left unchanged, and the others are recovered.
 
-That includes directories with a link, FIFO, socket or device, which recovery never opens. Whether a log can be read is
-known only when it is tried. Then every topic-partition is planned for alone, which finds all that cannot be read at
-once, and the rest is planned for together. Small files beside the logs are tried before that: a plan does not need them
-all, but a broker opens them.
+These include directories with a link, FIFO, socket or device, which recovery never opens. A log that cannot be read is
+noticed only when a plan reads it. Then every topic-partition is planned alone, which finds all unreadable ones at once,
+and the rest is planned together. Small files beside the logs are tried before that: a plan does not need them all, but
+a broker opens them.
 """
 
 from __future__ import annotations
@@ -50,13 +50,16 @@ _REMEDY = {
 
 
 def sentences_of_unreadable(survey: Survey) -> dict[str, str]:
-    """Sentence about each unreadable directory: what, why, and what to do; by name."""
+    """Return name -> sentence for each unreadable directory: what cannot be read, why, and what to do. Unreadable files
+    of the log directory itself are left out.
+    """
     return {name: _sentence(survey.root, error) for name, error in survey.unreadable.items() if name not in _OWN_FILES}
 
 
 def refusal_of_unreadable(survey: Survey, mode: Mode) -> str | None:
-    """Return why recovery declines: an unreadable checkpoint that it would rewrite and could not restore, or in mode
-    kafka an unreadable `meta.properties` (a broker then opens no log). None otherwise; files may be missing.
+    """Return a sentence if recovery must decline because of an unreadable file: a checkpoint that it would rewrite and
+    could not restore, or in mode kafka `meta.properties` (a broker then opens no log). None otherwise; missing files
+    are accepted.
     """
     for name in (*_WRITTEN, *([META_PROPERTIES] if mode.spec.is_as_broker else [])):
         error = survey.unreadable.get(name)
@@ -79,7 +82,7 @@ def _sentence(root: str, error: StorageError) -> str:
 
 
 def findings_of_unreadable(survey: Survey) -> list[Finding]:
-    """One finding for each unreadable directory or file; file paths are relative to the log directory."""
+    """Return one finding for each unreadable directory or file; file paths are relative to the log directory."""
     return [
         unreadable(error, name).in_file(_relative(survey.root, name, error))
         for name, error in sorted(survey.unreadable.items())
@@ -87,16 +90,16 @@ def findings_of_unreadable(survey: Survey) -> list[Finding]:
 
 
 def _relative(root: str, directory: str, error: StorageError) -> str:
-    """Path of the file that the error is about if it lies in this directory; else the directory."""
+    """Path, relative to `root`, of the file that the error is about, if it lies in `directory`; else `directory`."""
     file = os.path.relpath(str(error.filename or root), root)
     return file if file.startswith(f"{directory}/") else directory
 
 
 def around_unreadable(survey: Survey, make: Callable[[Survey, Workers], Made], workers: Workers) -> Made:
     """Return the result of `make(survey, workers)` on the survey without the directories, and files of the root, that
-    cannot be read; these files count as missing. Directories known or quickly found to be unreadable are left out
-    before the first call; if `make` raises a `StorageError` about another directory, it is called again without that
-    one.
+    cannot be read; these files count as missing. Directories that are known or quickly recognized to be unreadable are
+    left out before the first call. If `make` raises a `StorageError` about another directory, it is called again
+    without it.
 
     A topic-partition is left out with all its directories. Raises `StorageError` if something outside the surveyed
     directories cannot be read.
@@ -146,8 +149,8 @@ def _not_files(survey: Survey) -> dict[str, StorageError]:
 
 
 def _unreadable_beside_logs(survey: Survey) -> dict[str, StorageError]:
-    """Return directory -> error for directories in which a file beside the logs (an index, a producer snapshot,
-    `leader-epoch-checkpoint` or `partition.metadata`) cannot be opened, or its first byte not be read.
+    """Return directory -> error for directories with a file beside the logs (an index, a producer snapshot,
+    `leader-epoch-checkpoint` or `partition.metadata`) that cannot be opened or whose first byte cannot be read.
     """
     failed: dict[str, StorageError] = {}
     for path, facts in survey.files.items():
@@ -196,9 +199,9 @@ def _with_companions(survey: Survey, failed: Mapping[str, StorageError]) -> dict
     """
     everything: Iterable[str] = {*failed, *(path for path in survey.directories if "/" not in path)}
     by_group = {
-        directory: next(failed[each] for each in group if each in failed)
+        directory: next(failed[other] for other in group if other in failed)
         for group in groups_of(sorted(everything))
-        if any(each in failed for each in group)
+        if any(other in failed for other in group)
         for directory in group
     }
     return {name: failed.get(name, error) for name, error in by_group.items()}

@@ -7,10 +7,10 @@ from kafkalog.recovery.modes.spec import ModeSpec, WayFacts, WaySpec
 __all__ = ["SPEC"]
 
 
-def _consequence(found: WayFacts) -> str:
-    if found.start is not None:
-        return found.start
-    return "the broker's own start deletes what it does not keep" if found.bytes_cut else "the broker starts"
+def _consequence(facts: WayFacts) -> str:
+    if facts.start is not None:
+        return facts.start
+    return "the broker's own start deletes what it does not keep" if facts.bytes_cut else "the broker starts"
 
 
 SPEC = ModeSpec(

@@ -1,4 +1,4 @@
-"""Mode merge: replace a damaged partition by what this and other copies of it hold together."""
+"""Mode merge: replace a damaged partition by the records that this and other copies of it hold together."""
 
 from __future__ import annotations
 

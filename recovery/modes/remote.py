@@ -1,4 +1,4 @@
-"""Mode remote: remove damaged segments of a tiered log of which the remote tier has copies."""
+"""Mode remote: remove damaged segments of a tiered log if the remote tier has copies of them."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ from kafkalog.recovery.modes.spec import ModeSpec, WayFacts, WaySpec
 __all__ = ["SPEC"]
 
 
-def _consequence(found: WayFacts) -> str:
-    if not found.bytes_cut:
+def _consequence(facts: WayFacts) -> str:
+    if not facts.bytes_cut:
         return "no log is cut"
-    rest = "what comes after it goes" if found.drops_sound else "the rest goes"
+    rest = "what comes after it goes" if facts.drops_sound else "the rest goes"
     return f"everything up to the damage is kept, {rest} to quarantine"
 
 

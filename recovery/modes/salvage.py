@@ -7,11 +7,11 @@ from kafkalog.recovery.modes.spec import ModeSpec, WayFacts, WaySpec
 __all__ = ["SPEC"]
 
 
-def _consequence(found: WayFacts) -> str:
-    if not found.bytes_cut:
+def _consequence(facts: WayFacts) -> str:
+    if not facts.bytes_cut:
         return "no log is cut"
-    gap = ", on both sides of the damage, with a gap in the offsets" if found.has_gaps else ""
-    return f"{'what is sound and in place' if found.drops_sound else 'everything sound'} is kept{gap}"
+    gap = ", on both sides of the damage, with a gap in the offsets" if facts.has_gaps else ""
+    return f"{'what is sound and in place' if facts.drops_sound else 'everything sound'} is kept{gap}"
 
 
 SPEC = ModeSpec(

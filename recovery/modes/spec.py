@@ -1,4 +1,4 @@
-"""Row of the table of modes: what a mode decides, and its texts."""
+"""Define a row of the table of modes: the decisions of a mode, and its texts."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Carrier(Protocol[Result]):
     """Operations that a mode can carry out on the tree of a log directory. Each returns the result."""
 
     def safely(self, tree: Tree) -> Result:
-        """Keep what is sound, as the rules say."""
+        """Keep the sound part, as the rules say."""
 
     def set_aside(self, tree: Tree) -> Result:
         """Remove whole partitions."""
 
     def merge(self, tree: Tree) -> Result:
-        """Replace damaged partitions by what this and other copies hold together."""
+        """Replace damaged partitions by the records that this and other copies hold together."""
 
     def leave_to_remote(self, tree: Tree) -> Result:
         """Remove damaged segments of which the remote tier has copies."""

@@ -29,7 +29,9 @@ Span = tuple[int, int]
 
 
 class KnownState(NamedTuple):
-    """A directory with the state of producers at `offset` as the snapshot there tells it."""
+    """A tree in which a partition directory has the original producer snapshot at `offset`, from which a start knows
+    the state of the producers.
+    """
 
     tree: Tree
     offset: int
@@ -40,14 +42,14 @@ class KnownState(NamedTuple):
 def states_behind(
     original: Tree, rebuilt: Tree, directory: str, lost: Sequence[Span] = ()
 ) -> Iterator[KnownState]:
-    """Yield copies of `rebuilt` from which the log can be recovered without leaving transactions open: with an original
-    producer snapshot after lost batches, and the original transaction indexes up to there. At most four are yielded;
-    those that prove more come first. Nothing is yielded if these files show nothing more than the batches, or do not
-    prove how the transactions ended.
+    """Yield copies of `rebuilt` from which the log can be recovered without leaving ended transactions open: with an
+    original producer snapshot after lost batches, and the original transaction indexes up to it. At most four are
+    yielded; those that prove more come first. Nothing is yielded if these files show no more than the batches do, or do
+    not prove how the transactions ended.
 
-    `rebuilt` has the logs that are kept of `original`, with all other files rebuilt. `lost` has the first and last
-    offsets of what this recovery leaves out; if it is empty, all offsets that are missing between others count. Neither
-    tree is changed.
+    `rebuilt` has the logs that are kept of `original`, with all other files rebuilt. `lost` has the ranges (first and
+    last offset) that this recovery leaves out; if it is empty, the first gap between the log's batches counts as lost.
+    Neither tree is changed. Raises `StorageError` if a file cannot be read.
     """
     spans = list(pairwise(base for base, _path in rebuilt.logs(directory)))
     offsets = _that_tell_more(original, rebuilt, directory, spans)
@@ -71,14 +73,17 @@ def states_behind(
 
 
 def opens_as(result: Tree, original: Tree, directory: str, offset: int) -> bool:
-    """Whether the producer snapshots of both trees at an offset have the same open transactions."""
+    """Whether the producer snapshots of both trees at `offset` have the same open transactions. False if one of the
+    snapshots is missing or unreadable.
+    """
     some, others = _entries(result, directory, offset), _entries(original, directory, offset)
     return some is not None and others is not None and opened_of(some) == opened_of(others)
 
 
 def are_known_to_have_ended(known: Tree, scanned: Tree, directory: str, end: int) -> bool:
-    """Whether the producer snapshot at offset `end` in `known` tells that transactions ended which are open in
-    `scanned`, and no batch contradicts it. Both trees have the same logs.
+    """Whether the producer snapshot at offset `end` in `known` shows that transactions which are open in `scanned` have
+    ended, and no batch contradicts it. False if that snapshot is missing or unreadable. Both trees must have the same
+    logs. Raises `StorageError` if a file cannot be read.
     """
     entries, opened = _entries(known, directory, end), opened_of(_entries(scanned, directory, end) or ())
     if entries is None or not ended_since(opened, entries, end):

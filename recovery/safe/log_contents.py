@@ -1,4 +1,4 @@
-"""Compare and change the contents of one partition in a tree: logs, index entries, and segments after a cut."""
+"""Compare and change the files of one partition in a tree: logs, index entries, and segments after a cut."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def logs(tree: Tree, directory: str) -> Content:
 
 
 def sound_logs(before: Tree, sound: SoundLog) -> Content:
-    """The sound part of the logs, joined."""
+    """The first `sound.sizes` bytes of each log in `before`, joined in the order of the logs; logs without a size are
+    left out.
+    """
     return join(part for path, size in sorted(sound.sizes.items()) for part in before.files[path].slice(0, size).parts)
 
 
@@ -68,8 +70,8 @@ def hiding(tree: Tree, directory: str) -> Iterator[Cut]:
 
 
 def entries_of(tree: Tree, path: str, layout: FixedLayout) -> Iterator[tuple[int, ...]]:
-    """Yield the entries of an index, none if it is missing. Of entries in a hole, which are all zeros, only the first
-    is yielded.
+    """Yield the fields of each entry of an index file, in file order; nothing if the file is missing. Of the entries in
+    a hole of the file, which are all zeros, only the first is yielded.
     """
     if path in tree.files:
         for _number, fields in each_slot(tree.source(path), layout, pass_holes=True):
@@ -106,7 +108,7 @@ def can_go_on(tree: Tree, directory: str, end_offset: int) -> bool:
 
 
 def parse_base(path: str) -> int:
-    """Base offset in the name of a log. Raises `AssertionError` for other names."""
+    """Return the base offset in the name of a log. Raises `AssertionError` for other names."""
     parsed = parse_segment_file(path.rpartition("/")[2])
     if parsed is None:
         raise AssertionError(path)
@@ -114,7 +116,9 @@ def parse_base(path: str) -> int:
 
 
 def remove_segments(tree: Tree, directory: str, bases: Set[int]) -> None:
-    """Remove the files of the segments with these base offsets, snapshots included."""
+    """Remove the files of the segments with these base offsets from the tree, producer snapshots included. Files with a
+    pending suffix, such as `.swap`, stay.
+    """
     for name in tree.names(directory) if bases else ():
         parsed = parse_segment_file(name)
         if parsed is not None and parsed.base_offset in bases and not parsed.pending:
@@ -136,12 +140,11 @@ def reset_indexes(tree: Tree, directory: str, bases: Set[int]) -> None:
 
 
 def last_start(tree: Tree, directory: str, log_start: int) -> int:
-    """Return the highest log start offset with which a broker keeps the log: the offset of its last record, but not
-    below the first base offset. The base offset of the last segment if the log has no sound batch; `log_start` if the
-    partition has no segment.
+    """Return the highest log start offset with which a broker keeps the log: the offset of its last sound record, but
+    not below the first segment's base offset. If the log has no sound batch, return the last segment's base offset; if
+    it has no segment, `log_start`. Raises `StorageError` if a log cannot be read.
 
-    A log start offset at the log's end would be possible too, but makes leader epochs appear and disappear with every
-    start.
+    The log end offset would be possible too, but with it leader epochs would appear and disappear with every start.
     """
     segments = tree.logs(directory)
     if not segments:

@@ -1,8 +1,8 @@
-"""Set aside files that would stop or mislead a broker, before anything else is decided.
+"""Remove, rename or rewrite files that would stop or mislead a broker, before anything else is decided.
 
-These are foreign directories, names that no broker can parse, unreadable checkpoints, unfinished swaps that would put
-damaged data in place of sound data, and a log start after the log's end. Everything happens on a tree in memory; each
-change has a reason for the report.
+These are foreign directories, names that no broker can parse, unreadable checkpoints, and unfinished swaps that would
+put damaged data in place of sound data. Everything happens on a tree in memory; each change has a reason for the
+report.
 """
 
 from __future__ import annotations
@@ -70,10 +70,11 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 def normalize_root(tree: Tree) -> list[Change]:
-    """Remove from the tree what stops a broker or takes the log directory offline: directories that are not partitions,
-    second directories of a live or `-future` partition, directories in place of checkpoints, and unreadable checkpoints
-    of high watermarks or of the cleaner. Leftover temporary checkpoints and the clean-shutdown marker, which is not
-    trusted, are removed too. Return the changes with their reasons, without a change for the marker.
+    """Remove from the tree everything that stops a broker or takes the log directory offline: directories that are not
+    partitions, second directories of a live or `-future` partition, directories in place of checkpoints, and unreadable
+    checkpoints of high watermarks or of the cleaner. Leftover temporary checkpoints and the clean-shutdown marker,
+    which is not trusted, are removed too. Return the changes with their reasons; the marker's removal is not among
+    them. Raises `StorageError` if a checkpoint cannot be read from disk.
     """
     changes: list[Change] = []
     seen: dict[tuple[str, int, DirectoryState], str] = {}
@@ -129,8 +130,8 @@ class Checkpoints(Struct, frozen=True):
 
     @classmethod
     def read(cls, tree: Tree) -> Checkpoints:
-        """Read both checkpoints. Recovery points count only if the whole file can be read; of log starts all readable
-        lines count.
+        """Read both checkpoints. If the file of recovery points cannot be parsed completely, none of them counts; of
+        the log start offsets all lines that can be parsed count. Missing files have no offsets.
         """
         points: dict[tuple[str, int], int] = {}
         if RECOVERY_POINT_CHECKPOINT in tree.files:
@@ -144,8 +145,8 @@ class Checkpoints(Struct, frozen=True):
         return all(name not in tree.files or _readable(tree, name) is not None for name in names)
 
     def closed_at(self, tree: Tree) -> dict[tuple[str, int], int]:
-        """Return the log ends at which the broker stopped, by topic and partition: its recovery points, if the tree has
-        a clean-shutdown marker; otherwise empty.
+        """Return the log end offset of each topic and partition at a clean shutdown: the recovery points if the tree
+        has a clean-shutdown marker, else an empty dict.
         """
         return self.recovery_points if CLEAN_SHUTDOWN_FILE in tree.files else {}
 
@@ -166,12 +167,16 @@ class Checkpoints(Struct, frozen=True):
 
 
 def read_high_watermarks(tree: Tree) -> dict[tuple[str, int], int]:
-    """Read `replication-offset-checkpoint`, as far as it is readable. No decision depends on it."""
+    """Return the high watermarks in `replication-offset-checkpoint` by topic and partition, from all lines that can be
+    parsed; empty if the file is missing. No decision depends on them.
+    """
     return _read_offsets(tree, REPLICATION_OFFSET_CHECKPOINT)
 
 
 def read_cleaner_offsets(tree: Tree) -> dict[tuple[str, int], int] | None:
-    """Read `cleaner-offset-checkpoint`; None if it is missing or a broker could not read it."""
+    """Return the cleaner's offsets in `cleaner-offset-checkpoint` by topic and partition; None if the file is missing
+    or a broker could not read it.
+    """
     return _readable(tree, CLEANER_OFFSET_CHECKPOINT) if CLEANER_OFFSET_CHECKPOINT in tree.files else None
 
 
@@ -188,18 +193,18 @@ def _read_offsets(tree: Tree, name: str) -> dict[tuple[str, int], int]:
     whole = _readable(tree, name)
     if whole is not None:
         return whole
-    found: dict[tuple[str, int], int] = {}
+    offsets: dict[tuple[str, int], int] = {}
     try:
         text = tree.read(name).decode("utf-8", "replace")
     except TooLargeError:
-        return found
+        return offsets
     for line in text.splitlines()[2:]:
         words = _WORDS.split(line.strip())
         if len(words) == 3:
             partition, offset = parse_java_long(words[1], 32), parse_java_long(words[2])
             if partition is not None and offset is not None:
-                found[words[0], partition] = offset
-    return found
+                offsets[words[0], partition] = offset
+    return offsets
 
 
 def clear_places(tree: Tree, directory: str) -> list[Change]:
@@ -265,8 +270,8 @@ class _Partition:
         )
 
     def names(self) -> None:
-        """Remove files whose names a broker would fail to parse, or would parse as the name of another segment's file.
-        `.deleted` files stay.
+        """Remove files whose names a broker would fail to parse, or would parse as another segment's file; add the
+        changes to `changes`. `.deleted` files stay.
         """
         snapshot = FileKind.PRODUCER_SNAPSHOT.value
         for name in self.tree.all_names(self.directory):
@@ -288,8 +293,9 @@ class _Partition:
                 self.take_unfinished(name, "a file that was waiting to be deleted")
 
     def swaps(self) -> None:
-        """Keep the `.swap` files of a segment only if they include a sound log and its offset index. Otherwise they are
-        removed; but if the original log is missing, the replacement log is renamed into its place.
+        """Keep the `.swap` files of a segment only if they include a sound log with a batch and its offset index.
+        Otherwise remove them; but if the original log is missing, rename the replacement log to its name. Adds each
+        change to `changes`.
         """
         parts: dict[str, list[str]] = {}
         for name in self.tree.names(self.directory):
@@ -307,7 +313,8 @@ class _Partition:
 
     def _take_or_adopt(self, part: str, base: str) -> None:
         """Remove the `.swap` file `part`, which is damaged or incomplete. If it is a log and the log that it replaces
-        is missing, rename it to that instead. `base` is the base offset as in the file name.
+        is missing, rename it to that log's name instead. `base` is the base offset as in the file name. Adds the change
+        to `changes`.
         """
         if part.endswith(FileKind.LOG.value + SWAP) and not self.tree.exists(self.path(base + FileKind.LOG.value)):
             self.tree.rename(self.path(part), self.path(part.removesuffix(SWAP)))
@@ -321,8 +328,8 @@ class _Partition:
         return scanner.stop is StopReason.END and count > 0
 
     def orphans(self) -> None:
-        """Remove indexes without a log, as a broker does. Nothing is removed while `.swap` or `.cleaned` files are
-        left.
+        """Remove indexes without a log, as a broker does, and add the changes to `changes`. Nothing is removed while
+        `.swap` or `.cleaned` files are left.
         """
         if any(name.endswith((SWAP, CLEANED)) for name in self.tree.names(self.directory)):
             return
@@ -334,8 +341,8 @@ class _Partition:
                 self.take(name, "an index without its log")
 
     def epochs(self) -> None:
-        """Remove an epoch checkpoint that a broker cannot read, or a directory in its place; it is rebuilt from the
-        batches later.
+        """Remove an epoch checkpoint that a broker cannot read, or a directory in its place, and add the change to
+        `changes`. A later step rebuilds the file from the batches.
         """
         path = self.path(LEADER_EPOCH_CHECKPOINT)
         if path in self.tree.directories:
@@ -350,21 +357,21 @@ class _Partition:
             self.changes.append(_checkpoint(path, f"a broker cannot read it: {error}"))
 
     def metadata(self, donor: Callable[[], str | None], *, has_metadata: bool) -> None:
-        """Write the topic id that `donor` returns if the directory's own is missing or unreadable; do nothing if
-        `donor` returns None. `donor` is called only if an id is needed.
+        """Write the topic id that `donor` returns if the id in the directory is missing or unreadable, and add the
+        change to `changes`; do nothing if `donor` returns None. `donor` is called only if an id is needed.
 
         A missing id is written only for live partitions of a KRaft broker, which would make them stray; with ZooKeeper
         it may be missing.
         """
         path = self.path(PARTITION_METADATA)
         try:
-            found = read_topic_id(self.tree, self.directory)
+            own_id = read_topic_id(self.tree, self.directory)
         except JavaError as error:
             why = f"a broker cannot read it ({error})"
         else:
             name = parse_partition_directory(self.directory)
             is_live = name is not None and name.state is DirectoryState.LIVE and name.topic != CLUSTER_METADATA_TOPIC
-            if found is not None or not is_live or not is_kraft(self.tree, has_metadata=has_metadata):
+            if own_id is not None or not is_live or not is_kraft(self.tree, has_metadata=has_metadata):
                 return
             why = "it is missing, and a broker with KRaft would make the partition stray"
         topic_id = donor()

@@ -77,11 +77,12 @@ class CannotSettleError(Exception):
 
 class PartitionRecovery:
     """Recovery of one partition directory to a state that a broker's start leaves unchanged. Works on trees in memory;
-    methods raise `StorageError` if an original file cannot be read.
+    methods raise `StorageError` if an original file cannot be read. Segments are examined from the one with base offset
+    `start` on; 0 means all.
 
-    Segments are examined from the one with base offset `start` on; 0 means all. The result is described by `log_start`
-    (log start offset), `cut` (place from which the logs are truncated), `repeat` (first batch that is kept although its
-    offsets are repeated), `lost` (offset ranges that are left out) and `repairs` (findings about corrected bits).
+    Some methods set fields that describe the result: `log_start` (log start offset), `cut` (place from which the logs
+    are truncated), `repeat` (first batch that is kept although its offsets are repeated), `lost` (offset ranges that
+    are left out) and `repairs` (findings about corrected bits).
     """
 
     def __init__(self, tree: Tree, directory: str, name: PartitionName, points: Checkpoints, rules: Rules) -> None:
@@ -114,8 +115,8 @@ class PartitionRecovery:
         return bool(self.cut or self.repeat or self.repairs or self.lost)
 
     def _first_scanned(self) -> int:
-        """Base offset of the segment that holds the recovery point; 0 if all segments are examined. Odd checkpoint
-        values hide no segment.
+        """Return the base offset of the segment that holds the recovery point; 0 if all segments are examined. Invalid
+        checkpoint values hide no segment.
         """
         bases = [base for base, _ in self.original.logs(self.directory)]
         if self.rules.examines_all or not bases:
@@ -125,9 +126,9 @@ class PartitionRecovery:
     # -- the broker --------------------------------------------------------------------------------------------------
 
     def load(self, tree: Tree, recovery_point: int, *, clean: bool = False) -> BrokerResult:
-        """Start the model of the broker on this partition alone, and return the result; `tree` is not changed.
-        `recovery_point` is used in place of the checkpoint's; with `clean` a clean-shutdown marker is assumed. A failed
-        start is a result too.
+        """Start the model of the broker on a copy of `tree` with this partition alone, and return the result.
+        `recovery_point` is used instead of the one in the checkpoint; with `clean` a clean-shutdown marker is assumed.
+        If the broker fails to start, the result says so; nothing is raised for that.
         """
         copy = tree.copy()
         for name in _CHECKPOINTS:
@@ -168,13 +169,13 @@ class PartitionRecovery:
 
     def at_rest(self, result: BrokerResult) -> BrokerResult | None:
         """Start the model of the broker repeatedly, at most four rounds; return a result that the next start leaves
-        unchanged. None if a full start fails, or no round leads to one.
+        unchanged. None if a full start fails, or no round leads to such a result.
 
-        Preferred is a result that is changed neither by a full start, which scans all segments, nor by a start from the
-        recovery point that is written with it, which scans the last segment only. Otherwise a result is returned that
-        only the second kind of start leaves unchanged: the two kinds differ if the second finds an epoch that the full
-        scan had dropped, or forgets producers that have expired. Such a result is also returned if further full scans
-        would leave transactions open because their end markers are lost.
+        There are two kinds of start: a full one scans all segments; one from the recovery point that is written with
+        the result scans only the last segment. The first choice is a result that neither kind changes. The second
+        choice is a result that only the latter leaves unchanged. The kinds differ if the latter finds an epoch that the
+        full scan had dropped, or forgets producers that have expired. The second choice is also returned if further
+        full scans would leave transactions open because their end markers are lost.
         """
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):
@@ -203,8 +204,8 @@ class PartitionRecovery:
         return fallback
 
     def forgets_ends(self, scanned: BrokerResult, known: BrokerResult) -> bool:
-        """Whether transactions are open after a scan although `known` has a snapshot that proves that they ended: their
-        markers are lost.
+        """Whether transactions are open in `scanned`, the result of a full scan, although `known`, a result with equal
+        logs, has a producer snapshot that proves that they ended. False if the scan failed or the logs differ.
         """
         if not scanned.is_loaded or logs(scanned.tree, self.directory) != logs(known.tree, self.directory):
             return False
@@ -242,11 +243,13 @@ class PartitionRecovery:
     # -- the way -----------------------------------------------------------------------------------------------------
 
     def recover(self, clean: bool, untouched: Tree, known: BrokerResult | None = None) -> BrokerResult:
-        """Return the broker's own result on the untouched directory if it is good enough, else ours. `known` is the
-        former if the caller has it.
+        """Recover the partition and return the result: the broker's own result on `untouched` if it is good enough
+        (`keeps`), else the result of truncating and rebuilding. `untouched` is the directory before it was cleaned up;
+        `clean` says whether the log directory has a clean-shutdown marker. `known` is the broker's own result, None if
+        the caller does not have it.
 
-        Sets `cut`, `repeat`, `took_theirs` and `trusted`. Raises `CannotSettleError` if no truncation repairs the
-        partition.
+        Sets `cut`, `repeat`, `lost`, `repairs`, `took_theirs` and `trusted`. Raises `CannotSettleError` if no
+        truncation repairs the partition.
         """
         return self.with_true_epochs(self._recovered(clean, untouched, known))
 
@@ -279,8 +282,8 @@ class PartitionRecovery:
         return self.settle(self.above_log_start(sound))
 
     def leaves_out_hiding(self) -> bool:
-        """Remove from `original` the empty segments that hide records of the segments before them. Returns whether
-        there are any; never of a metadata log.
+        """Remove from `original` the empty segments that hide records of the segments before them, on a copy of the
+        tree. Return whether there are any; always False for a metadata log.
         """
         hiding = set() if self.is_metadata else hiding_segments(self.original, self.directory)
         if hiding:
@@ -289,8 +292,9 @@ class PartitionRecovery:
         return bool(hiding)
 
     def leaves_out_copies(self) -> bool:
-        """Remove from `original` the ends of segments that the following segments hold too. A broker would give readers
-        of committed data aborted records from them. Returns whether there are any; never of a metadata log.
+        """Truncate segments in `original` whose last batches are also in the following segments, on a copy of the tree.
+        From such copies a broker would deliver aborted records to `read_committed` consumers. Return whether there are
+        any; always False for a metadata log.
         """
         sizes = {} if self.is_metadata else sizes_without_copies(self.original, self.directory)
         if sizes:
@@ -312,18 +316,20 @@ class PartitionRecovery:
         return sound_prefix(theirs.tree, directory, start=self.start)
 
     def goes_on_above_log_start(self, sound: SoundLog) -> bool:
-        """Whether something is kept although the sound part ends below the log start offset."""
+        """Whether the sound part ends in damage below the log start offset and `above_log_start` keeps a salvaged log
+        in its place.
+        """
         kept = self.above_log_start(sound)
         return kept is not sound and bool(kept.sizes)
 
     def above_log_start(self, sound: SoundLog) -> SoundLog:
-        """Return the part to keep of a log whose sound part ends in damage below the log start offset, where records do
-        not count. Any other log gives `sound` back; so does every log in mode salvage, and one that nothing shows to
-        have reached the log start offset.
+        """Return the part to keep of a log whose sound part ends in damage below the log start offset, where lost
+        records do not count. `sound` is returned unchanged for any other log, in mode salvage, and if nothing shows
+        that the log reached the log start offset.
 
         If the log continues after each damaged place at or below the log start offset, the salvaged log is returned,
         and `repairs` is set. Otherwise nothing is kept: a broker begins a new log at the log start offset
-        (`LogLoader.load`), so that no offset that was read is given to another record.
+        (`LogLoader.load`), so that no offset that was read is assigned to another record.
         """
         ends_below = max(sound.end_offset or 0, sound.log_end_offset) < self.log_start
         if sound.cut is None or self.rules.resumes or not ends_below:
@@ -362,10 +368,11 @@ class PartitionRecovery:
         raise CannotSettleError(f"indexes are rebuilt for a log that stays as it is ({where}): recover the log first")
 
     def keepable(self, sound: SoundLog) -> SoundLog:
-        """Return `sound`, or the part that bit repair or mode salvage keep, if the rules allow these: then corrected
-        batches, or batches after damage, are kept too. If the rules say `looks_inside`, mode salvage leaves out batches
-        with unreadable records. Without mode salvage, a smaller part than `sound` is never returned. Sets `lost` and
-        `repairs` unless `sound` is returned. Raises `CannotSettleError` if a metadata log would get a gap.
+        """Return the part of the logs to keep: `sound`, or the part that bit repair or mode salvage keeps if the rules
+        ask for it. That part also has corrected batches, in mode salvage also batches after damage, and with
+        `looks_inside` none with unreadable records. Without mode salvage, a smaller part than `sound` is never
+        returned. Sets `lost` and `repairs` unless `sound` is returned. Raises `CannotSettleError` if a metadata log
+        would get a gap.
         """
         rules = self.rules
         looks = rules.resumes and bool(rules.looks_inside)
@@ -399,8 +406,8 @@ class PartitionRecovery:
         return False
 
     def refuse_gap(self, found: SoundLog, cut: Cut) -> None:
-        """Raise `CannotSettleError` if `found`, what salvage keeps, includes batches after the damage at `cut`. Call it
-        for a metadata log only (not checked here): it must have no gap, as each record builds on the earlier ones.
+        """Raise `CannotSettleError` if `found`, the part that salvage keeps, includes batches after the damage at
+        `cut`. To be called only for a metadata log, which must have no gap, as each record builds on the earlier ones.
         """
         up_to = self.salvaged(resume=False)
         if found.size > up_to.size:
@@ -414,7 +421,7 @@ class PartitionRecovery:
         return result.partitions[self.directory]
 
     def directory_of(self, result: BrokerResult) -> str:
-        """Name of the directory after a start."""
+        """Name of the directory after a start: its `-stray` name if it became stray."""
         return self.loaded_of(result).stray or self.directory
 
     def keeps(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> bool:
@@ -442,7 +449,9 @@ class PartitionRecovery:
         return walked.repeat is None or end == walked.log_end_offset
 
     def reached(self, theirs: BrokerResult) -> Content:
-        """Logs of the broker's result if it is stable and the log ends after its last batch; else empty content."""
+        """Return the logs of the broker's result if it is stable, sound, and its log ends after its last batch; else
+        empty content.
+        """
         directory = self.directory_of(theirs)
         walked = sound_prefix(theirs.tree, directory, start=self.start)
         ends = walked.cut is None and walked.log_end_offset == self.loaded_of(theirs).log_end_offset
@@ -480,8 +489,9 @@ class PartitionRecovery:
         )
 
     def with_known_ends(self, rest: BrokerResult) -> BrokerResult:
-        """Return the result with ended transactions that are open in `rest` only because their end markers are lost;
-        the original snapshots and transaction indexes must prove how they ended. Else return `rest`.
+        """Return a result in which transactions have ended that are open in `rest` only because their end markers are
+        lost. The original producer snapshots and transaction indexes must prove how they ended; otherwise return
+        `rest`.
         """
         if self.directory_of(rest) != self.directory:
             return rest
@@ -497,9 +507,9 @@ class PartitionRecovery:
         return rest
 
     def with_true_epochs(self, rest: BrokerResult) -> BrokerResult:
-        """Return the result with the leader epochs of the batches in its epoch checkpoint, if that contradicts the
-        batches. Return `rest` if it does not, if a start would change the checkpoint again, or for a metadata log or
-        stray directory.
+        """Return a result whose epoch checkpoint has the leader epochs of the batches, if the one in `rest` contradicts
+        them. Return `rest` if it does not, if a start would change the checkpoint again, or for a metadata log or stray
+        directory.
         """
         directory, loaded = self.directory_of(rest), self.loaded_of(rest)
         epochs = None if self.is_metadata else true_epochs(rest.tree, directory, loaded.log_start_offset)
@@ -581,7 +591,7 @@ class PartitionRecovery:
             raise CannotSettleError(Sentence(unknown, Ask.TOPIC_ID)) from None
 
     def kept(self, sound: SoundLog) -> Tree:
-        """Return a tree with the sound part of the logs. Sets `cut` and `repeat`."""
+        """Return a tree whose logs are truncated to `sound` and whose indexes are emptied. Sets `cut` and `repeat`."""
         tree = self.original.copy()
         self.cut, self.repeat = sound.cut, sound.repeat
         self.keep(tree, sound)
@@ -589,8 +599,9 @@ class PartitionRecovery:
 
     def keep(self, tree: Tree, sound: SoundLog) -> None:
         """Reduce the logs in `tree` to `sound`, in place: segments that are not in it are removed; the others are
-        truncated, or get the content that `sound` has for them. The indexes of segments with a base offset of at least
-        `start` are emptied, to be rebuilt.
+        truncated, or get the content that `sound` has for them. If recovery resumes after damage, segments that would
+        hide others are removed too (`hiding_segments`). The indexes of segments with a base offset of at least `start`
+        are emptied, to be rebuilt.
         """
         gone: set[int] = set()
         for base, path in tree.logs(self.directory):

@@ -76,8 +76,8 @@ class SafeRecovery:
     """Recovery of a log directory by settled rules, one topic-partition at a time.
 
     `topic_id` returns the id of a topic whose partitions have lost it, or None. `is_in_order` decides whether a
-    partition directory that was closed cleanly is left as it is. `declined` says which directories are left as they
-    are, and why, whatever is in them.
+    partition directory that was closed cleanly is left unchanged. `declined` maps directories that are left unchanged,
+    whatever their content, to the reason.
     """
 
     def __init__(
@@ -107,9 +107,9 @@ class SafeRecovery:
         return not self._result.changes
 
     def recover(self, group: Group, start: BrokerResult | None = None) -> list[RecoveredPartition]:
-        """Return the results for the directories of one topic-partition; the log directory's tree is not changed.
-        Directories that are not partitions are skipped. `start` is the broker's result on this tree, or on this group
-        alone, if known.
+        """Recover the directories of one topic-partition; return a result for each partition directory in `group`, in
+        its order. The log directory's tree is not changed. `start` is the broker's result on this tree, or on this
+        group alone, if known. Raises `StorageError` if a file cannot be read.
         """
         own = self._result.tree.part(*group)
         recovered = []
@@ -211,11 +211,13 @@ def recover_safely(
     forecast: BrokerResult | None = None,
     declined: Mapping[str, str] = MappingProxyType({}),
 ) -> SafeResult:
-    """Recover a log directory by settled rules; return the resulting tree and its reasons.
+    """Recover a log directory by settled rules; return the resulting tree with its changes and their reasons. `tree`
+    itself is not changed. Raises `StorageError` if a file cannot be read.
 
-    With `repair_bits` single bits are corrected if they are proven well enough. In mode `salvage` a log continues after
-    damage. `rebuild_indexes` rebuilds all indexes of sound logs and truncates nothing. `topic_id`, `is_in_order` and
-    `declined` are as in `SafeRecovery`; `forecast` is the broker's result on this tree by these rules.
+    With `repair_bits` single bits are corrected if their proof is strong enough. In mode `salvage` a log continues
+    after damage. `rebuild_indexes` rebuilds all indexes of sound logs and truncates nothing. `topic_id`, `is_in_order`
+    and `declined` are as in `SafeRecovery`; `forecast` is the broker's result on this tree by these rules, if known.
+    `workers` distributes the partitions to processes.
     """
     recovery = SafeRecovery(tree, rules, topic_id, is_in_order, declined)
     recovered = (workers or Workers()).each(recovery.groups, lambda group: recovery.recover(group, forecast))
@@ -238,9 +240,10 @@ def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:
 
 
 def _note_checkpoints(after: Checkpoints, recovered: RecoveredPartition) -> None:
-    """Update `after` for a recovered live partition. An existing log start offset is replaced. The recovery point
-    becomes the log end offset if the whole log was examined, else at most that. Nothing changes after a refusal and for
-    the metadata log; the recovery point does not if the partition became stray.
+    """Update the checkpoints `after` for a recovered live partition. An existing log start offset is replaced. The
+    recovery point becomes the log end offset if the whole log was examined; otherwise an existing one is lowered to it.
+    If the partition became stray, the recovery point is not changed. After a refusal, and for the metadata log, nothing
+    is changed.
     """
     loaded, name = recovered.loaded, recovered.name
     if loaded is None or name.state.value or name.topic == CLUSTER_METADATA_TOPIC:

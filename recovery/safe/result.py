@@ -1,4 +1,4 @@
-"""Result of a recovery for a log directory, and for each partition directory in it."""
+"""Represent the result of a recovery for a log directory, and for each partition directory in it."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ class SafeResult(Struct, kw_only=True):
         findings = [_finding(cut, cut.detail) for cut in self.cuts.values()]
         findings += [_finding(repeat, f"{repeat.detail}; it stays") for repeat in repeats]
         findings += self.repairs
-        findings += [Finding(each.code, each.severity, None, None, each.reason, each.path) for each in self.changes]
+        findings += [
+            Finding(change.code, change.severity, None, None, change.reason, change.path) for change in self.changes
+        ]
         return findings
 
 

@@ -1,4 +1,4 @@
-"""Values that describe a node's start: one answer for each group of releases that behave alike.
+"""Define the values that describe a node's start: one answer for each group of releases that behave alike.
 
 A repair reads `NodeAnswer.faults`: each names the part of the start, the kind of fault, and the file.
 """
@@ -156,13 +156,17 @@ class NodeAnswer(Struct, frozen=True, kw_only=True):
     def strays(self) -> tuple[str, ...]:
         """Partition directories, sorted, that leave service or are deleted without evidence that they should."""
         kinds = (ConsequenceKind.STRAY, ConsequenceKind.DELETED)
-        return tuple(sorted(name for each in self.consequences if each.kind in kinds for name in each.names))
+        return tuple(
+            sorted(name for consequence in self.consequences if consequence.kind in kinds for name in consequence.names)
+        )
 
     @property
     def loses_nothing(self) -> bool:
         """Whether the node starts, serves, and everything stays as available as before."""
         losing = (ConsequenceKind.EMPTY_AGAIN, ConsequenceKind.METADATA_MAY_GO_BACK, ConsequenceKind.OTHER)
-        return self.outcome is StartOutcome.STARTS and not any(each.kind in losing for each in self.consequences)
+        return self.outcome is StartOutcome.STARTS and not any(
+            consequence.kind in losing for consequence in self.consequences
+        )
 
 
 class AnswerJson(Struct, frozen=True, kw_only=True):
@@ -263,8 +267,8 @@ class NodeStart(Struct, frozen=True, kw_only=True):
     @property
     def lost(self) -> tuple[str, ...]:
         """Partitions of which a start by any of the releases leaves nothing, or only a part, sorted."""
-        found = (consequence for answer in self.judged for consequence in answer.consequences)
-        return tuple(sorted({name for start_consequence in found for name in start_consequence.lost}))
+        consequences = (consequence for answer in self.judged for consequence in answer.consequences)
+        return tuple(sorted({name for consequence in consequences for name in consequence.lost}))
 
     @property
     def strays(self) -> tuple[str, ...]:

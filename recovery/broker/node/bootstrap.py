@@ -64,7 +64,7 @@ def bootstrap_of_start(files: NodeFiles, release: Release) -> Bootstrap:
                     records += batch.records
         except ReaderError as error:
             raise _end("corrupt", path, error.exception, error.message) from error
-    if not any(_is_metadata_version(each) for each in records):
+    if not any(_is_metadata_version(record) for record in records):
         message = (
             "No FeatureLevelRecord for metadata.version was found in the bootstrap metadata from the binary bootstrap "
             f"metadata file: {path}"

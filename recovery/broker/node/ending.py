@@ -1,4 +1,6 @@
-"""End of a start as an exception: the broker's exception, its message, the file, and what is wrong there."""
+"""Represent the end of a start as an exception: the broker's exception and message, the file that caused it, and what
+is wrong in that file.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ RUNTIME = "java.lang.RuntimeException"
 
 
 class StartEndsError(PortableError):
-    """The node's start ends here; `answer` describes it."""
+    """Raised if the node's start ends at this point; `answer` describes the end."""
 
     def __init__(self, answer: NodeAnswer) -> None:
         super().__init__(answer.message)
@@ -21,8 +23,8 @@ class StartEndsError(PortableError):
 def ends(
     part: Part, kind: str, file: str, exception: str, message: str, *, detail: str | None = None
 ) -> StartEndsError:
-    """Return the end of a start because of one file; `detail` is our sentence about the file (default: the broker's
-    message).
+    """Return a `StartEndsError` for a start that fails because of one file; the caller raises it. `detail` is a
+    sentence of kafkalog about the fault in the file (None: the broker's message).
     """
     fault = Fault(part=part, kind=kind, file=file, detail=detail or message)
     return StartEndsError(

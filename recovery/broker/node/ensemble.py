@@ -1,4 +1,4 @@
-"""Predict the first part of a start: `meta.properties` of all log directories are compared with each other and the
+"""Predict the first part of a start: `meta.properties` of all log directories are compared with each other and with the
 node's properties.
 
 Since 3.7 this is `MetaPropertiesEnsemble.verify` and `KafkaRaftServer.initializeLogDirs`; before,
@@ -47,7 +47,9 @@ class Identity(Struct, frozen=True, kw_only=True):
 
 
 def identity_of_start(files: NodeFiles, release: Release) -> Identity:
-    """Verify the files as a KRaft node of this release does. Raises `StartEndsError` if that ends the start."""
+    """Verify `meta.properties` of all log directories as a KRaft node of this release does; return the directories that
+    stay online and their ids. Raises `StartEndsError` if the start ends because of these files.
+    """
     return _ensemble(files, release) if release.at_least("3.7.0") else _checkpoints(files)
 
 
@@ -73,18 +75,18 @@ def identity_with_zookeeper(files: NodeFiles, release: Release, cluster: str | N
 
 
 def _read_files(files: NodeFiles) -> tuple[dict[str, MetaProperties], dict[str, str]]:
-    """Sort what was read of `meta.properties` into two dicts by log directory: the `meta.properties` that can be read,
-    and why the others cannot (unreadable file or invalid directory id). A directory without the file is in neither.
+    """Return two dicts by log directory: the `meta.properties` that can be read, and the reason for each that cannot
+    (unreadable file or invalid directory id). A directory without the file is in neither.
     """
     known: dict[str, MetaProperties] = {}
     errors: dict[str, str] = {}
     for root in sorted(files.roots):
-        found = files.meta[root]
-        problem = found if isinstance(found, str) else _wrong_directory_id(found)
+        meta = files.meta[root]
+        problem = meta if isinstance(meta, str) else _wrong_directory_id(meta)
         if problem is not None:
             errors[root] = problem
-        elif isinstance(found, MetaProperties):
-            known[root] = found
+        elif isinstance(meta, MetaProperties):
+            known[root] = meta
     return known, errors
 
 
@@ -226,8 +228,8 @@ def _inconsistent(root: str) -> StartEndsError:
 
 
 def _wrong_directory_id(meta: MetaProperties | None) -> str | None:
-    """Why a directory id cannot be read, so that the whole file counts as unreadable; None if it can, or
-    there is none.
+    """Return the reason if the directory id is not a valid UUID, because then the whole file counts as unreadable. None
+    if it is valid or missing.
     """
     if meta is None or meta.directory_id is None or _decoded(meta.directory_id) is not None:
         return None

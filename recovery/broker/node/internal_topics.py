@@ -58,7 +58,8 @@ def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
     directory `root`: a record that its coordinator cannot read or apply, or a batch with a wrong checksum. Partitions
     without a problem are left out, and so are `-future`, `-delete` and `-stray` directories.
 
-    Segments are read in order, up to 16 MiB in all; the search ends before the first that would exceed this.
+    Segments are read in order, up to 16 MiB in total; the search ends before the first segment that would exceed this.
+    Raises `StorageError` if a segment cannot be read.
     """
     unserveds: list[Unserved] = []
     left = _MOST_BYTES
@@ -91,11 +92,16 @@ def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
 
 
 def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[tuple[int, str, bool, bool]]:
-    """Yield problems in one segment of a coordinator's partition as (offset, description, `is_read`, `is_refused`).
-    `is_read` is True for a batch that is read although its checksum is wrong, `is_refused` for a record that can be
-    read but that coordinators from 4.0 on cannot apply; both are False if a batch or record cannot be read. These come
-    first, in order; a wrong checksum comes last, with the offset after the last sound batch (0 if there is none).
-    `types` has the group types of earlier segments; those of this one are added to it.
+    """Yield problems in one segment of a coordinator's partition as (offset, description, `is_read`, `is_refused`), in
+    this order:
+
+    * batches and records that cannot be read (both flags False) and records that coordinators from 4.0 on cannot apply
+      (`is_refused` True), by position in the segment
+    * if a checksum is wrong, one problem with the offset after the last sound batch (0 if there is none): the
+      coordinator reads that batch (`is_read` True)
+
+    `types` has the group types of earlier segments; the group types of this segment are added to it. Raises
+    `StorageError` if the segment cannot be read.
     """
     sound = Scanner(tree.source(log))
     last = 0
@@ -125,38 +131,39 @@ def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tupl
     and from 4.0 on a record that it cannot apply. Both lists are empty if none counts.
     """
     consequences, faults = [], []
-    for each in unserved:
-        if each.is_read:
+    for entry in unserved:
+        if entry.is_read:
             detail = (
-                f"the batch at offset {each.offset} of {each.name} is read although its checksum is wrong: what the "
+                f"the batch at offset {entry.offset} of {entry.name} is read although its checksum is wrong: what the "
                 "coordinator makes of it is not known"
             )
             consequences.append(
-                StartConsequence(kind=ConsequenceKind.UNFORESEEN, detail=detail, file=each.path, names=(each.name,))
+                StartConsequence(kind=ConsequenceKind.UNFORESEEN, detail=detail, file=entry.path, names=(entry.name,))
             )
-            faults.append(Fault(part=Part.INTERNAL_TOPICS, kind="wrong_checksum", file=each.path, detail=detail))
+            faults.append(Fault(part=Part.INTERNAL_TOPICS, kind="wrong_checksum", file=entry.path, detail=detail))
             continue
-        if each.is_refused:
+        if entry.is_refused:
             if release.at_least("4.0"):
                 detail = (
-                    f"the record at offset {each.offset} of {each.name} cannot be applied ({each.detail}): the "
+                    f"the record at offset {entry.offset} of {entry.name} cannot be applied ({entry.detail}): the "
                     "coordinator does not load the partition: its groups are not served"
                 )
                 consequences.append(
                     StartConsequence(
-                        kind=ConsequenceKind.NOT_SERVING, detail=detail, file=each.path, names=(each.name,)
+                        kind=ConsequenceKind.NOT_SERVING, detail=detail, file=entry.path, names=(entry.name,)
                     )
                 )
-                faults.append(Fault(part=Part.INTERNAL_TOPICS, kind="mixed_group", file=each.path, detail=detail))
+                faults.append(Fault(part=Part.INTERNAL_TOPICS, kind="mixed_group", file=entry.path, detail=detail))
             continue
-        whole = each.topic != CONSUMER_OFFSETS_TOPIC or not release.at_least("4.0")
+        whole = entry.topic != CONSUMER_OFFSETS_TOPIC or not release.at_least("4.0")
         what = (
             "loads nothing that comes after it" if whole else "does not load the partition: its groups are not served"
         )
         detail = (
-            f"the record at offset {each.offset} of {each.name} cannot be read ({each.detail}): the coordinator {what}"
+            f"the record at offset {entry.offset} of {entry.name} cannot be read ({entry.detail}): the coordinator "
+            f"{what}"
         )
-        kind = ConsequenceKind.NOT_SERVING if each.topic != TRANSACTION_STATE_TOPIC else ConsequenceKind.OTHER
-        consequences.append(StartConsequence(kind=kind, detail=detail, file=each.path, names=(each.name,)))
-        faults.append(Fault(part=Part.INTERNAL_TOPICS, kind="unreadable_record", file=each.path, detail=detail))
+        kind = ConsequenceKind.NOT_SERVING if entry.topic != TRANSACTION_STATE_TOPIC else ConsequenceKind.OTHER
+        consequences.append(StartConsequence(kind=kind, detail=detail, file=entry.path, names=(entry.name,)))
+        faults.append(Fault(part=Part.INTERNAL_TOPICS, kind="unreadable_record", file=entry.path, detail=detail))
     return consequences, faults

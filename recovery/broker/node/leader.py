@@ -1,7 +1,7 @@
 """Read the metadata log of the voters that a node follows, from copies of their log directories.
 
-A follower, and a broker alone, keep their own snapshot and log as far as the leader has them too; the leader sends the
-rest, and whatever it does not have is truncated. What a majority of the voters does not have was never committed.
+A follower keeps its own snapshot and log as far as the leader has them too. The leader sends the rest, and everything
+that it does not have is truncated. Records that a majority of the voters does not have were never committed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class Leaders(Struct, kw_only=True):
             file.close()
 
     def decides(self, voters: set[int]) -> bool:
-        """Whether the voters whose directories were given are a majority of `voters`."""
+        """Whether the voters whose directories were given, and whose metadata can be read, are a majority of
+        `voters`.
+        """
         self._read()
         return 2 * len({number for number, _loaded in self._loaded} & voters) > len(voters)
 
@@ -46,10 +48,12 @@ class Leaders(Struct, kw_only=True):
         return next(iter(self._clusters)) if len(self._clusters) == 1 else None
 
     def metadata(self, voters: set[int] | None = None) -> LoadedMetadata | None:
-        """Metadata that reaches furthest, of these voters or (None) of all nodes; None if none can be read."""
+        """Return the metadata log with the highest last epoch, then the highest end offset, among those of the nodes
+        `voters` (None: of all nodes); None if none can be read.
+        """
         self._read()
         candidates = [loaded for number, loaded in self._loaded if voters is None or number in voters]
-        return max(candidates, key=lambda each: (each.epoch or 0, each.end), default=None)
+        return max(candidates, key=lambda loaded: (loaded.epoch or 0, loaded.end), default=None)
 
     def _read(self) -> None:
         if self._is_read:

@@ -44,9 +44,9 @@ class Contents(Struct):
     error: ReaderError | None = None
 
     def read(self, source: Callable[[], Iterator[MetaBatch]]) -> Iterator[MetaBatch]:
-        """Yield the batches of `source()` in order. They are decoded at the first call, and come from memory later,
-        whatever `source` then is. If decoding failed, raises the `ReaderError` after the batches before it, at every
-        call.
+        """Yield the batches of `source()` in order. They are decoded at the first call and kept; later calls yield the
+        kept ones and do not use `source`. If decoding failed, every call raises the `ReaderError` after the batches
+        before it.
         """
         if self.batches is None:
             self.batches = []

@@ -1,10 +1,10 @@
 """Predict what a start does with `-future` directories: copies that a move between log directories has not finished.
 
-Since 3.7.1 one that is where the metadata has the partition becomes the current log, whatever their lengths
-(`LogManager.recoverAbandonedFutureLogs`). Any other is copied further: it is truncated to the end of the current log
-(`ReplicaManager.maybeAddLogDirFetchers`, `ReplicaAlterLogDirsThread`), to offset 0 if there is no current log, which is
-then created again, empty. In the directory of the current log it cannot get that log's name
-(`LogManager.replaceCurrentWithFutureLog`), and the directory goes offline.
+Since 3.7.1 such a copy becomes the current log if the metadata assigns the partition to its log directory, whatever the
+lengths of both (`LogManager.recoverAbandonedFutureLogs`). Otherwise the move continues: the copy is truncated to the
+end of the current log (`ReplicaManager.maybeAddLogDirFetchers`, `ReplicaAlterLogDirsThread`). If there is no current
+log, it is created again, empty, and the copy is truncated to offset 0. If both are in one log directory, the copy
+cannot get the current log's name (`LogManager.replaceCurrentWithFutureLog`), and the directory goes offline.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ _KEEP = "set a copy aside before"
 def with_ends_of_moves(
     files: NodeFiles, directories: Sequence[PartitionDirectory], now_ms: int
 ) -> list[PartitionDirectory]:
-    """Return `directories` in their order. Partitions that are being moved (one of their directories is a `-future`
-    one) get a log end offset if they have none: the log is loaded for it, in memory. It stays None if that fails.
+    """Return `directories` in their order. For partitions that are being moved (one of their directories is a `-future`
+    one), a missing log end offset is filled in: the log is loaded for it, in memory. It stays None if that fails.
     """
     moved = {directory.partition for directory in directories if directory.parsed.state is DirectoryState.FUTURE}
     return [
-        replace(each, end=_end(files, each, now_ms)) if each.end is None and each.partition in moved else each
-        for each in directories
+        replace(directory, end=_end(files, directory, now_ms))
+        if directory.end is None and directory.partition in moved
+        else directory
+        for directory in directories
     ]
 
 

@@ -1,4 +1,4 @@
-"""Find the directories of one node, and what its properties say, as a start does."""
+"""Find the log directories of one node as a start does, from its properties, and read their `meta.properties`."""
 
 from __future__ import annotations
 
@@ -88,15 +88,17 @@ class NodeFiles:
         return next((cluster_id for cluster_id in known if cluster_id is not None), None)
 
     def surveyed(self, root: str) -> Survey:
-        """Survey of one log directory, made once. Raises `StorageError`."""
-        found = self._surveys.get(root)
-        if found is None:
-            found = self._surveys[root] = survey(root, tolerant=True, follows=True)
-        return found
+        """Return the survey of one log directory; it is made once, and closed by `close`. Raises `StorageError` if the
+        directory cannot be listed.
+        """
+        known = self._surveys.get(root)
+        if known is None:
+            known = self._surveys[root] = survey(root, tolerant=True, follows=True)
+        return known
 
     def outline(self, root: str) -> Tree:
-        """Tree of one log directory without the files of segments, but with every name that can end a start. Raises
-        `StorageError`.
+        """Return the tree of one log directory without the files of segments, but with every name that can end a start.
+        Raises `StorageError` if the directory cannot be listed.
         """
         surveyed = self.surveyed(root)
         kept = {path: facts for path, facts in surveyed.files.items()
@@ -104,8 +106,8 @@ class NodeFiles:
         return replace(surveyed, files=kept).tree()
 
     def closed(self, root: str) -> tuple[User, list[str]] | None:
-        """The node's user, and the paths in one log directory that it may not open or change; None if it
-        may use all.
+        """The user of the node (as far as it follows from its files), and the paths in one log directory that this user
+        may not open or change; None if it may use all. Cached.
         """
         if root not in self._closed:
             self._closed[root] = closed_files(root, self.roots)
@@ -113,8 +115,8 @@ class NodeFiles:
 
     def close(self) -> None:
         """Close the surveys' open files."""
-        for each in self._surveys.values():
-            each.close()
+        for opened in self._surveys.values():
+            opened.close()
 
 
 def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None) -> NodeFiles:
@@ -128,11 +130,11 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
     """
     given = properties or {}
     named = _COMMA.split(given.get("log.dirs", given.get("log.dir", "")).strip())
-    metadata = given.get("metadata.log.dir", "").strip() or next((each for each in named if each), None)
-    known = dict.fromkeys(os.path.abspath(each) for each in roots)
-    are_all = any(os.path.abspath(each) in known for each in named if each)
-    if are_all:  # else the properties are those of other paths
-        known |= dict.fromkeys(os.path.abspath(each) for each in named if each)
+    metadata = given.get("metadata.log.dir", "").strip() or next((path for path in named if path), None)
+    known = dict.fromkeys(os.path.abspath(root) for root in roots)
+    are_all = any(os.path.abspath(path) in known for path in named if path)
+    if are_all:  # else the properties are of other paths
+        known |= dict.fromkeys(os.path.abspath(path) for path in named if path)
     else:
         metadata = None
     if metadata is not None:
@@ -150,15 +152,15 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
                 unreadable[root] = str(error.strerror)
     if metadata is None:
         metadata = next(
-            (each for each in listed if os.path.isdir(os.path.join(each, CLUSTER_METADATA_DIRECTORY))), None
+            (root for root in listed if os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY))), None
         )
-    gone = frozenset(each for each in listed if not os.path.lexists(each))
+    gone = frozenset(root for root in listed if not os.path.lexists(root))
     return NodeFiles(listed, metadata, given, meta, unreadable, gone, are_all)
 
 
 def read_identity(root: str) -> MetaProperties | str | None:
-    """Return the `meta.properties` of a log directory; why it cannot be read, as a text; or None if it is missing. A
-    symbolic link is followed, as by a broker.
+    """Return the `meta.properties` of a log directory; a text with the reason if it cannot be read; None if it is
+    missing. A symbolic link is followed, as by a broker.
     """
     path = os.path.realpath(os.path.join(root, META_PROPERTIES))  # a broker follows a link
     try:

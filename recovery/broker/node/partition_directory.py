@@ -1,4 +1,4 @@
-"""One partition directory of a node in the model of a start."""
+"""Represent one partition directory of a node in the model of a start."""
 
 from __future__ import annotations
 

@@ -118,10 +118,9 @@ def _topic_id(tree: Tree, name: str) -> str | None:
 
 
 def loaded_logs(files: NodeFiles, root: str, now_ms: int, *, is_outline: bool = False) -> BrokerResult:
-    """Return the result of loading the logs of one directory, with default settings.
-
-    With `is_outline` no segment is read: only names, and files beside the segments, can end the start, and the result
-    has no partitions.
+    """Return the result of loading the logs of one log directory, with default settings. With `is_outline` no segment
+    is read: only names, and files beside the segments, can end the start, and the result has no partitions. Nothing on
+    disk is changed. Raises `StorageError` if a file cannot be read.
     """
     tree = files.outline(root) if is_outline else files.surveyed(root).tree()
     result = load_log_directory(tree, settings=lambda topic: LogSettings.from_names({}), now_ms=now_ms)
@@ -168,9 +167,9 @@ def open_partitions(
 
 
 def _unread_checkpoint(files: NodeFiles, root: str) -> str | None:
-    """Return the broker's message for a checkpoint file that it reads after the logs (`replication-offset-checkpoint`,
-    `cleaner-offset-checkpoint`) if reading it fails with an IOException; None if none does. Other damage is ignored, as
-    it does not take the directory offline.
+    """Return the broker's message if an IOException ends the reading of a checkpoint file that it reads after the logs
+    (`replication-offset-checkpoint`, `cleaner-offset-checkpoint`); the message of the first such file, None if there is
+    none. Other damage is ignored, because it does not take the directory offline.
     """
     tree = files.surveyed(root).tree()
     for name in _READ_LATER:
@@ -199,7 +198,7 @@ def partition_consequences(
     empty if nothing is wrong.
 
     Raises `StartEndsError` if the start ends: a partition is in two log directories, 3.7.0 finds a directory without a
-    topic id, or a move has no free name.
+    topic id, or the new name of a moved partition is not free.
 
     * `image`: the metadata; None if it is unknown, and then only directories without a topic id are strays (from 3.7.1
       on)
@@ -210,13 +209,13 @@ def partition_consequences(
       the broker's registered directories, these decide instead
     """
     refuse_twice(directories)
-    nameless = [each for each in directories if each.topic_id is None]
+    nameless = [directory for directory in directories if directory.topic_id is None]
     if nameless and release.at_least("3.7.0") and not release.at_least("3.7.1"):
         path = os.path.join(nameless[0].path, PARTITION_METADATA)
         raise ends(Part.PARTITION_METADATA, "missing", path, _RUNTIME, _NO_TOPIC_ID)
-    inside = [each for each in directories if each.path in directory_ids]
-    directories = [each for each in directories if each not in inside]
-    strays = [each for each in directories if _is_stray(each, image, node_id, release)]
+    inside = [directory for directory in directories if directory.path in directory_ids]
+    directories = [directory for directory in directories if directory not in inside]
+    strays = [directory for directory in directories if _is_stray(directory, image, node_id, release)]
     consequences, faults = _strays(strays, node_id, release, explained, has_nameless=bool(nameless))
     for directory in inside if release.at_least("3.7.1") else ():
         consequences.append(
@@ -232,14 +231,16 @@ def partition_consequences(
         )
     if image is None:
         return consequences, faults
-    placed = {(each.parsed.topic, each.parsed.partition) for each in directories if each not in strays}
+    placed = {
+        (directory.parsed.topic, directory.parsed.partition) for directory in directories if directory not in strays
+    }
     known, nowhere = set(directory_ids.values()), _nowhere(image, node_id, placed)
     registered = image.brokers.get(node_id)
     if registered is not None and registered.directories:
         all_online = set(registered.directories) <= known
     if registered is not None and all_online is not False:
         consequences += _made_again(image, node_id, nowhere, put_away, is_certain=all_online is True)
-    there = [each for each in directories if each not in strays]
+    there = [directory for directory in directories if directory not in strays]
     consequences += _without_leader(there, image, node_id, release, known, nowhere)
     for others, wrong in (_of_another_topic(there, image, node_id), _under_another_name(there, image)):
         consequences += others
@@ -252,15 +253,17 @@ def consequences_of_older_metadata(
     files: NodeFiles, directories: Sequence[PartitionDirectory], image: MetadataImage
 ) -> list[StartConsequence]:
     """Return one METADATA_MAY_GO_BACK consequence if logs have leader epochs later than the metadata `image` knows;
-    else an empty list. A controller records an epoch before a leader uses it, so the metadata was restored from an
-    older copy, or truncated. Raises `StorageError` if a log directory cannot be read.
+    else an empty list. A controller records an epoch before a leader uses it, so in this case the metadata was restored
+    from an older copy, or truncated. Raises `StorageError` if a log directory cannot be read.
     """
     later = []
-    for each in directories:
-        replica = replicas_of(image, each.topic_id or "", each.parsed.partition)
-        last = None if replica is None or each.end is None else _last_epoch(files.surveyed(each.root).tree(), each)
-        if replica is not None and last is not None and last > replica.leader_epoch:
-            later.append((each, last, replica.leader_epoch))
+    for directory in directories:
+        replica = replicas_of(image, directory.topic_id or "", directory.parsed.partition)
+        if replica is None or directory.end is None:
+            continue
+        last = _last_epoch(files.surveyed(directory.root).tree(), directory)
+        if last is not None and last > replica.leader_epoch:
+            later.append((directory, last, replica.leader_epoch))
     if not later:
         return []
     first, last, known = later[0]
@@ -278,8 +281,8 @@ def consequences_of_older_metadata(
 
 
 def _last_epoch(tree: Tree, directory: PartitionDirectory) -> int | None:
-    """Last leader epoch in `leader-epoch-checkpoint` that starts at or before the log's end; None if the log was not
-    loaded, or the file is missing, unreadable or empty.
+    """Return the last leader epoch in `leader-epoch-checkpoint` that starts at or before the log's end; None if the log
+    was not loaded, or the file is missing, unreadable or empty.
     """
     path = f"{directory.name}/{LEADER_EPOCH_CHECKPOINT}"
     if path not in tree.files or directory.end is None:
@@ -347,20 +350,20 @@ def _strays(
     start_consequences, faults = [], []
     if expected:
         detail = f"the start {verb} what the metadata shows as deleted or moved"
-        names = tuple(each.name for each in expected)
+        names = tuple(stray.name for stray in expected)
         start_consequences.append(StartConsequence(kind=ConsequenceKind.EXPECTED_STRAY, detail=detail, names=names))
-    without = [each for each in lost if each.topic_id is None]
-    unknown = [each for each in lost if each not in without]
+    without = [stray for stray in lost if stray.topic_id is None]
+    unknown = [stray for stray in lost if stray not in without]
     kind = ConsequenceKind.DELETED if deletes else ConsequenceKind.STRAY
     if without:
         detail = f"the start {verb} partitions whose {PARTITION_METADATA} is missing"
-        names = tuple(each.name for each in without)
+        names = tuple(stray.name for stray in without)
         start_consequences.append(
             StartConsequence(kind=kind, detail=detail, names=names, lost=names if deletes else ())
         )
     if unknown:
         detail = f"the start {verb} partitions that the metadata does not place on broker {node_id}"
-        names = tuple(each.name for each in unknown)
+        names = tuple(stray.name for stray in unknown)
         start_consequences.append(
             StartConsequence(kind=kind, detail=detail, names=names, lost=names if deletes else ())
         )
@@ -401,23 +404,24 @@ def _made_again(
     *,
     is_certain: bool,
 ) -> list[StartConsequence]:
-    """Return consequences for the partitions `nowhere`, which the metadata places on this broker and none of its
-    directories has: the start creates them empty (`LogManager.getOrCreateLog`). Unless `is_certain`, the sentences say
+    """Return consequences for the partitions `nowhere`, which the metadata places on this broker and which no log
+    directory has: the start creates them empty (`LogManager.getOrCreateLog`). Unless `is_certain`, the sentences say
     that another log directory may have them.
 
-    Partitions of which `put_away` has a `-delete` or `-stray` directory with the right topic id are reported apart, if
-    the metadata counts this replica's data. So there are at most three consequences, in this order: one for `-delete`,
-    whose directories are deleted after `file.delete.delay.ms` (`LogManager.deleteLogs`), one for `-stray`, one for the
-    others.
+    If `put_away` has a `-delete` or `-stray` directory of such a partition with the right topic id, and the metadata
+    counts this replica's data, the partition is reported apart. So there are at most three consequences, in this order:
+    one for `-delete`, whose directories are deleted after `file.delete.delay.ms` (`LogManager.deleteLogs`), one for
+    `-stray`, one for the others.
     """
     again = dict(nowhere)
     consequences = []
     unless = "" if is_certain else " (unless a log directory that was not given has them)"
     for state, kind, then in _PUT_AWAY:
         lost = [
-            each for each in put_away
-            if each.parsed.state is state and each.partition in again and _counts(again[each.partition], node_id)
-            and each.topic_id == image.topics[each.parsed.topic].id
+            directory for directory in put_away
+            if directory.parsed.state is state and directory.partition in again
+            and _counts(again[directory.partition], node_id)
+            and directory.topic_id == image.topics[directory.parsed.topic].id
         ]  # fmt: skip
         for directory in lost:
             again.pop(directory.partition, None)
@@ -426,8 +430,8 @@ def _made_again(
                 f"the start makes partitions again, empty, that the metadata places here, {then}{unless}: if that is "
                 f"wrong, rename {lost[0].path} to {lost[0].live_name}{' and so on' if len(lost) > 1 else ''} before"
             )
-            names = tuple(each.live_name for each in lost)
-            deleted = _alone({each.partition: nowhere[each.partition] for each in lost}, node_id)
+            names = tuple(directory.live_name for directory in lost)
+            deleted = _alone({directory.partition: nowhere[directory.partition] for directory in lost}, node_id)
             is_deleted = state is DirectoryState.DELETE
             consequences.append(
                 StartConsequence(
@@ -449,7 +453,9 @@ def _names(partitions: Iterable[tuple[str, int]]) -> tuple[str, ...]:
 
 
 def _alone(partitions: Mapping[tuple[str, int], PartitionImage], node_id: int) -> tuple[str, ...]:
-    """Names of partitions of which no other broker has all records, according to the metadata."""
+    """Names of the partitions of which, according to the metadata, no other broker has all records: none is in the ISR,
+    the ELR or the last known ELR.
+    """
     return _names(
         key for key, image in partitions.items() if not {*image.isr, *image.elr, *image.last_known_elr} - {node_id}
     )
@@ -493,14 +499,14 @@ def _without_leader(
         if is_lost(replicas_of(image, directory.topic_id or "", directory.parsed.partition))
     ]
     gone = {key: partition_image for key, partition_image in nowhere.items() if is_lost(partition_image)}
-    found = []
+    consequences = []
     if gone:
         there = _names(gone)
         detail = (
             "partitions are assigned to a directory id that no log directory has any more, are in none of them, and "
             f"have no leader: {_first_of(there)}"
         )
-        found.append(
+        consequences.append(
             StartConsequence(kind=ConsequenceKind.NOT_SERVING, detail=detail, names=there, lost=_alone(gone, node_id))
         )
     if names:
@@ -510,8 +516,8 @@ def _without_leader(
             f"partitions are assigned to a directory id that no log directory has any more, and {may} no leader: "
             f"{_first_of(names)}"
         )
-        found.append(StartConsequence(kind=kind, detail=detail, names=tuple(names)))
-    return found
+        consequences.append(StartConsequence(kind=kind, detail=detail, names=tuple(names)))
+    return consequences
 
 
 def _first_of(names: Sequence[str]) -> str:
@@ -526,8 +532,8 @@ def _of_another_topic(
     empty if there are none.
 
     The broker throws InconsistentTopicIdException for each (`LogManager.getOrCreateLog`), and at the first also gives
-    up other partitions that it was about to lead. They are no strays: those are identified by topic id and number
-    alone.
+    up other partitions that it was about to lead. They are not strays, because strays are identified by topic id and
+    partition number alone.
     """
     wrong = []
     for directory in directories:
@@ -539,7 +545,7 @@ def _of_another_topic(
             wrong.append((directory, topic.id))
     if not wrong:
         return [], []
-    names = tuple(each.name for each, _id in wrong)
+    names = tuple(directory.name for directory, _id in wrong)
     listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
     detail = (
         f"partitions whose {PARTITION_METADATA} names another topic are not served, nor are others that the broker "
@@ -576,7 +582,7 @@ def _under_another_name(
     if not wrong:
         return [], []
     names = tuple(directory.name for directory, _topic in wrong)
-    live = {each.name for each in directories}
+    live = {directory.name for directory in directories}
     faults = []
     for directory, topic in wrong:
         own = f"{topic}-{directory.parsed.partition}"
@@ -595,9 +601,9 @@ def _is_promoted(
     release: Release,
     directory_ids: Mapping[str, str | None],
 ) -> Callable[[PartitionDirectory], bool | None]:
-    """Return a function that tells for a future copy whether a start of `release` makes it the current log: True if the
-    metadata assigns the partition to the directory id of its log directory (from 3.7.1 on), else False. None if the
-    partition has no topic id, is not in `directories`, or is not placed on this broker.
+    """Return a function for `consequences_of_moves`. For a future copy it returns True if a start of `release` makes it
+    the current log: the metadata assigns the partition to the directory id of its log directory (from 3.7.1 on). Else
+    it returns False; None if the partition has no topic id, is not in `directories`, or is not placed on this broker.
     """
 
     def is_promoted(future: PartitionDirectory) -> bool | None:

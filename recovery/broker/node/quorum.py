@@ -181,7 +181,9 @@ def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
 
 
 def _ending(error: UnreadQuorumStateError, data: bytes, path: str) -> tuple[str, str]:
-    """Class and message of the exception with which a node refuses the content `data` of `quorum-state`."""
+    """Return class and message of the Java exception with which a node refuses `data`, the content of the
+    `quorum-state` file at `path`; `error` is the reason for which it cannot be decoded.
+    """
     if error.field is None and error.kind != "unknown_version":
         return _UNCHECKED, f"Error while reading the Quorum status from the file {path}"
     members = json_of_first_line(data)

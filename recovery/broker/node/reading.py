@@ -68,8 +68,8 @@ class MetaBatch(Struct, frozen=True, kw_only=True):
 
 def metadata_batches(source: Source, *, checks_crc: bool = True, is_snapshot: bool = True) -> Iterator[MetaBatch]:
     """Yield the batches of a metadata log segment or snapshot, in order, up to the last complete one. Raises
-    `ReaderError` with Kafka's exception where Kafka's reader throws: wrong size, magic or checksum, or records that
-    cannot be decoded.
+    `ReaderError`, with Kafka's exception, if Kafka's reader would throw: for a wrong size, magic or checksum, or
+    records that cannot be decoded.
 
     `checks_crc` False skips checksums, as for `bootstrap.checkpoint`. `is_snapshot` False reads like Kafka's
     `FileRecords`, whose checks and messages differ.
@@ -83,8 +83,9 @@ def metadata_batches(source: Source, *, checks_crc: bool = True, is_snapshot: bo
 
 
 def _size_at(source: Source, position: int, is_snapshot: bool) -> int | None:
-    """Size in bytes, header included, of the batch at byte `position`; None at the end, or if the batch is incomplete.
-    Raises `ReaderError` if its size is too small, its magic unknown, or it is a complete batch of a magic before 2.
+    """Return the size in bytes, header included, of the batch at byte `position`; None at the end, or if the batch is
+    incomplete. Raises `ReaderError` if its size is too small, its magic unknown, or it is a complete batch of a magic
+    before 2.
     """
     left = source.size - position
     if left < _SIZE_END:

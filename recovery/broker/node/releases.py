@@ -1,4 +1,4 @@
-"""Groups of Kafka releases whose starts differ: the first release of each group, and names of groups.
+"""Define the groups of Kafka releases whose starts differ, and the names of groups for people.
 
 A group is named by its first release and ends before the next group begins. Differences are coded where they matter
 (`Release.at_least`); this list only has to contain each release at which an answer changes.

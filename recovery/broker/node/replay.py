@@ -72,11 +72,15 @@ class Replay(Struct, kw_only=True):
     _is_open: bool = False
 
     def is_that_of(self, release: Release) -> bool:
-        """Whether another release replays these records with equal results, except for `is_empty`."""
-        return all(_feature_words(*each, release) == _feature_words(*each, self.release) for each in self.features)
+        """Whether `release` would replay these records with equal results, except for `is_empty`: it accepts and
+        refuses the same feature levels.
+        """
+        return all(
+            _feature_words(*feature, release) == _feature_words(*feature, self.release) for feature in self.features
+        )
 
     def as_of(self, release: Release) -> Replay:
-        """Return this replay as another release sees it."""
+        """Return this replay for another release; the image is shared."""
         return structs.replace(self, release=release)
 
     def take(self, batches: Iterable[MetaBatch]) -> None:
@@ -119,16 +123,16 @@ class Replay(Struct, kw_only=True):
             return None
         if record.name == "FeatureLevelRecord":
             self.features.append((record.decoded.fields["name"], record.decoded.fields["feature_level"]))
-        found = _of_transactions(record, self) or _of_loader(record, self.image, self.release)
+        refusal = _of_transactions(record, self) or _of_loader(record, self.image, self.release)
         of_controller = False
-        if found is None:
-            found = _of_controller(record, self.image, self.release)
-            of_controller = found is not None
-        if found is None:
+        if refusal is None:
+            refusal = _of_controller(record, self.image, self.release)
+            of_controller = refusal is not None
+        if refusal is None:
             return None
-        words = f"Error loading metadata log record from offset {offset}" if found[0] == _NULL else found[1]
+        words = f"Error loading metadata log record from offset {offset}" if refusal[0] == _NULL else refusal[1]
         return Contradiction(
-            offset=offset, record=record.name, exception=found[0], message=words, of_controller=of_controller
+            offset=offset, record=record.name, exception=refusal[0], message=words, of_controller=of_controller
         )
 
     @property
@@ -211,8 +215,9 @@ def _of_broker(image: MetadataImage, number: int, epoch: int, action: str) -> _W
 
 
 def unknown_metadata_version(level: int, release: Release) -> _Words | None:
-    """Exception class and message with which a release refuses the `metadata.version` with the number `level`; None if
-    it knows the version. Known are 1 (from 4.0 on: 7, which is 3.3-IV3) up to the newest of the release.
+    """Return the exception class and message with which a release refuses the `metadata.version` with the number
+    `level`; None if it knows the version. Known are 1 (from 4.0 on: 7, which is 3.3-IV3) up to the newest of the
+    release.
     """
     newest = next((known for since, known in _NEWEST if release.at_least(since)), _NEWEST[-1][1])
     least = _LEAST_SINCE_4_0 if release.at_least("4.0") else 1
@@ -223,8 +228,8 @@ def unknown_metadata_version(level: int, release: Release) -> _Words | None:
 
 
 def _of_controller(record: FramedRecord, image: MetadataImage, release: Release) -> _Words | None:
-    """Exception class and message with which a controller (its `*ControlManager`) refuses a record that the broker
-    accepts, such as a second TopicRecord of one name; None if it accepts it.
+    """Return the exception class and message with which a controller (its `*ControlManager`) refuses a record that the
+    broker accepts, such as a second TopicRecord of one name; None if the controller accepts it too.
     """
     fields = {} if record.decoded is None else record.decoded.fields
     match record.name:
@@ -247,8 +252,8 @@ def _of_controller(record: FramedRecord, image: MetadataImage, release: Release)
 
 
 def _feature_words(name: str, level: int, release: Release) -> _Words | None:
-    found = unknown_metadata_version(level, release) if name == _METADATA_VERSION else None
-    return found or _of_feature(name, level, release)
+    refusal = unknown_metadata_version(level, release) if name == _METADATA_VERSION else None
+    return refusal or _of_feature(name, level, release)
 
 
 _FEATURES = frozenset(

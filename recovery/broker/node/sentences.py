@@ -1,4 +1,4 @@
-"""Answers about a node's start as sentences for people, and as findings for `verify` and plans."""
+"""Describe the answers about a node's start: as sentences for people, and as findings for `verify` and plans."""
 
 from __future__ import annotations
 
@@ -97,15 +97,17 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
         return f"would NOT START on it: {words}{file}{already}{later}{condition}"
     if answer.outcome is StartOutcome.UNKNOWN:
         return f"may or may not start on it: {answer.message}"
-    told = _sentences(answer, _GRAVE)
-    if not told:
+    sentences = _sentences(answer, _GRAVE)
+    if not sentences:
         return f"would start on it{how}{condition}"
-    return f"would start on it, and {'; and '.join(told)}{condition}"
+    return f"would start on it, and {'; and '.join(sentences)}{condition}"
 
 
 def _sentences(answer: NodeAnswer, kinds: Sequence[ConsequenceKind]) -> list[str]:
     """Sentences about the consequences of these kinds, in the order of the kinds."""
-    return [_consequence(each) for kind in kinds for each in answer.consequences if each.kind is kind]
+    return [
+        _consequence(consequence) for kind in kinds for consequence in answer.consequences if consequence.kind is kind
+    ]
 
 
 def _consequence(consequence: StartConsequence) -> str:

@@ -1,4 +1,5 @@
-"""Check what metadata and the node's properties require together: an unfinished migration, and topics with a tier.
+"""Check whether metadata and the node's properties fit together: unfinished migrations from ZooKeeper, tiered topics,
+and settings that a release refuses.
 
 Before 4.0 a leader whose metadata is still before the migration from ZooKeeper refuses to write
 (`QuorumController.ControllerWriteEvent`); since 4.0 the state of a migration is ignored.
@@ -44,19 +45,19 @@ def refuse_incomplete_properties(files: NodeFiles, role: Role, release: Release)
     roles, node id, voters or controller listeners. Not checked for a broker with ZooKeeper, or if the properties have
     none of these settings, because they then only name directories.
     """
-    given = {name for name, value in files.properties.items() if value.strip()}
-    if role is Role.ZOOKEEPER_BROKER or not given & {_ROLES, _NODE, _LISTENERS, *_QUORUM}:
+    names = {name for name, value in files.properties.items() if value.strip()}
+    if role is Role.ZOOKEEPER_BROKER or not names & {_ROLES, _NODE, _LISTENERS, *_QUORUM}:
         return
     exception, has_defaults = _CONFIG, release.at_least("4.0")
-    if _ROLES not in given:
+    if _ROLES not in names:
         message = _missing(_ROLES) if has_defaults else _missing("zookeeper.connect").replace('"', "`")
-    elif not given & {_NODE, "broker.id"}:
+    elif not names & {_NODE, "broker.id"}:
         message = _missing(_NODE) if has_defaults else _NO_NODE
-    elif _LISTENERS in given and not given.intersection(_QUORUM):
+    elif _LISTENERS in names and not names.intersection(_QUORUM):
         message = _NO_QUORUM
-    elif given.intersection(_QUORUM) and _LISTENERS not in given and has_defaults:
+    elif names.intersection(_QUORUM) and _LISTENERS not in names and has_defaults:
         message = _missing(_LISTENERS)
-    elif given.intersection(_QUORUM) and _LISTENERS not in given and role is not Role.BROKER:
+    elif names.intersection(_QUORUM) and _LISTENERS not in names and role is not Role.BROKER:
         exception, message = "java.lang.IllegalArgumentException", _NO_LISTENER
     else:
         return
@@ -96,9 +97,10 @@ def refuse_small_segments(files: NodeFiles, image: MetadataImage, release: Relea
 def consequences_of_migration(
     image: MetadataImage, loaded: LoadedMetadata, release: Release
 ) -> tuple[Sequence[StartConsequence], Sequence[Fault]]:
-    """Return consequences and faults for a controller that leads, if its metadata has an unfinished migration from
-    ZooKeeper. One that has begun is ended by the start: one consequence, no fault. If it has not begun, the controller
-    registers no broker: one consequence and one fault. Both are empty from 4.0 on and without such a migration.
+    """Return consequences and faults for a leading controller whose metadata has an unfinished migration from
+    ZooKeeper. If the migration has begun, the start ends it: one consequence, no fault. If it has not begun, the
+    controller registers no broker: one consequence and one fault. Both are empty from 4.0 on and without such a
+    migration.
     """
     state = image.zk_migration_state
     if release.at_least("4.0") or state not in (_MIGRATION, _PRE_MIGRATION):

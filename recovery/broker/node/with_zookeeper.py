@@ -1,4 +1,6 @@
-"""Predict what ZooKeeper decides about the start of a broker with its metadata there: the cluster id, and topic ids."""
+"""Predict how ZooKeeper's data affect the start of a broker that has its metadata there: the cluster id and
+topic ids.
+"""
 
 from __future__ import annotations
 

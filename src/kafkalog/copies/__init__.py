@@ -1,1 +1,1 @@
-"""Compare several copies of a partition: identify them, read what each holds, and join them."""
+"""Compare several copies of a partition: identify them, read the content of each, and merge them."""

@@ -39,7 +39,9 @@ class BatchEpochs:
         self.runs: list[EpochRun] = []
 
     def note(self, stretch: Stretch) -> None:
-        """Add the next batches."""
+        """Add the batches of the next stretch; stretches must be passed in the order of the log. If an epoch decreases,
+        the shorter one of the two runs is dropped.
+        """
         for epoch, start, end, batches in stretch.epoch_runs():
             self._add(EpochRun(epoch=epoch, start_offset=start, end_offset=end, batches=batches))
 

@@ -14,10 +14,10 @@ __all__ = ["CleanedPart"]
 class CleanedPart:
     """Offset below which compaction may have removed records from one copy, as `until`; 0 if there is none.
 
-    It comes from the cleaner's checkpoint beside the copy and from the batches: one with fewer records than offsets
-    and, if the topic is compacted, a gap inside a segment, which a replica also copies from a leader that was cleaned.
-    Without a checkpoint all but the last segment of a compacted topic may have been cleaned. A stretch is a sequence of
-    sound batches of one file.
+    It comes from the cleaner's checkpoint beside the copy and from the batches. A batch with fewer records than offsets
+    was compacted; if the topic is compacted, so was each gap inside a segment, which a replica also copies from a
+    leader that was cleaned. Without a checkpoint all but the last segment of a compacted topic may have been cleaned. A
+    stretch is a sequence of sound batches of one file.
     """
 
     def __init__(self, copy: Copy, *, is_compacted: bool) -> None:

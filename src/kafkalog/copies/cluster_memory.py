@@ -1,8 +1,8 @@
-"""Read what a cluster's metadata says about replicas: which are in sync, which led, and which topics are compacted.
+"""Read the cluster's metadata about replicas: which are in sync, which led, and which topics are compacted.
 
-From KRaft's metadata log in a volume (the one that reaches furthest), or from ZooKeeper's data directory. An election
-chooses a leader from the ISR (`PartitionChangeBuilder.electLeader`, `PartitionLeaderElectionAlgorithms`), so that
-decides with which copy a cluster would continue.
+The source is KRaft's metadata log in a volume (the one that reaches furthest), or ZooKeeper's data directory. An
+election chooses a leader from the ISR (`PartitionChangeBuilder.electLeader`, `PartitionLeaderElectionAlgorithms`), so
+that decides with which copy a cluster would continue.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ReplicaState(Struct, frozen=True, kw_only=True):
 
 
 class ClusterMemory:
-    """Metadata about replicas. This base class knows nothing, for the case that nothing could be read; `source` is None
+    """Metadata about replicas. This base class knows nothing and is used if nothing could be read; `source` is None
     then.
     """
 
@@ -111,10 +111,10 @@ class _ZooKeeper(ClusterMemory):
 
 
 def read_cluster_memory(metadata: Iterable[Partition], zookeeper: Sequence[str]) -> ClusterMemory:
-    """Return the cluster's metadata about replicas. It is read from copies of `__cluster_metadata`, of which the one
-    that reaches furthest is used; if none has data, from the first of ZooKeeper's data directories that can be read. If
-    neither can be read, the result knows nothing: `source` is None. Unreadable or damaged data raises no error;
-    `problem` of the result describes it.
+    """Return the cluster's metadata about replicas. It is read from that copy of `__cluster_metadata` in `metadata`
+    which reaches furthest; if none has data, from the first of the ZooKeeper data directories `zookeeper` that can be
+    read. If neither can be read, `source` of the result is None and it knows nothing. Unreadable or damaged data raises
+    no error; `problem` of the result describes it.
     """
     best: _KRaft | None = None
     furthest = -1
@@ -152,6 +152,6 @@ def _from_zookeeper(path: str) -> ClusterMemory:
     data = {
         name.removeprefix(places[0]): node.data or b""
         for name, node in tree.nodes.items()
-        if name.startswith(tuple(places[0] + each for each in kept))
+        if name.startswith(tuple(places[0] + prefix for prefix in kept))
     }
     return _ZooKeeper(data, f"ZooKeeper's {os.path.normpath(path)}", problem)

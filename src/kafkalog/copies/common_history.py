@@ -1,8 +1,8 @@
 """Compare how far two copies of a partition have a common history: by leader epochs, as a follower and a leader do.
 
-A follower asks its leader where an epoch ended (OffsetsForLeaderEpoch) and truncates its log there before it fetches.
-Two logs that never had a leader in common can be compared in this way too. As in `LeaderEpochFileCache.endOffsetFor`
-and `AbstractFetcherThread.getOffsetTruncationState`.
+A follower asks its leader where an epoch ended (OffsetsForLeaderEpoch) and truncates its log there before it fetches
+(`LeaderEpochFileCache.endOffsetFor`, `AbstractFetcherThread.getOffsetTruncationState`). Two logs that never had a
+leader in common can be compared in this way too.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Lineage(Struct, frozen=True):
     @classmethod
     def of(cls, entries: Sequence[LeaderEpoch], end_offset: int) -> Lineage:
         """Return the lineage that a broker keeps of these entries when it loads a log that ends at `end_offset`.
-        Negative entries are dropped. An entry removes all before it whose epoch or offset is not lower. Entries that
-        begin at or above the end are dropped.
+        Negative entries are dropped. An entry removes the entries before it whose epoch or offset is not lower. Entries
+        that begin at or above the end are dropped.
         """
         kept: list[LeaderEpoch] = []
         for entry in entries:
@@ -53,15 +53,19 @@ class Lineage(Struct, frozen=True):
         return self.entries[-1].epoch if self.entries else None
 
     def end_of(self, epoch: int) -> tuple[int, int] | None:
-        """Highest known epoch not above `epoch`, and the offset after it; None if `epoch` is above all known. An epoch
-        below all known ends where the first known begins.
+        """Return the highest known epoch that is not above `epoch`, and the offset after it (its log end offset for the
+        last epoch). None if `epoch` is above all known epochs. If `epoch` is below all of them, return `epoch` and the
+        offset at which the first known epoch begins.
         """
         if not self.entries or epoch > self.entries[-1].epoch:
             return None
         return self._floor(epoch)
 
     def answer_to(self, epoch: int) -> tuple[int, int]:
-        """Answer of the log's broker as leader, which has begun an epoch above all others at its log end."""
+        """Answer of this log's broker, as leader, to a follower that asks where `epoch` ended: epoch and end offset as
+        in `end_of`. An epoch above all known ones ends at the log end offset, because a leader begins a new epoch
+        there.
+        """
         return self._floor(epoch)
 
     def _floor(self, epoch: int) -> tuple[int, int]:
@@ -72,9 +76,11 @@ class Lineage(Struct, frozen=True):
 
 def common_past(follower: Lineage, leader: Lineage) -> CommonPast | None:
     """Return the offset from which a follower would truncate its log to follow the leader, and the highest leader epoch
-    that both know (None if there is none). The offset is the follower's log end if nothing would be truncated. As a
-    follower does, the leader is asked for the end of the follower's last epoch, then of older ones, until both know the
-    epoch. None if the follower knows no epoch, or none is left to ask for, so that its high watermark decides.
+    that both know (None if there is none). The offset is the follower's log end if nothing would be truncated. None if
+    the follower knows no epoch, or has no further epoch to ask for; then its high watermark decides.
+
+    As in a broker, the leader is asked where the follower's last epoch ended, then about older epochs, until both know
+    the epoch.
     """
     while (asked := follower.last_epoch) is not None:
         epoch, leader_end = leader.answer_to(asked)

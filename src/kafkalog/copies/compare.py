@@ -1,4 +1,6 @@
-"""Compare several brokers' volumes of one cluster: find the content of each copy of a partition, and the best copy."""
+"""Compare several brokers' volumes of one cluster: find the content of each copy of a partition, and choose the best
+copy.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +44,9 @@ def compare(
     return the result; change nothing.
 
     The paths may include parents of log directories, and ZooKeeper's data directory. `jobs` topic-partitions are
-    compared at a time, in forked processes if that saves time; `on_read` is called with the number of log bytes when
-    they are first read. Raises `UsageError` for a path without Kafka data, for fewer than two different directories, or
-    if nothing is selected; anything unreadable is part of the result.
+    compared at a time, in forked processes if that saves time. `on_read` is called with a number of log bytes each time
+    that many are read for the first time. Raises `UsageError` for a path without Kafka data, for fewer than two
+    different directories, or if nothing is selected; anything unreadable is part of the result.
 
     * `paths`: log directories, or partition directories, two or more
     * `select`: the topic-partitions to compare; all of them without it
@@ -55,7 +57,7 @@ def compare(
     compared = list(
         in_order(
             list(shelf.copies),
-            lambda key, told: _Partition(shelf, key, memory, limits, told).compared(),
+            lambda key, on_bytes: _Partition(shelf, key, memory, limits, on_bytes).compared(),
             size=lambda key: sum(copy.partition.size for copy in shelf.copies[key] if copy.partition is not None),
             jobs=jobs,
             on_read=on_read,
@@ -80,7 +82,7 @@ def compare(
 
 
 class _Facts(Struct, kw_only=True):
-    """Results of the first walk over a copy other than its report."""
+    """Results of the first walk over a copy, in addition to its report."""
 
     copy: Copy
     report: CopyReport
@@ -128,22 +130,23 @@ class _Partition:
         self._on_read = on_read
 
     def compared(self) -> PartitionComparison:
-        """Read all copies, rank them, and compare the others with the best one. Return the result: `best` is None if no
-        copy can be read, and a copy that cannot be read has its `error`.
+        """Read all copies, rank them, and compare the others with the best one; return the result. `best` is None if no
+        copy can be read; a copy that cannot be read has its `error`. Raises `StorageError` if a copy can be read at
+        first and not later.
         """
         facts = [self._facts(copy, on_read=self._on_read) for copy in self._copies]
-        facts = [self._disproved(each, facts) for each in facts]
-        readable = [each for each in facts if each.report.error is None]
+        facts = [self._disproved(copy_facts, facts) for copy_facts in facts]
+        readable = [copy_facts for copy_facts in facts if copy_facts.report.error is None]
         self._note_deleted(readable)
         self._lineages(readable)
         ranked = sorted(readable, key=self._rank, reverse=True)
         best = ranked[0] if ranked else None
-        for each in ranked[1:]:
-            self._against(each, ranked[0])
+        for worse in ranked[1:]:
+            self._against(worse, ranked[0])
         return PartitionComparison(
             topic=self._key[0],
             partition=self._key[1],
-            copies=[each.report for each in facts],
+            copies=[copy_facts.report for copy_facts in facts],
             best=None if best is None else best.report,
             why=self._why(ranked),
             replica_state=self._state,
@@ -219,9 +222,9 @@ class _Partition:
         facts.ends_in_damage = walk.damage is not None and walk.end_offset == walk.sound_end_offset
 
     def _below(self, facts: _Facts, offset: int) -> tuple[int, int]:
-        """Return the number of sound records below `offset`, without control records, and the number of those that come
-        after damage. (0, 0) if the first segment begins at or above the offset; otherwise the log is read up to it.
-        Raises `StorageError`.
+        """Return the number of sound records below `offset`, without control records, and how many of these come after
+        damage. (0, 0) if the first segment begins at or above the offset; otherwise the log is read up to it. Raises
+        `StorageError` if it cannot be read.
         """
         records = behind_damage = 0
         segments = () if facts.copy.partition is None else facts.copy.partition.segments
@@ -278,9 +281,9 @@ class _Partition:
         )
 
     def _why(self, ranked: Sequence[_Facts]) -> str:
-        """Return why the best copy is the best, as a clause that can follow "because". `ranked` are the readable
-        copies, best first: the first rank in which the first two differ is the reason. If they differ in none, the
-        clause says that no copy is better; with no or one readable copy it says that instead.
+        """Return the reason for the choice of the best copy, as a clause to follow "because". `ranked` are the readable
+        copies, best first; the first rank in which the first two differ is the reason. If they differ in none, the
+        clause says that no copy is better. If no copy or only one can be read, it says that.
         """
         if not ranked:
             return "no copy can be read"
@@ -310,11 +313,11 @@ class _Partition:
         """
         if self._state is None:
             return []
-        given = {
+        known = {
             log_dir.meta_properties.node_id for log_dir in self._shelf.log_dirs if log_dir.meta_properties is not None
         }
         holding = {copy.node_id for copy in self._copies}
-        return [node for node in self._state.replicas if node in given and node not in holding]
+        return [node for node in self._state.replicas if node in known and node not in holding]
 
     # -- against the best --------------------------------------------------------------------------------------------
 
@@ -346,14 +349,14 @@ class _Partition:
 
 
 def _note_unread_log(facts: _Facts) -> None:
-    """Count a link or special file in place of a segment's log as one more damaged place in the report. If it precedes
-    all other damage, it becomes the first damage, and the sound part of the log ends there. Does nothing if there is
-    none.
+    """Change the report of a copy if a link or special file is in place of a segment's log: count it as one more
+    damaged place. If it precedes all other damage, it becomes the first damage, and the sound part of the log ends
+    there.
     """
-    found, report = facts.copy.unread_log, facts.report
-    if found is None:
+    unread, report = facts.copy.unread_log, facts.report
+    if unread is None:
         return
-    base, finding = found
+    base, finding = unread
     report.damaged_places += 1
     if report.damage is None or (report.sound_end_offset is not None and base <= report.sound_end_offset):
         report.damage = finding
@@ -377,7 +380,7 @@ def _end_findings(report: CopyReport) -> Iterator[Finding]:
 
 
 class _Counted:
-    """Iterator over stretches that counts the records of batches that end at or above an offset."""
+    """Iterator over stretches that counts, in `records`, the records of batches that end at or above `offset`."""
 
     def __init__(self, stretches: CopyWalk, offset: int, limits: Limits) -> None:
         self._stretches = stretches

@@ -1,4 +1,4 @@
-"""Result of a comparison of several brokers' volumes, as plain values."""
+"""Define the result of a comparison of several brokers' volumes, as plain values."""
 
 from __future__ import annotations
 

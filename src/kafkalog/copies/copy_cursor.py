@@ -1,4 +1,4 @@
-"""Cursor over one copy of a log, batch by batch, for walking several copies in parallel."""
+"""Walk one copy of a log batch by batch, so that several copies can be walked in parallel."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ class Cursor:
 
     @property
     def here(self) -> Stretch:
-        """The stretch. Raises `AssertionError` at the end."""
+        """The stretch with the next batch. Raises `AssertionError` at the end of the copy."""
         if self.stretch is None:
             raise AssertionError(self.number)
         return self.stretch
 
     def row(self) -> Row:
-        """Key of the batch."""
+        """Key of the next batch (`Row`): offsets, size, checksum, epoch."""
         return self.here.row(self.number)
 
     def place(self) -> BatchPlace:
-        """Place of the batch."""
+        """Place of the next batch: first offset, file, and position."""
         return BatchPlace(self.row().first, self.here.path, self.here.position(self.number))
 
     def is_behind_damage(self) -> bool:
-        """Whether the batch is the first after damage."""
+        """Whether the next batch is the first sound one after damage."""
         return self.number == 0 and self.here.behind_damage
 
     def advance(self, count: int) -> None:

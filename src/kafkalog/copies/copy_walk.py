@@ -49,14 +49,17 @@ class _Stop(Struct, frozen=True):
 
 class CopyWalk:
     """Iterator over the stretches of a partition's segments: sequences of sound batches in one file. Holds one window
-    of one file at a time.
+    of one file at a time. Raises only `StorageError`.
 
-    `damage` is the first damage, `damaged_places` their number. `end_offset` is the offset after the last sound batch
-    so far, or the base of the last segment; `sound_end_offset` is its value at the first damage. Without `check_crc`
-    checksums are not verified: for logs that were walked before and are undamaged. `resumes` is filled, and saves a
-    later walk over these files the search after damage. `displaced` are batches whose offsets other copies disprove:
-    they are damage. `jumps` are batches that begin above the expected offset and were not disproved. `on_bytes` is
-    called with the number of log bytes passed. Raises only `StorageError`.
+    * `damage` is the first damage, `damaged_places` the number of damaged places.
+    * `end_offset` is the offset after the last sound batch so far, but not below the last segment's base offset;
+      `sound_end_offset` is its value at the first damage, None without damage.
+    * `jumps` are batches that begin above the expected offset and were not disproved.
+    * `check_crc` False: checksums are not verified, for logs that were walked before and are undamaged.
+    * `resumes` is filled with the places at which the walk continues after damage; a later walk need not search for
+      them.
+    * `displaced` are batches whose offsets other copies disprove; they count as damage.
+    * `on_bytes` is called with the number of log bytes passed since the last call.
     """
 
     def __init__(
@@ -111,21 +114,22 @@ class CopyWalk:
             if position is not None:
                 cursor.resume(position)
 
-    def _resumed(self, path: str, cursor: Cursor, at: int) -> int | None:
-        key = (path, at)
+    def _resumed(self, path: str, cursor: Cursor, damaged_at: int) -> int | None:
+        key = (path, damaged_at)
         if key in self._resumes:
             return self._resumes[key]
-        found = cursor.search(at, self._highest + 1)
+        resumed = cursor.search(damaged_at, self._highest + 1)
         if len(self._resumes) < _MOST_RESUMES:
-            self._resumes[key] = found
-        return found
+            self._resumes[key] = resumed
+        return resumed
 
     def _sound(
         self, segment: Segment, source: FileSource, position: int, cursor: Cursor
     ) -> Generator[Stretch, None, _Stop | None]:
         """Yield the sound batches of a file from byte `position` on, as stretches. The generator's return value is the
-        damage that ends them, or None at the file's end. A batch that only repeats earlier offsets is skipped and is no
-        damage. Advances `cursor`, updates the walk's end offset and jumps, and calls `on_bytes`. Raises `StorageError`.
+        damage that ends them, or None at the end of the file. A batch that only repeats earlier offsets is skipped; it
+        does not count as damage. Advances `cursor`, updates the walk's end offset and jumps, and calls `on_bytes`.
+        Raises `StorageError` if the file cannot be read.
         """
         scanner = self._scanner(source, position)
         scanned = (piece for found in scanner for piece in self._apart(found, segment.path))
@@ -141,23 +145,23 @@ class CopyWalk:
         finding = replace(scanner.findings[-1], file=segment.path, position=scanner.valid_bytes)
         return _Stop(finding, is_zero=scanner.stop is StopReason.ZERO_TAIL)
 
-    def _apart(self, found: BatchRun | RecordBatch, path: str) -> Iterator[BatchRun | RecordBatch]:
-        """Yield `found` in order, split so that each batch that another copy disproves (`displaced`) is a single batch
-        and all others stay in runs. `path` is the file that it is from. A single batch is yielded as it is.
+    def _apart(self, piece: BatchRun | RecordBatch, path: str) -> Iterator[BatchRun | RecordBatch]:
+        """Split `piece`, a run of batches of the file `path`: yield each batch that another copy disproves
+        (`displaced`) singly, and the batches between them as runs, in order. A single batch is yielded unchanged.
         """
-        if isinstance(found, RecordBatch):
-            yield found
+        if isinstance(piece, RecordBatch):
+            yield piece
             return
         number = 0
         for position in sorted(place for file, place in self._displaced if file == path):
-            at = found.number_at(position)
-            if at is not None:
-                if number < at:
-                    yield found.part(number, at)
-                yield found.batch(at)
-                number = at + 1
-        if number < len(found):
-            yield found.part(number, len(found))
+            disproved = piece.number_at(position)
+            if disproved is not None:
+                if number < disproved:
+                    yield piece.part(number, disproved)
+                yield piece.batch(disproved)
+                number = disproved + 1
+        if number < len(piece):
+            yield piece.part(number, len(piece))
 
     def _judged(self, cursor: Cursor, segment: Segment, batch: RecordBatch) -> OneBatch:
         wrong = self._wrong(batch, cursor, segment)

@@ -1,8 +1,8 @@
 """Compare the contents of two copies of a log batch by batch, in one walk over both.
 
-Only the first difference of each kind and totals are kept. Compaction runs on every broker by itself: below the offset
-up to which either copy was compacted, batches that only one of them has, or that hold other records, are not a
-difference.
+Only the first difference of each kind and totals are kept. Each broker compacts its log by itself. So batches that only
+one copy has, or that have other records in it, are not a difference below the offset up to which either copy was
+compacted.
 """
 
 from __future__ import annotations
@@ -115,9 +115,10 @@ class _Comparison:
         return self.found
 
     def _part(self) -> None:
-        """Compare the next batches of both copies, which are not equal: record in `found` that one copy lacks the
+        """Compare the next batches of both copies, which are not equal. Record in `found` that one copy lacks the
         batch, that they differ at the same offsets, or that compaction treated them differently (below
-        `cleaned_until`). Then advance the copy whose batch ends first, or both if they end together.
+        `cleaned_until`). Then advance the copy whose batch ends first, or both if they end together. Raises
+        `StorageError` if a copy cannot be read.
         """
         here, there = self._here, self._there
         if here.stretch is None or there.stretch is None:
@@ -180,7 +181,8 @@ def compare_contents(
     ends_in_damage: tuple[bool, bool] = (False, False),
     limits: Limits = DEFAULT_LIMITS,
 ) -> CopyDifference:
-    """Compare two copies from offset `start` on. Below `cleaned_until` compaction may have removed records from either.
-    `ends_in_damage` says whether here, and there, the copy ends in damage: batches missing at its end were lost.
+    """Compare two copies, `here` and `there`, from offset `start` on; return the difference. Below `cleaned_until`
+    compaction may have removed records from either. `ends_in_damage` says for here and for there whether the copy ends
+    in damage: batches missing at its end were lost. Reads both to their ends; raises `StorageError` if that fails.
     """
     return _Comparison(_Side(here, start, limits), _Side(there, start, limits), cleaned_until, ends_in_damage).run()

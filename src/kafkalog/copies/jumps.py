@@ -1,8 +1,8 @@
-"""Find batches whose offsets jump ahead of the log, and prove such an offset wrong by other copies.
+"""Find batches whose offsets jump ahead of the log, and use other copies to prove such an offset wrong.
 
-A batch's base offset lies outside its checksum. One that damage has raised still increases, and would make the log
+A batch's base offset lies outside its checksum. If damage raises it, the offsets still increase, and the log seems
 longer than it is. Offsets of a sound log jump only where compaction removed batches. So a jump that the following
-batches do not contradict (`Cursor`) is damage all the same if another copy has the batch before the jump.
+batches do not contradict (`Cursor`) is damage nevertheless if another copy has the batch at an offset before the jump.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Jump(Struct, frozen=True, order=True, kw_only=True):
 
     @property
     def expected(self) -> int:
-        """Offset that should come next."""
+        """Offset that the batch should have: the one after the batch before it."""
         return self.row.first - self.width
 
     @property
@@ -77,18 +77,20 @@ class Jumps(Struct, frozen=True):
             heapreplace(self._found, jump)
 
     def from_offset(self, offset: int) -> list[Jump]:
-        """Jumps that skip only offsets from `offset` on; below it compaction may have removed batches."""
+        """Jumps that skip no offset below `offset`; below it compaction may have removed batches. In no particular
+        order.
+        """
         return [jump for jump in self._found if jump.expected >= offset]
 
 
 def displaced(jumps: Iterable[Jump], others: Mapping[str, Iterable[Stretch]]) -> Displaced:
-    """Return the jumps of a copy that other copies disprove, as a dict from file and position of the batch to the
+    """Return the jumps of a copy that other copies disprove, as a dict from (file, position) of the batch to the
     reason. A jump is disproved if another copy has the same batch exactly once, at an offset that the jump skips. Empty
     if there are none.
 
-    `others` are walks by the path of their copy; they are read to their ends, unless there are no jumps. A batch that
-    another copy has at the jump's offset too is not wrong. Equal batches, as a producer without sequence numbers makes
-    when it retries, prove nothing. Raises `StorageError` if a copy cannot be read.
+    `others` are walks by the path of their copy; they are read to their ends, unless there are no jumps. If another
+    copy has the batch at the jump's offset too, the jump is right. Equal batches in one copy prove nothing: a producer
+    without sequence numbers makes them when it retries. Raises `StorageError` if a copy cannot be read.
     """
     wanted: dict[_Key, list[Jump]] = {}
     for jump in jumps:
@@ -126,26 +128,28 @@ Read = TypeVar("Read", bound=_Read)
 def without_disproved(
     read: Read, others: Callable[[], Mapping[str, Iterable[Stretch]]], again: Callable[[Copy, Displaced], Read]
 ) -> Read:
-    """Read the copy of `read` again, with the batches whose offsets other copies disprove counted as damage, until no
-    more are found, at most eight times. Return the last result: `read` itself if no batch is disproved. If another copy
-    cannot be read, the result so far is returned without error. `others` returns walks over the other copies, by path.
-    `again` is called with the copy and all batches disproved so far, and returns the new result.
+    """Read the copy of `read` again, with the batches whose offsets other copies disprove counted as damage; repeat
+    this until no more are found, at most eight times. Return the last result, or `read` itself if no batch is
+    disproved. If another copy cannot be read, the result so far is returned; no error is raised for that.
+
+    `others` returns walks over the other copies, by path. `again` is called with the copy and all batches disproved so
+    far, and returns the new result.
     """
     for _ in range(_MOST_ROUNDS):
         try:
-            found = displaced(read.jumps.from_offset(read.cleaned_until), others())
+            disproved = displaced(read.jumps.from_offset(read.cleaned_until), others())
         except StorageError:
-            return read  # what can no longer be read is said where contents are compared
-        if not found:
+            return read  # the comparison of the contents reports the error
+        if not disproved:
             return read
-        read = again(read.copy, {**read.displaced, **found})
+        read = again(read.copy, {**read.displaced, **disproved})
     return read
 
 
 def _seen(walk: Iterable[Stretch], wanted: Mapping[_Key, Sequence[Jump]]) -> dict[_Key, list[int]]:
-    """Return a dict from each wanted batch that a copy has to the first offsets at which it has it, in the order of the
-    walk, which is read to its end. A batch is identified by checksum, size and number of offsets minus one. Offsets of
-    jumps are all included, others only until there are two for the batch.
+    """Return a dict from each wanted batch that a copy has to its first offsets there, in the order of the walk, which
+    is read to its end. A batch is identified by checksum, size and number of offsets minus one. Offsets of jumps are
+    all included; other offsets only until the batch has two. Raises `StorageError` if the copy cannot be read.
     """
     checksums = frozenset(crc for crc, _, _ in wanted)
     jumped = {(key, jump.row.first) for key, jumps in wanted.items() for jump in jumps}

@@ -1,4 +1,4 @@
-"""Read the copies of one topic-partition for a merge, and lay out the log that all of them make together."""
+"""Read the copies of one topic-partition for a merge, and compute the layout of the merged log."""
 
 from __future__ import annotations
 
@@ -121,9 +121,9 @@ class MergeCopies:
     """Several copies of one topic-partition, which are all read when an instance is created. Raises `StorageError` if
     none can be read.
 
-    With `is_compacted` gaps where a copy was cleaned (`CleanedPart`) are not losses. `prefer` is the directory of the
-    copy that contributes batches that several copies have in one leader epoch. `on_read` is called with the number of
-    bytes at the first read of logs.
+    With `is_compacted` gaps where a copy was cleaned (`CleanedPart`) are not losses. If several copies have a batch in
+    one leader epoch, the copy in the directory `prefer` contributes it. `on_read` is called with a number of log bytes
+    each time that many are read for the first time.
     """
 
     def __init__(
@@ -189,8 +189,8 @@ class MergeCopies:
 
     def _all_lineages(self) -> Lineages:
         """Return the number of the copy that reaches furthest (`leader`), the trusted epochs of all copies, and the
-        leader epochs of the merged log: those of that copy, completed by other copies before its start and where damage
-        made holes. Sets the `lineage` of each copy.
+        leader epochs of the merged log. These are the epochs of that copy; other copies add epochs before its start and
+        in holes that damage made. Also sets the `lineage` of each copy.
         """
         known = frozenset(entry.epoch for read in self._reads for entry in read.partition.leader_epochs)
         for read in self._reads:
@@ -204,9 +204,9 @@ class MergeCopies:
         return Lineages(number, frozenset(trusted | (known & batches)), entries)
 
     def _between(self, leader: _Read) -> list[LeaderEpoch]:
-        """Return the leader's epochs by epoch, with those of other copies that lie before its log begins and, if it has
-        no list of its own, in holes that damage made. All epochs of the others if the leader has none. If several give
-        one epoch, the lowest start offset is used.
+        """Return the epochs of the leader's log, sorted by epoch, completed from other copies: with their epochs before
+        its log begins and, if it has no epoch list, in holes that damage made. If the leader has no epochs at all, all
+        epochs of the others are returned. If several copies have an epoch, the lowest start offset is used.
         """
         own = leader.lineage.entries
         entries = {entry.epoch: entry.start_offset for entry in own}
@@ -224,8 +224,8 @@ class MergeCopies:
         return [LeaderEpoch(epoch, offset) for epoch, offset in sorted(entries.items())]
 
     def _distance(self, number: int) -> tuple[int, int, int, int, int, int]:
-        """Sort key for how far a copy reaches: highest epoch, then end offset, soundness, how far it was cleaned, and
-        number of batches.
+        """Sort key for how far a copy reaches: highest epoch, then end offset, absence of damage, how far it was
+        cleaned, and number of batches. The first of equal copies is greater.
         """
         read = self._reads[number]
         last = read.lineage.last_epoch
@@ -233,19 +233,19 @@ class MergeCopies:
         return (-1 if last is None else last), read.end_offset, is_sound, read.cleaned_until, read.batches, -number
 
     def _rank(self, number: int) -> tuple[bool, int, int, int, int, int, int]:
-        """Sort key for the copy that contributes what several have: the preferred one, else the one that reaches
-        furthest.
+        """Sort key for the choice of the copy that contributes batches that several have: the preferred copy is
+        greatest, else the copy that reaches furthest.
         """
         is_preferred = self._prefer is not None and self._reads[number].copy.is_in(self._prefer)
         return is_preferred, *self._distance(number)
 
-    def _walk(self, each: _Read) -> CopyWalk:
-        is_damaged = each.share.damage is not None
+    def _walk(self, read: _Read) -> CopyWalk:
+        is_damaged = read.share.damage is not None
         return CopyWalk(
-            each.partition.segments,
+            read.partition.segments,
             check_crc=is_damaged,
-            resumes=each.resumes,
-            displaced=each.displaced,
+            resumes=read.resumes,
+            displaced=read.displaced,
             limits=self._limits,
         )
 
@@ -258,7 +258,9 @@ class MergeCopies:
         )
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the pieces of the merged log in order."""
+        """Yield the pieces of the merged log in order, reading the copies again. Raises `StorageError` if one can no
+        longer be read.
+        """
         return self._rolling.pieces(self._choice())
 
     def preview(self) -> tuple[MergeResult, MergedLog]:
@@ -310,20 +312,22 @@ class MergeCopies:
         watermarks = [log_dir.high_watermarks.get(key) for log_dir, key in places if log_dir is not None]
         result.high_watermark = max((offset for offset in watermarks if offset is not None), default=None)
 
-    def _epochs(self, found: Sequence[LeaderEpoch], end: int) -> tuple[LeaderEpoch, ...]:
-        """Return the leader epochs of the merged log, which ends at offset `end`; `found` are those of its batches. If
-        the epoch list of the copy whose list reaches furthest agrees with `found`, that list is returned, with later
-        epochs from `found` after it, because a list also has epochs of which compaction removed all batches. Otherwise
-        only `found` is returned. Epochs that begin at `end` or above are dropped.
+    def _epochs(self, known: Sequence[LeaderEpoch], end: int) -> tuple[LeaderEpoch, ...]:
+        """Return the leader epochs of the merged log, which ends at offset `end`; `known` are the epochs of its
+        batches. Epochs that begin at `end` or above are dropped.
+
+        An epoch list also has epochs of which compaction removed all batches. So if the list of the copy whose list
+        reaches furthest agrees with `known`, that list is returned, followed by later epochs from `known`. Otherwise
+        only `known` is returned.
         """
         lineages = [Lineage.of(read.partition.leader_epochs, end) for read in self._reads]
         best = max(lineages, key=lambda lineage: (lineage.last_epoch or -1, len(lineage.entries)))
         latest = -1 if best.last_epoch is None else best.last_epoch
         agrees = all(best.end_of(entry.epoch) is not None and _epoch_at(best, entry) == entry.epoch
-                     for entry in found if entry.epoch <= latest)  # fmt: skip
+                     for entry in known if entry.epoch <= latest)  # fmt: skip
         if not agrees:
-            return Lineage.of(found, end).entries
-        return Lineage.of((*best.entries, *(entry for entry in found if entry.epoch > latest)), end).entries
+            return Lineage.of(known, end).entries
+        return Lineage.of((*best.entries, *(entry for entry in known if entry.epoch > latest)), end).entries
 
 
 def _epoch_at(lineage: Lineage, entry: LeaderEpoch) -> int | None:
@@ -332,7 +336,7 @@ def _epoch_at(lineage: Lineage, entry: LeaderEpoch) -> int | None:
 
 
 class _Ranges:
-    """Recorder of the ranges of offsets that each copy contributed; it writes to the merge's result."""
+    """Writer of the ranges of offsets that each copy contributed, in order, into a `MergeResult`."""
 
     def __init__(self, result: MergeResult) -> None:
         self._result = result

@@ -1,5 +1,5 @@
-"""Result of a merge: the copy from which each range of offsets comes, what no copy has, and the problems
-of each copy.
+"""Define the result of a merge: the copy from which each range of offsets comes, the offsets that no copy has, and the
+problems of each copy.
 """
 
 from __future__ import annotations

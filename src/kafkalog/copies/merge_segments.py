@@ -1,4 +1,6 @@
-"""Decide where the segments of a merged log begin: where those of the contributing copy do, or where one is full."""
+"""Decide where the segments of a merged log begin: at the base offsets of the contributing copy, or earlier if a
+segment is full.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,8 @@ class Rolling:
 
     def pieces(self, choice: Iterable[Taken]) -> Iterator[Piece]:
         """Yield the chosen batches in order, as pieces that lie in one file of a copy and in one segment. A new segment
-        begins where the contributing copy's next file does, and where the segment is full. A batch larger than a
-        segment has one of its own.
+        begins with each file of the contributing copy, and whenever the segment is full. A batch larger than a segment
+        has one of its own.
         """
         base: int | None = None
         size = 0

@@ -16,7 +16,9 @@ __all__ = ["Lineages", "MergedStretches", "Taken", "Tally"]
 
 
 class Taken:
-    """Consecutive batches of one stretch that belong into the merged log, from `start` to `end` (exclusive)."""
+    """Consecutive batches of one stretch that belong to the merged log: numbers `start` to `end` (exclusive) in
+    `stretch`; `copy` is the number of the contributing copy.
+    """
 
     def __init__(self, copy: int, stretch: Stretch, start: int, end: int) -> None:
         self.copy = copy
@@ -26,7 +28,7 @@ class Taken:
 
 
 class Tally(Struct, kw_only=True):
-    """Contribution of one copy, and what it did not have."""
+    """Contribution of one copy to the merged log, and the records that it lacks."""
 
     batches: int = 0
     """batches included from it"""
@@ -69,7 +71,7 @@ class Lineages(Struct, frozen=True):
         return row.epoch if row.epoch in self.trusted else -1
 
     def bounds_of(self, epoch: int) -> tuple[int, int | None]:
-        """Return the offset at which the lineage begins an epoch, and the offset at which the next one begins
+        """Return the offset at which the lineage begins an epoch, and the offset at which the next epoch begins
         (exclusive end; None for the last epoch). If the lineage does not have the epoch, both are the start of the next
         higher epoch, or 0 if there is none: an empty range.
         """
@@ -104,9 +106,9 @@ class MergedStretches:
     copy. `tallies` has the contribution of each copy.
 
     `start` is the log start offset: batches that end below it are skipped. `best` is the number of the copy that
-    contributes batches that several copies have. Batches that compaction removed from it are not restored, unless it is
-    damaged there: a value would come back without the record that deleted it. `cleaned` are the offsets up to which
-    each copy was compacted, `begin` their log start offsets.
+    contributes batches that several copies have. Batches that compaction removed from that copy are not restored,
+    unless it is damaged there: otherwise a deleted value would come back. `cleaned` are the offsets up to which each
+    copy was compacted, `begin` their log start offsets.
     """
 
     def __init__(
@@ -156,8 +158,9 @@ class MergedStretches:
 
     def _readable(self, lead: _Cursor, cursors: Sequence[_Cursor]) -> _Cursor:
         """Return the cursor of the copy whose next batch is included: `lead`, unless other copies have different bytes
-        at this offset in the same leader epoch. Then it is a copy whose records can be decoded, because a valid
-        checksum does not guarantee that; `lead` comes first among equals. Batches are decompressed only in that case.
+        at this offset in the same leader epoch. In that case, return a copy whose records can be decoded, because a
+        valid checksum does not guarantee that; `lead` comes first among equals. Batches are decompressed only in that
+        case.
         """
         row = lead.row()
         epoch = self._lineages.epoch_of(row)
@@ -183,21 +186,25 @@ class MergedStretches:
         return row.first, -epoch, cursor is not self._best, cursor.copy != self._current, cursor.copy
 
     def _is_hole(self, row: Row) -> bool:
-        """Whether the best copy may have lost a batch that it does not have, other than by compaction."""
+        """Whether the best copy may lack the batch `row` for another reason than compaction: it has ended, its next
+        batch comes after damage, or the batch is before its log begins.
+        """
         best = self._best
         return best.stretch is None or best.is_behind_damage() or row.first < self._best_begin
 
     def _leave_cleaned(self, lead: _Cursor) -> None:
-        """Skip batches that compaction removed from the best copy."""
+        """Skip the next batches of a copy that compaction removed from the best copy, at least one, and count them as
+        cleaned in the copy's tally.
+        """
         end = min(self._cleaned_until, self._best.row().first)
         count = max(lead.here.ending_below(end) - lead.number, 1)
         self.tallies[lead.copy].cleaned_batches += count
         lead.advance(count)
 
     def _drop(self, lead: _Cursor) -> None:
-        """Skip the next batches of a copy because the lineage has replaced them, and count them as dropped in its
-        tally: all that follow in this leader epoch and stretch, but at most those below the epoch's start in the
-        lineage if it begins later.
+        """Skip the next batches of a copy because the lineage has other batches at their offsets, and count them as
+        dropped in the copy's tally. Skipped are all following batches of this leader epoch in the stretch; if the
+        lineage begins the epoch later, only the batches below that start. At least one batch is skipped.
         """
         count = lead.here.of_one_epoch(lead.number)
         row = lead.row()

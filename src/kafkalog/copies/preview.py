@@ -1,4 +1,4 @@
-"""Copies that are merged: opened together, and refused if they are unrelated."""
+"""Open the copies that are to be merged together, and refuse them if they are unrelated."""
 
 from __future__ import annotations
 
@@ -47,12 +47,16 @@ def of_one_partition(copies: Sequence[PathLike]) -> Shelf:
 
 
 def refuse_several_clusters(shelf: Shelf) -> None:
-    """Raise `RecoveryRefused` for copies of several clusters, whose logs are unrelated whatever their names."""
+    """Raise `RecoveryRefused` if the copies are of several clusters: their logs are unrelated, even if the names are
+    equal.
+    """
     if shelf.several_clusters is not None:
         raise RecoveryRefused(f"{_STRANGERS}: {shelf.several_clusters}; merge the directories of one cluster")
 
 
 def refuse_several_topics(shelf: Shelf, key: tuple[str, int]) -> None:
-    """Raise `RecoveryRefused` for copies of a topic that was deleted and created again, whose logs are unrelated."""
+    """Raise `RecoveryRefused` if the copies of the topic-partition `key` have several topic ids, because the topic was
+    deleted and created again: then their logs are unrelated.
+    """
     if key in shelf.several_topics:
         raise RecoveryRefused(f"{_STRANGERS}: {shelf.several_topics[key]}; merge the directories of one topic id")

@@ -1,8 +1,8 @@
 """Compare sequences of sound batches in one file ("stretches") with another copy's, byte for byte.
 
-Replicas hold the same batches, so equal parts of two copies are found by comparing columns of headers, many batches at
-once; where batches come singly, a stretch is one batch. Two batches are equal if their offsets, size, leader epoch and
-verified checksum are.
+Replicas hold the same batches. Equal parts of two copies are found by comparing columns of headers, many batches at
+once; without columns, a stretch is one batch. Two batches are equal if their offsets, size, leader epoch and verified
+checksum are equal.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Stretch(Protocol):
         """Offset after the last batch."""
 
     def same(self, start: int, other: Stretch, other_start: int) -> int:
-        """Number of batches from `start` on that equal those of `other` from `other_start` on, up to the first
+        """Number of equal batches from number `start` on here and from `other_start` on in `other`, up to the first
         difference.
         """
 
@@ -77,7 +77,7 @@ class Stretch(Protocol):
         """Number of records in batches `start` to `end` (exclusive), without control records."""
 
     def insides(self, number: int, limits: Limits) -> Insides:
-        """Whether the records of batch `number` can be read; decompresses it."""
+        """Whether the records of batch `number` can be read, as `Insides`; decompresses the batch."""
 
     def records_below(self, offset: int, limits: Limits) -> int:
         """Number of records below `offset`, without control records. Decompresses the batch that contains
@@ -139,9 +139,8 @@ class _SingleStretch(Struct):
         return int(self.batch.header.last_offset < offset)
 
     def records(self, start: int, end: int, limits: Limits) -> int:
-        """Return the number of records in the batches from number `start` to `end` (exclusive): those of this batch, or
-        0 if `start` >= `end`. A control batch has 0. The count is from the header; a compressed message of magic 0 or 1
-        is decompressed.
+        """Return the number of records of this batch if `start` < `end`, else 0; a control batch has 0. The count is
+        from the header; a compressed message of magic 0 or 1 is decompressed.
         """
         header = self.batch.header
         if start >= end:
@@ -219,8 +218,8 @@ class _RunStretch:
 
     def same(self, start: int, other: Stretch, other_start: int) -> int:
         """Return the number of equal batches from number `start` on here and from `other_start` on in the other
-        stretch, up to the first difference or the end of either. At most 1 if `other` has no columns; 0 if the first
-        two differ.
+        stretch, up to the first difference or the end of either: 0 if the first two differ. If `other` has no columns,
+        only the first two batches are compared.
         """
         theirs = other.columns()
         if theirs is None:

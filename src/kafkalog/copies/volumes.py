@@ -1,5 +1,5 @@
-"""Open several brokers' volumes together: find the directories that are copies of one topic-partition, and their
-brokers.
+"""Open several brokers' volumes together, and find the directories that are copies of one topic-partition and the
+brokers that own them.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Copy(Struct, frozen=True, kw_only=True):
         return os.path.join(os.path.realpath(self.path), "").startswith(os.path.join(place, ""))
 
     def start_in_checkpoint(self, end_offset: int) -> int | None:
-        """Log start offset in the checkpoint. None if there is none, or if it does not describe this log: it lies above
-        the log's end, or the leader epochs and records begin below it.
+        """Log start offset in the checkpoint. None if the checkpoint has none for this log or does not describe it: the
+        offset is above `end_offset`, the log's end, or the leader epochs and records begin below it.
         """
         if self.partition is None or self.partition.epochs_below_start is not None:
             return None
@@ -63,7 +63,9 @@ class Copy(Struct, frozen=True, kw_only=True):
         return None if offset is None or offset > end_offset else offset
 
     def hides_records(self, end_offset: int) -> bool:
-        """Whether a broker would not serve records that the log has, because of a log start offset that is not true."""
+        """Whether the log start offset is wrong and above the first segment, so that a broker would not serve records
+        that the log has. `end_offset` is the log's end.
+        """
         partition = self.partition
         if partition is None or not partition.segments or self.start_in_checkpoint(end_offset) is not None:
             return False
@@ -104,11 +106,11 @@ class Copy(Struct, frozen=True, kw_only=True):
         """Base offset of the first segment whose log file is a link or special file and so was not read, and the
         finding about it; None if there is none.
         """
-        logs = [(parse_segment_file(os.path.basename(each.file or "")), each) for each in self.unread]
-        found = [(name.base_offset, each) for name, each in logs if name is not None and name.is_live_log]
-        if not found:
+        named = [(parse_segment_file(os.path.basename(finding.file or "")), finding) for finding in self.unread]
+        logs = [(name.base_offset, finding) for name, finding in named if name is not None and name.is_live_log]
+        if not logs:
             return None
-        base, finding = min(found, key=lambda pair: pair[0])
+        base, finding = min(logs, key=lambda pair: pair[0])
         return base, replace(finding, position=0, offset=base)
 
     @property
@@ -118,7 +120,7 @@ class Copy(Struct, frozen=True, kw_only=True):
 
 
 class Shelf(Struct, kw_only=True):
-    """Everything found at the given paths, by topic-partition."""
+    """Everything that the given paths contain, by topic-partition."""
 
     paths: tuple[str, ...]
     log_dirs: list[LogDir] = field(default_factory=list)
@@ -152,7 +154,9 @@ class Shelf(Struct, kw_only=True):
 
 
 def reason(error: KafkaLogError, path: str) -> str:
-    """Why a directory cannot be read, with the name of the file in it that caused the error."""
+    """Return the reason for which the directory `path` cannot be read, with the name of the file in it that caused the
+    error.
+    """
     if not isinstance(error, StorageError) or not error.strerror:
         return str(error)
     file = error.filename
@@ -212,7 +216,7 @@ def _place(shelf: Shelf, path: str, seen: set[str], limits: Limits, notes_empty:
             _log_directory(shelf, path, seen, limits)
         else:
             inside = log_dirs_inside(path)
-            servers = [each for each in _directories(path) if _is_zookeeper(each)]
+            servers = [directory for directory in _directories(path) if _is_zookeeper(directory)]
             if not inside and not (servers and notes_empty):
                 _without_partitions(shelf, path, notes_empty)
             for directory in sorted(inside):
@@ -299,12 +303,12 @@ def _log_directory(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> N
 def _do_not_belong_together(shelf: Shelf) -> None:
     """Add findings to the shelf about volumes of several clusters, two copies on one broker, copies with different
     topic ids because the topic was created again, and interrupted recoveries. Also set `several_clusters` and
-    `several_topics`.
+    `several_topics`. Reads the quarantines beside the log directories.
     """
     clusters: dict[str, str] = {}
     standing = [copy.log_dir for copies in shelf.copies.values() for copy in copies if copy.log_dir is not None]
-    every = {real(each.path): each for each in (*shelf.log_dirs, *standing)}
-    half_done = (finding for each in every.values() for finding in findings_of_half_done(each.path))
+    every = {real(log_dir.path): log_dir for log_dir in (*shelf.log_dirs, *standing)}
+    half_done = (finding for log_dir in every.values() for finding in findings_of_half_done(log_dir.path))
     shelf.findings += [finding for finding in half_done if finding not in shelf.findings]
     for log_dir in every.values():
         if log_dir.meta_properties is not None and log_dir.meta_properties.cluster_id is not None:

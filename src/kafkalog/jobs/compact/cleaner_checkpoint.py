@@ -22,10 +22,9 @@ _FIRST_BUCKETS = 16
 
 
 class CleanerCheckpoint:
-    """Entries of `cleaner-offset-checkpoint`, which a broker reads and rewrites with every change. `known` are the
-    existing logs.
-
-    Rows have the order of a Java hash map; entries of unknown logs are dropped at the first change.
+    """Entries of `cleaner-offset-checkpoint`, which a broker reads and rewrites with every change. `known` are (topic,
+    partition) of the existing logs. Rows have the order of a Java hash map; entries of unknown logs are dropped at the
+    first change. Raises `RecoveryRefused` if the file cannot be parsed or is not a file.
     """
 
     def __init__(self, tree: Tree, known: Collection[Key]) -> None:
@@ -38,8 +37,8 @@ class CleanerCheckpoint:
         return self._entries.get(key)
 
     def put(self, key: Key, offset: int) -> None:
-        """Set the offset up to which a log was cleaned, and write the whole file to the tree in memory, without entries
-        of unknown logs.
+        """Set the offset up to which the log `key` was cleaned, and write the whole file to the tree in memory, without
+        entries of unknown logs.
         """
         kept = _hashed({known_key: value for known_key, value in self._entries.items() if known_key in self._known})
         buckets = _copied_buckets(len(kept)) if kept else _FIRST_BUCKETS
@@ -52,7 +51,7 @@ class CleanerCheckpoint:
         self._entries = _hashed(self._entries)
 
     def create(self) -> None:
-        """Create the file if it is missing, as a broker with a cleaner does."""
+        """Create an empty file in the tree if it is missing, as a broker with a cleaner does."""
         if CLEANER_OFFSET_CHECKPOINT not in self._tree.files:
             self._tree.create(CLEANER_OFFSET_CHECKPOINT)
 
@@ -81,7 +80,7 @@ def _rows(entries: Iterable[tuple[Key, int]]) -> list[OffsetCheckpointEntry]:
 
 
 def _hashed(entries: dict[Key, int]) -> dict[Key, int]:
-    """Sort entries into the order of a map to which they were added one by one."""
+    """Return the entries in the iteration order of a Java `HashMap` to which they were added one by one."""
     buckets = _FIRST_BUCKETS
     while len(entries) > buckets * _LOAD:
         buckets *= 2
@@ -89,7 +88,9 @@ def _hashed(entries: dict[Key, int]) -> dict[Key, int]:
 
 
 def _copied_buckets(count: int) -> int:
-    """Number of buckets of a map that was copied from one with `count` entries (`HashMap.tableSizeFor`)."""
+    """Return the number of buckets, a power of two, of a `HashMap` that was copied from a map with `count` entries
+    (`HashMap.tableSizeFor`).
+    """
     wanted, buckets = int(count / _LOAD + 1.0), 1
     while buckets < wanted:
         buckets *= 2
@@ -97,8 +98,8 @@ def _copied_buckets(count: int) -> int:
 
 
 def _bucket(key: Key, buckets: int) -> int:
-    """Index of a key's bucket in a Java `HashMap`: `TopicPartition.hashCode`, spread as there. `buckets` is a power of
-    two.
+    """Return the index of the bucket in which a Java `HashMap` keeps the key, from `TopicPartition.hashCode` with its
+    bits spread. `buckets` is the number of buckets, a power of two.
     """
     topic, partition = key
     text = topic.encode("utf-16-be", "surrogatepass")

@@ -123,7 +123,7 @@ class CompactionPlan:
 
 
 class _LeftAloneError(Exception):
-    """Raised for a partition that is left alone; `why` is the reason."""
+    """Raised for a partition that is not cleaned; `why` is the reason."""
 
     def __init__(self, why: str, finding: Finding | None = None) -> None:
         self.why = why
@@ -134,11 +134,13 @@ class _LeftAloneError(Exception):
 def plan_directory(
     found: Survey, names: list[str], rules: CompactionRules, workers: Workers | None = None
 ) -> CompactionPlan:
-    """Plan one cleaner pass over each compacted partition of a survey; nothing is written to the directory.
+    """Plan one cleaner pass over each compacted partition of the survey `found`; nothing is written to the log
+    directory. Computed bytes may be written to the survey's scratch file.
 
-    `names` are all directories in the log directory. Partitions that are left alone (damaged, interrupted, or with
-    remote storage) are in the plan's `declined`, with the reason. Raises `RecoveryRefused` if a checkpoint cannot be
-    read, with which a broker would take the directory offline.
+    `names` are all directories in the log directory. Partitions that are not cleaned (damaged, interrupted, or with
+    remote storage) are in the plan's `declined`, with the reason; the plan's `partitions` has the others, in the order
+    of a broker's start. Raises `RecoveryRefused` if a checkpoint cannot be parsed, because a broker would take the
+    directory offline; `StorageError` if a file cannot be read.
     """
     plan = CompactionPlan(found.root, found, rules.topics)
     after = found.tree()
@@ -212,22 +214,22 @@ class _Cleaned(Struct, frozen=True, kw_only=True):
 
 
 def _each(
-    found: Survey, names: Sequence[str], clean: Callable[[Group], _Cleaned | _LeftAlone], workers: Workers
+    surveyed: Survey, names: Sequence[str], clean: Callable[[Group], _Cleaned | _LeftAlone], workers: Workers
 ) -> Iterator[tuple[str, _Cleaned | _LeftAlone]]:
-    """Yield name and result of `clean` for each partition, in order; worker processes may share the work.
+    """Yield (name, result of `clean`) for each partition, in the order of `names`; worker processes may share the work.
 
-    In a worker each partition writes its computed bytes into its own part of the scratch file; one that needs more is
-    cleaned in this process.
+    In a worker each partition writes its computed bytes into its own part of the scratch file. A partition that needs
+    more than this part is cleaned in this process.
     """
     groups: list[Group] = [(name,) for name in names]
     wanted = frozenset(names)
-    sizes = {path: facts.size for path, facts in found.files.items() if path.partition("/")[0] in wanted}
+    sizes = {path: facts.size for path, facts in surveyed.files.items() if path.partition("/")[0] in wanted}
     logs: dict[str, int] = dict.fromkeys(names, 0)
     for path, size in sizes.items():
         if path.endswith(FileKind.LOG.value):
             logs[path.partition("/")[0]] += size
     workers.begin("cleaning", sizes)
-    scratch, here = found.scratch, os.getpid()
+    scratch, here = surveyed.scratch, os.getpid()
     rooms = {}
     if scratch is not None and workers.is_worthwhile(groups):
         most = [_MOST_GROWTH * size + MIB for size in logs.values()]
@@ -284,11 +286,10 @@ class _Pass:
 
     def _run(self) -> CompactedPartition:
         """Load the log as a broker does, clean it if it is dirty enough, and delete segments past retention; return the
-        numbers.
+        numbers. Changes this object's tree, and appends to the offsets for the cleaner's checkpoint.
 
-        Changes this object's tree. A cleaning that fails as a broker's would is the result's `problem`. Raises
-        `_LeftAloneError` if the partition is damaged, would be changed by a start, or would make a broker fail; the
-        tree is undefined then.
+        If the cleaner fails as a broker's would, the reason is in the result's `problem`. Raises `_LeftAloneError` if
+        the partition is damaged, would be changed by a start, or would make a broker fail; the tree is undefined then.
         """
         before = self._logs()
         self._refuse_damage()
@@ -333,8 +334,8 @@ class _Pass:
         return compacted
 
     def _logs(self) -> dict[str, object]:
-        """Log files (`.log` and `.log.swap`) of the partition by name, each with its content; files that wait for
-        deletion are left out.
+        """Return the content of each log file (`.log` and `.log.swap`) of the partition, by name; to compare before and
+        after a start.
         """
         suffix = FileKind.LOG.value
         return {
@@ -344,9 +345,9 @@ class _Pass:
         }
 
     def _refuse_damage(self) -> None:
-        """Raise `_LeftAloneError` if a segment is damaged or an interrupted compaction left `.swap` files.
-
-        Every batch is read and its checksum verified, because cleaning would give damaged records a valid one.
+        """Raise `_LeftAloneError` if a segment is damaged or an interrupted compaction left `.swap` files. Every batch
+        is read and its checksum verified, because cleaning would give damaged records a valid checksum. Raises
+        `StorageError` if a log cannot be read.
         """
         names = self._tree.all_names(self._directory)
         if any(name.endswith(SWAP) for name in names):
@@ -399,9 +400,8 @@ class _Pass:
         return LogLoader(tree, request)
 
     def _way_out(self, untouched: Tree) -> str:
-        """Advice for a log that a broker would not open: larger index settings if it loads with those, else recovery.
-
-        `untouched` is the tree before the failed load; it is changed by the attempt.
+        """Return advice for a log that a broker would not open: larger index settings if it loads with those, else
+        recovery. `untouched` is the tree before the failed load; the attempt changes it.
         """
         config, usual = self._config, CleanerConfig()
         roomy = structs.replace(

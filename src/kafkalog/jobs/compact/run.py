@@ -1,4 +1,4 @@
-"""Public calls for compaction: plan it; carry it out under the lock with journal and quarantine; or do it on a copy."""
+"""Public calls for compaction: plan it, carry it out under the lock with journal and quarantine, or do it on a copy."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def _asked(request: Compaction | PathLike, paths: Sequence[PathLike]) -> tuple[C
 def plan_compaction(
     request: Compaction | PathLike, *paths: PathLike, jobs: Count = 1, on_progress: OnProgress | None = None
 ) -> list[CompactionPlan]:
-    """Plan the compaction that `compact` would perform; return one plan per log directory. Reads only.
+    """Plan the compaction that `compact` would perform; return one plan per log directory, in order. Reads only.
 
-    Raises `UsageError` for an impossible path or setting, `StorageError` for I/O, and `RecoveryRefused` if nothing can
-    be done or an execution was interrupted.
+    Raises `UsageError` for an impossible path or setting, `StorageError` if a file cannot be read, and
+    `RecoveryRefused` if a checkpoint cannot be parsed, a file is not safe to change, or an execution was interrupted.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -69,7 +69,7 @@ def plan_compaction(
     """
     wanted, named = _asked(request, paths)
     CleanerConfig.from_names(wanted.config)
-    places = [chosen_directories(each, wanted.select) for each in by_log_directory(log_directories(named))]
+    places = [chosen_directories(group, wanted.select) for group in by_log_directory(log_directories(named))]
     facts = facts_of_each([root for root, _only in places])
     refuse_unfinished([root for root, _only in places], keeping_in(wanted.quarantine))
     plans = []
@@ -88,19 +88,20 @@ def compact(
     on_progress: OnProgress | None = None,
     on_plan: Callable[[CompactionPlan], None] | None = None,
 ) -> list[CompactionResult]:
-    """Run one pass of the broker's log cleaner over each compacted partition; return a result for each log directory.
+    """Run one pass of the broker's log cleaner over each compacted partition; return a result for each log directory,
+    in order.
 
-    The directory is left as by a broker after its delayed deletions (`LogCleaner`). The topics' settings in a broker's
-    metadata log, in whichever of its directories that is, decide which topics are compacted, and how; otherwise
-    `config` does, otherwise Kafka's defaults. The log end counts as the high watermark, unless
+    The directory is left as by a broker after its delayed deletions (`LogCleaner`). Which topics are compacted, and
+    how, is decided by the topics' settings in the metadata log, which may be in any directory of the broker; without
+    these by `config`, and else by Kafka's defaults. The log end counts as the high watermark, unless
     `replication-offset-checkpoint` has a lower one.
 
     All locks are acquired first, and a refusal changes no directory. A partition that is damaged, or that a broker's
-    start would change, is left as it is and named in the result's `done.declined`; one that a broker would give up on
-    is left as the broker leaves it, and has a `problem`.
+    start would change, is left unchanged and named in the result's `done.declined`. A partition at which a broker's
+    cleaner would fail is left as that broker leaves it, and has a `problem`.
 
-    Raises `UsageError` for an impossible path or setting, `StorageError` for I/O, and `RecoveryRefused`, with nothing
-    changed, if nothing can be done or an execution was interrupted.
+    Raises `UsageError` for an impossible path or setting, `StorageError` if a file cannot be read or written, and
+    `RecoveryRefused`, with nothing changed, if nothing can be done or an execution was interrupted.
 
     * `request`: may be left out for the defaults
     * `paths`: log directories, their parents, or partition directories
@@ -122,12 +123,12 @@ def compact_into(
     on_progress: OnProgress | None = None,
     on_plan: Callable[[CompactionPlan], None] | None = None,
 ) -> CompactionResult:
-    """Copy a log directory to `target`, which must be new or empty, and compact the copy as `compact` does.
+    """Copy a log directory to `target`, which must be new or empty, and compact the copy as `compact` does. Return the
+    result for the copy. Directories that cannot be read are not copied.
 
-    Returns the result for the copy. Directories that cannot be read are not copied. Raises `UsageError` for several
-    paths, a partition directory, an unsuitable `target` or an impossible setting; `RecoveryRefused` if the source is in
-    use, contains special files, or nothing can be done; `StorageError` for I/O. If copying or compacting fails, the
-    copy is removed.
+    Raises `UsageError` for several paths, a partition directory, an unsuitable `target` or an impossible setting;
+    `RecoveryRefused` if the source is in use, contains special files, or nothing can be done; `StorageError` if a file
+    cannot be copied, read or written. If copying or compacting fails, the copy is removed.
 
     * `request`: may be left out for the defaults
     * `paths`: one log directory
@@ -157,7 +158,7 @@ def _compact(
     on_plan: Callable[[CompactionPlan], None] | None,
 ) -> list[CompactionResult]:
     CleanerConfig.from_names(request.config)
-    places = [chosen_directories(each, request.select) for each in by_log_directory(log_directories(paths))]
+    places = [chosen_directories(group, request.select) for group in by_log_directory(log_directories(paths))]
     plans = by_root([root for root, _only in places], expected)
     return carry_out(_CompactionJob(places, request, lacking, plans, workers, on_plan))
 

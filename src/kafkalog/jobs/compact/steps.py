@@ -1,8 +1,8 @@
-"""Translate a cleaned tree into steps that put each new segment in place as a broker's cleaner does.
+"""Translate a cleaned tree into actions that put each new segment in place as a broker's cleaner does.
 
-All its files are written as `.cleaned`, which a start removes; they become `.swap`, the log first, which a start
-completes; then the old files are removed, and the new ones get their names. So a broker that starts in between finds
-the old records or the new ones, and never a gap.
+All files of a new segment are written as `.cleaned`, which a start removes. Then they become `.swap`, the log first,
+which a start completes. Then the old files are removed, and the new ones get their names. So a broker that starts in
+between has the old records or the new ones, and never a gap.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ def compaction_actions(
     """Return the actions that turn the surveyed directory into the tree `after`, in the order in which a broker
     performs them.
 
-    `groups` are the groups of segments that were cleaned into one, by partition directory. Removals of unfinished files
-    come first, then replaced segments, then segments removed by retention.
+    `groups` are the groups of segments that were each cleaned into one, by partition directory. The clean-shutdown
+    marker is removed first if anything changes. Then follow removals of unfinished files, replaced segments, segments
+    removed by retention (oldest first), and all other changes. Raises `StorageError` if a file cannot be read to
+    compare it.
     """
     replaced: list[RecoveryAction] = []
     own: set[str] = set()
@@ -57,7 +59,7 @@ def _paths(directory: str, base: int) -> Iterator[str]:
 
 
 def _is_as_before(before: Tree, after: Tree, directory: str, group: CleanedGroup) -> bool:
-    """Whether the group has one old segment and the new one equals it, including files and modification time of the
+    """Whether the group had one old segment and its new one is equal, in all files and in the modification time of the
     log.
     """
     if group.replaced != (group.base_offset,):
@@ -71,7 +73,7 @@ def _is_as_before(before: Tree, after: Tree, directory: str, group: CleanedGroup
     return log in before.files and before.modified_ms(log) == after.modified_ms(log)
 
 
-def _replacement(found: Survey, after: Tree, directory: str, group: CleanedGroup) -> Iterator[RecoveryAction]:
+def _replacement(surveyed: Survey, after: Tree, directory: str, group: CleanedGroup) -> Iterator[RecoveryAction]:
     new = [path for path in _paths(directory, group.base_offset) if path in after.files]
     if not any(path.endswith(FileKind.LOG.value) for path in new):
         new = []  # retention let it go at once
@@ -87,7 +89,7 @@ def _replacement(found: Survey, after: Tree, directory: str, group: CleanedGroup
         )
     for base in group.replaced:
         for path in _paths(directory, base):
-            if path in found.files:
+            if path in surveyed.files:
                 yield RecoveryAction(kind=ActionKind.REMOVE, path=path)
     for path in new:
         yield RecoveryAction(kind=ActionKind.RENAME, path=path + SWAP, target=path, size=after.files[path].size)
@@ -101,10 +103,8 @@ def _without(after: Tree, paths: set[str]) -> Tree:
 
 
 def _oldest_first(action: RecoveryAction) -> tuple[str, int, int]:
-    """Sort key for files of segments removed by retention: by directory, by base offset, and within a segment the log
-    first.
-
-    Files that do not belong to a segment come last.
+    """Sort key for files of segments removed by retention: by directory, then by base offset, and within a segment the
+    log first. Files that do not belong to a segment come last in their directory.
     """
     directory, _, name = action.path.rpartition("/")
     parsed = parse_segment_file(name)

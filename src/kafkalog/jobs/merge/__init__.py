@@ -1,1 +1,1 @@
-"""Write several copies as one."""
+"""Merge several copies of a partition, or of log directories, and write the result."""

@@ -1,8 +1,8 @@
 """Merge several copies of a partition, or several brokers' volumes, into one healthy log or log directory.
 
-Each copy is read past its damage. What belongs into a log is chosen by the lineage of leader epochs
-(`merged_stretches`); what no copy has is a gap, and is reported. Segments begin where those of the copies do; indexes,
-snapshots and epochs are what a broker makes when it loads the merged log.
+Each copy is read past its damage. The batches of a merged log are chosen by the lineage of leader epochs
+(`merged_stretches`). Offsets that no copy has are a gap, which is reported. Segments begin at base offsets of the
+copies; indexes, snapshots and epochs are those that a broker makes when it loads the merged log.
 """
 
 from __future__ import annotations
@@ -44,10 +44,8 @@ __all__ = ["MergeResult", "MergedDirectory", "MergedRange", "merge_directories",
 
 
 def merge_preview(request: Merge | PathLike, *paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> MergeResult:
-    """Return what `merge_replicas` would keep of these copies; writes nothing.
-
-    Raises `UsageError` and `RecoveryRefused` as `merge_replicas` does, but does not check whether a broker would load
-    the result.
+    """Return the result that `merge_replicas` would have for these copies; writes nothing. Raises what `merge_replicas`
+    raises, but does not check whether a broker would load the merged log.
 
     * `request`: may be left out for the defaults
     * `paths`: directories of one topic-partition
@@ -60,13 +58,12 @@ def merge_replicas(
     request: Merge | PathLike, *paths: PathLike, target: PathLike, limits: Limits = DEFAULT_LIMITS
 ) -> MergeResult:
     """Merge directories of one topic-partition into `<target>/<topic>-<partition>`, which must not exist. The copies
-    are only read.
+    are only read. Return the result, which names the new directory and the copies from which ranges of offsets come.
 
-    The result names the new directory and the copies that ranges of offsets came from. If the log start offset is not
-    the base offset of a segment, it is added to the checkpoint in `target`. Raises `UsageError` if the directories are
-    not copies of one partition, if the request selects topics or if the new directory exists, `RecoveryRefused` if the
-    directories belong to different topics with that name, or if a broker would not load the result, `StorageError` for
-    I/O.
+    If the log start offset is not the base offset of a segment, it is added to the checkpoint in `target`. Raises
+    `UsageError` if the directories are not copies of one partition, if the request selects topics or if the new
+    directory exists; `RecoveryRefused` if the directories belong to different topics with that name, or if a broker
+    would not load the result; `StorageError` if no copy can be read or writing fails.
 
     * `request`: may be left out for the defaults
     * `paths`: directories of one topic-partition, two or more
@@ -95,7 +92,9 @@ def _asked(request: Merge | PathLike, paths: tuple[PathLike, ...]) -> tuple[Merg
 def _merged_copies(
     request: Merge, paths: Sequence[PathLike], limits: Limits
 ) -> tuple[MergeCopies, str, LogSettings]:
-    """Open directories of one topic-partition; return the merge of them, the partition's name, and its settings."""
+    """Open and read directories of one topic-partition; return the copies, ready to be merged, the partition's name,
+    and its settings. Raises as `merge_replicas` does.
+    """
     if request.select != ALL:
         raise UsageError("partition directories are chosen by their paths, log directories by topic")
     settings = LogSettings.from_names(request.config)
@@ -112,9 +111,10 @@ def merge_directories(
     limits: Limits = DEFAULT_LIMITS,
     on_read: Callable[[int], None] | None = None,
 ) -> MergedDirectory:
-    """Merge every partition of several log directories into a new log directory, which must not exist.
+    """Merge every partition of several log directories into a new log directory, which must not exist; return the
+    result.
 
-    A partition that is in one volume only is copied from there. The metadata log of KRaft is left out, and no
+    A partition that only one volume has is copied from there. The metadata log of KRaft is left out, and no
     `meta.properties` is written, because the operator decides which broker gets the directory. A partition that cannot
     be merged does not stop the others; the result names it. Raises `UsageError` for wrong paths or if there is no
     partition to merge, `RecoveryRefused` for volumes of several clusters or with an interrupted execution,
@@ -154,7 +154,7 @@ def _new_place(into: PathLike) -> str:
 
 
 class _Work:
-    """Merges one partition after another."""
+    """Merger of the partitions of several log directories, one after another."""
 
     def __init__(
         self,
@@ -175,16 +175,18 @@ class _Work:
         self._on_read = on_read
 
     def refuse_half_done(self) -> None:
-        """Raise `RecoveryRefused` if part of the logs may be in a quarantine, because an execution was interrupted."""
+        """Raise `RecoveryRefused` if an execution on one of the log directories was interrupted: a part of the logs may
+        be in its quarantine.
+        """
         for log_dir in self._shelf.log_dirs:
             refuse_half_done(log_dir.path)
 
     def merge(self, copies: Sequence[Copy], target: str | None, into: MergedDirectory) -> OffsetCheckpointEntry | None:
-        """Merge the copies of one partition; without `target` only compute the result. Return its entry for the
-        log-start checkpoint, None if it needs none.
+        """Merge the copies of one partition into the log directory `target`; if that is None, only compute the result.
+        Return the partition's entry for the log-start checkpoint, None if it needs none or was not merged.
 
-        Appends to `into`: the result to `partitions`, or the reason to `refused` or `unreadable`, and then None is
-        returned too. Writes to a log directory `target`. Raises `StorageError` only if writing fails.
+        Appends the result to `into.partitions`; if the partition cannot be merged, appends the reason to `into.refused`
+        or `into.unreadable` instead. Raises `StorageError` only if writing fails.
         """
         name = copies[0].name
         settings = self._facts.settings(name.topic, self._config)
@@ -229,10 +231,9 @@ def _write(read: MergeCopies, log: MergedLog, target: str, settings: LogSettings
 
 
 def _write_starts(target: str, entries: Sequence[OffsetCheckpointEntry]) -> None:
-    """Write log start offsets that no segment's name tells into the log-start checkpoint of log directory `target`.
-
-    The file is replaced atomically; existing entries of other partitions are kept. Raises `FormatError` if the existing
-    file is malformed.
+    """Add these log start offsets to the log-start checkpoint of the log directory `target`. The file is replaced
+    atomically; entries of other partitions are kept. Raises `FormatError` if the existing file is malformed,
+    `StorageError` if it cannot be written.
     """
     path = os.path.join(target, LOG_START_OFFSET_CHECKPOINT)
     known: list[OffsetCheckpointEntry] = []

@@ -35,10 +35,11 @@ __all__ = ["write_partition"]
 
 
 def write_partition(copies: MergeCopies, log: MergedLog, fs: FileSystem, settings: LogSettings, now_ms: int) -> None:
-    """Write the merged log below the root of `fs` as `<topic>-<partition>`, which must not exist.
+    """Write the merged log below the root of `fs` as `<topic>-<partition>`, which must not exist. It is written under a
+    temporary name first; files of an interrupted earlier merge under that name are removed.
 
-    It is written under a temporary name first; the rest of an interrupted merge is removed. Raises `RecoveryRefused` if
-    a broker would not load the log, or would change a byte of it. After an error nothing is left.
+    Raises `RecoveryRefused` if a broker would not load the log or would change a byte of it, or if another merge is
+    writing it; `StorageError` if reading or writing fails. After an error nothing of the new partition is left.
     """
     directory = str(log.name)
     unfinished = f".{directory}.kafkalog-tmp"
@@ -60,8 +61,8 @@ def write_partition(copies: MergeCopies, log: MergedLog, fs: FileSystem, setting
 
 @contextmanager
 def _claimed(fs: FileSystem, unfinished: str) -> Iterator[None]:
-    """Lock the directory for the context or this process. Raises `RecoveryRefused` if another merge is
-    writing there.
+    """Lock the directory `unfinished` within this context. Raises `RecoveryRefused` if another merge has locked it,
+    `StorageError` if it cannot be locked.
     """
     with fs.locked_directory(unfinished) as is_ours:
         if not is_ours:
@@ -79,7 +80,7 @@ def _write_logs(copies: MergeCopies, log: MergedLog, fs: FileSystem, unfinished:
 
 
 class _Pieces:
-    """Reads the pieces of the copies that the segments of a merged log consist of, one segment after another."""
+    """Reader of the bytes of a merged log from the copies, one segment after another."""
 
     def __init__(self, pieces: Iterator[Piece]) -> None:
         self._pieces = pieces
@@ -112,9 +113,8 @@ class _Pieces:
 
 def _write_others(log: MergedLog, fs: FileSystem, unfinished: str, settings: LogSettings, now_ms: int) -> None:
     """Write indexes, snapshots, epochs and `partition.metadata` as a broker makes them when it loads the merged log.
-
-    The segments must already be in `unfinished`. Raises `RecoveryRefused` if a broker would not load the log or would
-    change it.
+    The segments must already be in the directory `unfinished`. Raises `RecoveryRefused` if a broker would not load the
+    log or would change it, `StorageError` if reading or writing fails.
     """
     directory = str(log.name)
     files = OneFile()
@@ -150,7 +150,9 @@ def _write_others(log: MergedLog, fs: FileSystem, unfinished: str, settings: Log
 
 
 def _refuse_changed(tree: Tree, written: dict[str, int]) -> None:
-    """Raise `RecoveryRefused` if a broker would truncate the log."""
+    """Raise `RecoveryRefused` if a log in the tree differs from `written` (path -> size in bytes): the simulated start
+    has truncated it.
+    """
     for path, size in written.items():
         if path not in tree.files or tree.files[path].parts != ((Slice(path, 0, size),) if size else ()):
             raise RecoveryRefused(f"a broker would truncate the merged log at {path.rpartition('/')[2]}")

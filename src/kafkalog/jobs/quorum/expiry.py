@@ -52,7 +52,7 @@ _BY_TOPIC = ("cleanup.policy", _TOMBSTONES, _BY_TIME, _BY_SIZE)
 _OF_BROKER = ("offsets.retention.minutes", "transactional.id.expiration.ms")
 _INTS = ("transactional.id.expiration.ms",)
 _POLICY = "log.cleanup.policy"
-_KNOWN = tuple(sorted([*_OF_BROKER, *(name for each in _BY_TOPIC for name, _factor in TOPIC_SYNONYMS[each])]))
+_KNOWN = tuple(sorted([*_OF_BROKER, *(name for setting in _BY_TOPIC for name, _factor in TOPIC_SYNONYMS[setting])]))
 """names in a broker's properties that decide about deletion"""
 _SUPERSEDED = "superseded records go, and tombstones older than this: who reads from the start no longer sees deletions"
 _ENDED = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
@@ -107,10 +107,9 @@ class _Value(NamedTuple):
         count: int | None = None,
         size: int | None = None,
     ) -> Expiry:
-        """Make the `Expiry` that this setting causes.
-
-        `kind` and `name` say what expires, `detail` is the sentence about it; `count` and `size` (bytes) are how much,
-        None if unknown. Without `partition` the object is not a partition.
+        """Return the `Expiry` that this setting causes. `kind` and `name` say what expires, `detail` is the sentence
+        about it; `count` and `size` (bytes) are how much, None if unknown. Without `partition`, its number and path are
+        None.
         """
         return Expiry(
             kind=kind,
@@ -137,10 +136,12 @@ class _Facts(NamedTuple):
 def expiry_of(
     image: MetadataImage, roots: Sequence[tuple[str, int | None]], static: Mapping[str, str], now_ms: int
 ) -> list[Expiry]:
-    """List everything that brokers would delete at `now_ms` (ms since 1970).
+    """List everything that brokers would delete at `now_ms` (ms since 1970): first by log directory in the order of
+    `roots`.
 
     `roots` are pairs of a broker's log directory, which is read, and its node id (None if unknown). `static` are the
-    settings in the properties files. If `roots` is empty, the settings that delete anything are listed instead.
+    settings in the properties files. If `roots` is empty, the settings by which data would be deleted are listed
+    instead, by topic. Raises `StorageError` if a directory cannot be read.
     """
     expiries: list[Expiry] = []
     for root, node in roots:
@@ -150,7 +151,7 @@ def expiry_of(
 
 
 def refuse_settings(given: Mapping[str, str]) -> None:
-    """Raise `UsageError` for a setting that is not about deletion, or for a value with which no broker starts."""
+    """Raise `UsageError` if a setting does not decide about deletion, or has a value with which no broker starts."""
     for name, value in given.items():
         if name not in _KNOWN:
             raise UsageError(
@@ -161,17 +162,17 @@ def refuse_settings(given: Mapping[str, str]) -> None:
                 )
             )
         if name == _POLICY:
-            is_one = all(policy.strip() in (_DELETE, _COMPACT) for policy in value.split(","))
+            is_valid = all(policy.strip() in (_DELETE, _COMPACT) for policy in value.split(","))
             wanted = "delete, compact or both"
         else:
             bits = 32 if name in _INTS or name.endswith((".minutes", ".hours")) else 64
-            is_one, wanted = parse_java_long(value.strip(), bits) is not None, f"a whole number of {bits} bits"
-        if not is_one:
+            is_valid, wanted = parse_java_long(value.strip(), bits) is not None, f"a whole number of {bits} bits"
+        if not is_valid:
             raise UsageError(Sentence(Ask.CONFIG, f" {name}={value[:60]} is not {wanted}"))
 
 
 class _Rules:
-    """The effective settings about deletion on one broker, and the time."""
+    """Effective settings about deletion on one broker, and the time to compare with."""
 
     def __init__(self, image: MetadataImage, node: int | None, static: Mapping[str, str], now_ms: int) -> None:
         self.image = image
@@ -204,7 +205,7 @@ class _Rules:
             yield from (limit for limit in limits if limit.value != _UNLIMITED)
 
     def of_broker(self, name: str, otherwise: int) -> _Value:
-        """Return a numeric setting of the broker; `otherwise` is its default."""
+        """Return a numeric setting of the broker; `otherwise` is its value if it is not set or not a number."""
         settings = effective_of_broker(self.image.configs, -1 if self.node is None else self.node, self.static)
         return _value(name, settings.get(name), otherwise)
 
@@ -254,9 +255,9 @@ def _verb(count: int, of_several: str) -> str:
 
 
 def _older(partition: Partition, timestamp: int) -> int:
-    """Number of segments at the beginning of the log that have no record with `timestamp` (ms) or later.
-
-    All segments if no record is that new, except an empty last one.
+    """Return the number of segments at the beginning of the log in which no record has `timestamp` (ms since 1970) or a
+    later one. If no record is that new, all segments count, except an empty last one. Raises `StorageError` if the log
+    cannot be read.
     """
     segments = partition.segments
     newer = partition.offset_for_timestamp(max(timestamp, 0), through_damage=True)
@@ -280,10 +281,10 @@ def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expir
 
 
 def _is_expired(group: Group, offset: CommittedOffset, before: int, now_ms: int) -> bool:
-    """Whether a committed offset expires at `now_ms`; never while the group has members.
-
-    `before` is the latest time (ms) that has expired. In an empty group the time counts since the last member left,
-    otherwise since the commit. An explicit expiry time takes precedence.
+    """Whether a committed offset has expired at `now_ms`; False while the group has members. An expiry time in the
+    commit decides if there is one. Otherwise the offset has expired if the time from which it counts is at or below
+    `before` (ms since 1970). That is the time at which the last member left, if the group is empty and this time is
+    known, else the commit time.
     """
     if group.members:
         return False
@@ -304,7 +305,9 @@ def _of_transactions(partitions: Sequence[Partition], rules: _Rules) -> Iterator
 
 
 def _of_unread(kind: str, logs: CoordinatorLogs, value: _Value) -> Iterator[Expiry]:
-    """Yield an entry that says that more may be deleted, if a coordinator's log could not be read completely."""
+    """Yield one entry for all names ("*") if a coordinator's log could not be read completely: more may be deleted than
+    is listed. Otherwise yield nothing.
+    """
     why = logs.first_partial()
     if why is not None:
         yield value.expiry(kind, "*", f"more than is named here may go: {why}")

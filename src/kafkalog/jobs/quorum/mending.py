@@ -27,26 +27,29 @@ def has_unreadable_state(log: QuorumLog) -> bool:
 
 
 def needs_mending(log: QuorumLog) -> bool:
-    """Whether a file has to be set aside or written before a controller starts on this log and keeps all of it."""
+    """Whether a file must be set aside or written so that a controller starts on this log and keeps all of it."""
     return has_unreadable_state(log) or bool(broken_snapshots(log))
 
 
 def any_needs_mending(logs: Iterable[QuorumLog]) -> bool:
-    """Whether one of these logs needs such a repair."""
+    """Whether `needs_mending` is True for any of these logs."""
     return any(map(needs_mending, logs))
 
 
 def image_of(log: QuorumLog, until: int | None = None) -> MetadataImage:
-    """Read the metadata below offset `until`, or all before the first damage, with the snapshots that a recovery
-    leaves.
+    """Return the metadata image below offset `until`; None: of everything before the first damage. Only snapshots that
+    a recovery leaves are used. Raises `StorageError` if the log cannot be read.
     """
     metadata_log = MetadataLog(open_partition(log.directory))
     stay = {snapshot.file for snapshot in log.snapshots if snapshot.counts}
-    metadata_log.snapshots = tuple(each for each in metadata_log.snapshots if os.path.basename(each[2]) in stay)
+    snapshots = metadata_log.snapshots
+    metadata_log.snapshots = tuple(snapshot for snapshot in snapshots if os.path.basename(snapshot[2]) in stay)
     return metadata_log.state(until).image
 
 
 def has_lost_all(log: QuorumLog, image: MetadataImage) -> bool:
-    """Whether a damaged log has no metadata before its damage (`image`), so that a controller takes it for empty."""
+    """Whether a log is damaged and `image`, its metadata before the damage, is empty, so that a controller treats it as
+    a new log.
+    """
     is_damaged = bool(log.records_behind_damage) or log.ends_in_damage
     return is_damaged and not (image.features or image.topics or image.brokers or image.controllers)

@@ -39,7 +39,7 @@ NOBODY = -1
 
 
 class NewMetadata(Struct, frozen=True, kw_only=True):
-    """Files of a metadata directory after the recovery."""
+    """Files of a metadata directory after the recovery, and the end offset of its log before and after."""
 
     files: dict[str, Content]
     """content by name, as slices of the donor's files"""
@@ -50,18 +50,18 @@ class NewMetadata(Struct, frozen=True, kw_only=True):
 
 
 def cut_of(log: QuorumLog, wanted: QuorumRecovery) -> int | None:
-    """Offset at which the log is truncated because the metadata starts over there; None if it does not, or without
-    consent. Only the log of a single controller is truncated: what a quorum of several has done since is in other
-    copies.
+    """Return the offset at which the log is truncated, because a controller started the metadata over there. None if
+    none did, without consent (`accept_loss`), and unless a single controller is recovered: other copies have the newer
+    records of a quorum of several.
     """
     is_wanted = wanted.accept_loss and wanted.way is QuorumWay.STANDALONE
     return log.started_over.offset if is_wanted and log.started_over is not None else None
 
 
 def _go_back(tree: Tree, log: QuorumLog, cut: int) -> None:
-    """Truncate the log in the tree at offset `cut`, at which a batch begins; delete all later snapshots and segments.
-
-    Reads the log on disk to find the batch; only the tree is changed.
+    """Truncate the log in the tree at offset `cut`, at which a batch must begin; delete all later snapshots and
+    segments. Reads the log on disk to find the batch; only the tree is changed. Raises `StorageError` if the log cannot
+    be read.
     """
     for snapshot in log.snapshots:
         if snapshot.end > cut:
@@ -84,8 +84,8 @@ def _go_back(tree: Tree, log: QuorumLog, cut: int) -> None:
 
 
 def broken_snapshots(log: QuorumLog) -> list[str]:
-    """Names of snapshots that would stop a controller and can be removed, because an older one or the whole log
-    replaces them; empty if nothing does.
+    """Names of snapshots that would stop a controller and can be removed, because an older snapshot or the whole log
+    replaces them; empty if nothing would replace them.
     """
     reaches = log.start == 0 or any(snapshot.counts and snapshot.end >= log.start for snapshot in log.snapshots)
     return [snapshot.file for snapshot in log.snapshots if not snapshot.counts] if reaches else []
@@ -100,14 +100,13 @@ def make_metadata(
     epoch: int,
 ) -> NewMetadata:
     """Build the files of the new metadata directory: the donor's log with `records` appended, and `quorum-state`.
+    Return the files by name, the old and new end offset, and the batch's bytes. Writes nothing on disk.
 
     `found` is the survey of the donor's directory, `log` its metadata log, `state` the content of `quorum-state`. A
-    torn end of the log is cut off, and damaged or impossible snapshots are left out. The log also goes back to the
+    torn end of the log is cut off, and damaged or impossible snapshots are left out. The log is also truncated to the
     offset at which the metadata was started over, if `wanted` asks for that. The records become one control batch with
-    leader epoch `epoch`; without records nothing is appended.
-
-    Returns the files by name, the old and new end offset, and the batch's bytes. Writes nothing. Raises
-    `RecoveryRefused` if a start would change the result.
+    leader epoch `epoch`; without records nothing is appended. Raises `RecoveryRefused` if the log cannot be loaded or a
+    start would change the result, `StorageError` if a file cannot be read.
     """
     rules = settled(Recovery(cluster_metadata=True, topics=NO_FACTS, at=wanted.now_ms), ())
     tree = found.tree()
@@ -141,8 +140,8 @@ def make_metadata(
 
 
 def _drop_log(tree: Tree) -> None:
-    """Remove the log as a start does if the newest snapshot reaches further than the log
-    (`truncateToLatestSnapshot`).
+    """Remove the log and its epoch checkpoint from the tree, as a start does if the newest snapshot reaches further
+    than the log (`truncateToLatestSnapshot`).
     """
     for name in tree.all_names(CLUSTER_METADATA_DIRECTORY):
         if parse_segment_file(name) is not None or name == LEADER_EPOCH_CHECKPOINT:
@@ -175,7 +174,9 @@ def _append(tree: Tree, end: int, batch: bytes) -> None:
 
 
 def content_elsewhere(files: dict[str, Content], donor: str) -> dict[str, Content]:
-    """Return the contents for another directory: slices of the donor's files get absolute paths."""
+    """Return name -> content for another directory than the donor's: the paths of slices become absolute, below
+    `donor`.
+    """
     return {name: Content(tuple(_elsewhere(content.parts, donor))) for name, content in files.items()}
 
 
@@ -188,8 +189,8 @@ def _elsewhere(parts: Iterable[object], donor: str) -> Iterable[Slice | Literal]
 
 
 def actions_of(found: Survey, files: dict[str, Content]) -> list[RecoveryAction]:
-    """Return the actions that give the metadata directory exactly these files, by name; other paths in the log
-    directory stay.
+    """Return the actions after which the metadata directory has exactly `files` (name -> content), in order; empty if
+    it has them already. Other paths in the log directory stay.
     """
     tree = found.tree()
     for name in tree.all_names(CLUSTER_METADATA_DIRECTORY):

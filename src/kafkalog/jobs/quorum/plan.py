@@ -1,4 +1,4 @@
-"""Plan how to recover a quorum, and what it costs; changes nothing."""
+"""Plan how to recover a quorum, and what is lost by it; nothing is changed."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def make_plan(stack: ExitStack, wanted: QuorumRecovery, refuse_in_use: Callable[
     reason in `needless` and no changes.
 
     `stack` gets the surveys of the plan and closes them. `refuse_in_use` is called with each log directory, and raises
-    if a process uses it. Raises `RecoveryRefused` if recovery is impossible, or needs consent that was not given;
-    `UsageError` for a path without a metadata log, `StorageError` for I/O.
+    if a process uses it. Raises `RecoveryRefused` if recovery is impossible or needs consent that the request does not
+    give; `UsageError` for a path without a metadata log, `StorageError` if a file cannot be read.
     """
     wanted = _rooted(wanted)
     with_metadata = [root for root in wanted.brokers if os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY))]
@@ -140,9 +140,8 @@ def _nothing(
     members: tuple[QuorumMember, ...],
     why: str,
 ) -> QuorumPlan:
-    """Return a plan that changes nothing; `why` is the sentence that says why nothing has to be done.
-
-    The surveys of the directories are added to `stack`.
+    """Return a plan that changes nothing; `why` is a sentence with the reason. The surveys of the directories are added
+    to `stack`. Raises `StorageError` if a directory cannot be listed.
     """
     best = quorum.best
     surveys = {log.root: stack.enter_context(survey(log.root, only=_ONLY_METADATA)) for log in [*targets, best]}
@@ -163,14 +162,16 @@ def _nothing(
 
 
 def _brokers(wanted: QuorumRecovery, logs: Mapping[str, QuorumLog]) -> list[tuple[str, int | None]]:
-    """Log directories with partitions, and their node ids: brokers', and those of controllers that are brokers too."""
+    """Pairs of log directory and node id (None if unknown) of the nodes that have partitions: the request's brokers,
+    and controllers that are brokers too.
+    """
     combined = [root for root in wanted.targets if any(_is_live(entry.name) for entry in scan_directory(root))]
     roots = dict.fromkeys([*wanted.brokers, *combined])
     return [(root, logs[root].node if root in logs else node_id_of(root)) for root in roots]
 
 
 def _is_live(name: str) -> bool:
-    """Whether a name is that of a live partition directory of a topic."""
+    """Whether a directory name is that of a live partition; False for the metadata log."""
     parsed = parse_partition_directory(name)
     return parsed is not None and parsed.state is DirectoryState.LIVE and parsed.topic != CLUSTER_METADATA_TOPIC
 
@@ -187,7 +188,7 @@ def _rooted(wanted: QuorumRecovery) -> QuorumRecovery:
 
 
 def _holds_data_only(path: str) -> bool:
-    """Whether a path is a broker's log directory without the metadata, which is in another one."""
+    """Whether a path is a broker's log directory without the metadata log, which must be in another one."""
     real = os.path.realpath(path)
     holds_metadata = CLUSTER_METADATA_DIRECTORY in (os.path.basename(real), *_names(real))
     return not holds_metadata and os.path.isdir(real) and is_log_dir(real)
@@ -260,12 +261,14 @@ class _Making:
 
     @property
     def is_smaller(self) -> bool:
-        """Whether a static voter is gone, which must not win with a later epoch."""
+        """Whether a static voter is not in the new quorum; the epoch must rise then, so that its old log cannot win an
+        election.
+        """
         return bool(self.others) or self.wanted.way is QuorumWay.FROM_BROKER
 
     def records(self) -> tuple[KRaftRecord, ...]:
-        """Return the control records to append to the log: none with static voters, or if the log already ends with
-        these voters, they are settled, and nothing is cut.
+        """Return the control records to append to the log. None are needed with static voters; and with dynamic ones if
+        the log already ends with these voters, they are settled, and nothing is truncated.
         """
         if not self.voters:
             return ()
@@ -299,7 +302,9 @@ class _Making:
         return DirectoryChange(log.root, log.node or 0, survey, actions, log.end)
 
     def stays(self, log: QuorumLog) -> bool:
-        """Whether no file changes: the voters are static, all are here, and nothing has to be repaired."""
+        """Whether no file of this directory changes: the voters are static and all here, nothing has to be repaired,
+        and the log is the best one.
+        """
         is_needless = not self.is_smaller and not any_needs_mending(self.targets)
         is_whole = log.position == self.best.position and cut_of(self.best, self.wanted) is None
         return not self.voters and is_needless and is_whole
@@ -318,12 +323,12 @@ class _Making:
                 lines.append((f"controller {member.node}", own))
         who = "every controller and broker"
         if self.voters:
-            told = [bootstrap_line(self.voters)]
-            if self.best.is_static or any("controller.quorum.voters" in each for each in given.values()):
+            quorum_lines = [bootstrap_line(self.voters)]
+            if self.best.is_static or any("controller.quorum.voters" in settings for settings in given.values()):
                 who += ", in place of controller.quorum.voters"
         else:
-            told = [static_line(self.members)]
-        return [*lines, (who, told)]
+            quorum_lines = [static_line(self.members)]
+        return [*lines, (who, quorum_lines)]
 
     def listens_beside(self, member: QuorumMember) -> bool:
         """Whether the member is a broker too, and its other listeners are unknown."""
@@ -349,7 +354,9 @@ class _Making:
         if self.quorum.later_epoch is not None:
             sentences.append(f"epoch {self.quorum.later_epoch} was voted on and nothing that was written in it is here")
         sentences += [
-            f"{each.file}: {each.detail}" for each in self.quorum.findings if each.code is FindingCode.IDENTITY_MISMATCH
+            f"{finding.file}: {finding.detail}"
+            for finding in self.quorum.findings
+            if finding.code is FindingCode.IDENTITY_MISMATCH
         ]
         nodes = {member.node for member in self.members}
         sentences += [
@@ -360,13 +367,13 @@ class _Making:
         sentences += self.of_best()
         sentences += [
             Sentence(
-                f"node {each.node} is a broker too: in its listeners only {self.listener}://{each.place} is new and "
-                "the others stay as they are (",
+                f"node {member.node} is a broker too: in its listeners only {self.listener}://{member.place} is new "
+                "and the others stay as they are (",
                 Ask.PROPERTIES,
                 " FILE prints the whole line)",
             )
-            for each in self.members
-            if each.node in self.wanted.endpoints and self.listens_beside(each)
+            for member in self.members
+            if member.node in self.wanted.endpoints and self.listens_beside(member)
         ]
         if made.is_static:
             sentences.append(
@@ -380,8 +387,8 @@ class _Making:
         return sentences
 
     def of_best(self) -> Iterator[str]:
-        """Yield sentences about changes of the log that is kept: what is cut off or set aside. Nothing if it stays as
-        it is.
+        """Yield sentences about the parts of the kept log that are cut off or set aside; nothing if it stays
+        unchanged.
         """
         best = self.best
         yield from _of_starting_over(best, self.wanted)
@@ -407,9 +414,8 @@ class _Making:
 
 
 def _of_starting_over(best: QuorumLog, wanted: QuorumRecovery) -> Iterator[str]:
-    """Yield one sentence about metadata that a controller has started over: how to go back, or what going back costs.
-
-    Nothing if the metadata was not started over.
+    """Yield one sentence if a controller has started the metadata over: how to go back to the earlier metadata, or, if
+    the request does that, what it costs. Nothing otherwise.
     """
     place = best.started_over
     if place is None:

@@ -1,4 +1,4 @@
-"""Plan for a quorum: the change of each directory, and the steps that are left to an operator."""
+"""Define the plan for a quorum: the change of each directory, and the steps that are left to an operator."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DirectoryChange:
 
 @dataclass(slots=True)
 class QuorumPlan:
-    """Everything that would be done, and the facts that an operator must know before."""
+    """The changes for a quorum, and the facts that an operator must know before they are made."""
 
     wanted: QuorumRecovery
     quorum: Quorum
@@ -63,13 +63,13 @@ class QuorumPlan:
 
     @property
     def stay_dead(self) -> list[str]:
-        """List the nodes that must never start again, as text: the node id, or for a node of the new quorum its old
-        disk's directory id too.
+        """Nodes that must never start again, as text: the node id; for a node of the new quorum, whose old disk must
+        not start, also that disk's directory id.
         """
         kept = {member.node for member in self.members}
         return [
-            f"{each.node} on the disk with directory.id {each.directory_id}" if each.node in kept else str(each.node)
-            for each in self.others
+            f"{node.node} on the disk with directory.id {node.directory_id}" if node.node in kept else str(node.node)
+            for node in self.others
         ]
 
     @property
@@ -89,10 +89,9 @@ class QuorumPlan:
             change.survey.close()
 
     def first_change(self, other: QuorumPlan) -> str | None:
-        """Return the first path that differs between this plan's surveys and those of a later plan; None if nothing has
-        changed.
-
-        A directory that only one of the plans has counts as a difference.
+        """Return the first path that differs between this plan's surveys and those of the later plan `other`, as an
+        absolute path; None if nothing has changed. If only one of the plans has a directory, that directory is
+        returned.
         """
         mine, its = (
             {plan.donor.root: plan.donor_survey, **{change.root: change.survey for change in plan.changes}}

@@ -1,4 +1,4 @@
-"""Lines for the properties files of the new quorum's nodes, in the syntax of `java.util.Properties`."""
+"""Build lines for the properties files of the new quorum's nodes, in the syntax of `java.util.Properties`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _NAMES, _LISTENERS, _ADVERTISED = "controller.listener.names", "listeners", "adv
 
 
 def refuse_as_log_dir(asked: Ask, path: str) -> None:
-    """Raise `UsageError` for a path that a node's `log.dirs` cannot name; `asked` is the option that it came from.
+    """Raise `UsageError` for a path that `log.dirs` of a node cannot contain: with a comma, with white space at an end,
+    or not UTF-8. `asked` is the option that the path came from, for the message.
 
     Kafka splits `log.dirs` at commas and drops white space around each part (`Csv`); a path that is not UTF-8 has no
     name in Java.
@@ -40,12 +41,12 @@ def log_dirs_line(path: str) -> str:
 
 
 def listener_lines(listener: str, place: str, settings: Mapping[str, str] | None) -> Iterator[str]:
-    """Yield the property lines for a controller's listener, which is `listener` at `place` (host:port).
+    """Yield the property lines for a controller's listener, which is `listener` at `place` (host:port). `settings` are
+    the node's present properties; None if they are unknown, and then only the line `listeners` is yielded.
 
-    `settings` are the node's present properties, None if there are none; then only `listeners` is yielded. With
-    settings the other listeners of `listeners` are kept, and this one, whose name may differ in case, is replaced or
-    added. `advertised.listeners` follows only if it names this listener, and `controller.listener.names`, with this
-    name first, only if it lacks the name.
+    With settings, the line `listeners` keeps the other listeners, and replaces or adds this one; names are compared
+    without case. A line `advertised.listeners` follows if it names this listener already. A line
+    `controller.listener.names` follows if it lacks this name, which is put first.
     """
     own = f"{listener}://{place}"
     if settings is None:
@@ -53,7 +54,7 @@ def listener_lines(listener: str, place: str, settings: Mapping[str, str] | None
         return
     yield property_line(_LISTENERS, ",".join(_replaced(settings.get(_LISTENERS, ""), listener, own, add=True)))
     advertised = settings.get(_ADVERTISED, "")
-    if any(_name(each) == listener.upper() for each in _parts(advertised)):
+    if any(_name(part) == listener.upper() for part in _parts(advertised)):
         yield property_line(_ADVERTISED, ",".join(_replaced(advertised, listener, own, add=False)))
     names = _parts(settings.get(_NAMES, ""))
     if listener.upper() not in (name.upper() for name in names):
@@ -61,7 +62,7 @@ def listener_lines(listener: str, place: str, settings: Mapping[str, str] | None
 
 
 def _parts(value: str) -> list[str]:
-    return [each for each in _COMMA.split(value.strip()) if each]
+    return [part for part in _COMMA.split(value.strip()) if part]
 
 
 def _name(entry: str) -> str:
@@ -70,6 +71,6 @@ def _name(entry: str) -> str:
 
 def _replaced(value: str, listener: str, own: str, *, add: bool) -> list[str]:
     parts = _parts(value)
-    is_there = any(_name(each) == listener.upper() for each in parts)
-    replaced = [own if _name(each) == listener.upper() else each for each in parts]
-    return replaced if is_there or not add else [*replaced, own]
+    is_present = any(_name(part) == listener.upper() for part in parts)
+    replaced = [own if _name(part) == listener.upper() else part for part in parts]
+    return replaced if is_present or not add else [*replaced, own]

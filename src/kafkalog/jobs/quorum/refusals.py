@@ -1,4 +1,4 @@
-"""Refuse the recovery of a quorum, for one reason each, before anything is changed."""
+"""Check, before anything is changed, whether a quorum may be recovered; each function raises for one reason."""
 
 from __future__ import annotations
 
@@ -38,11 +38,13 @@ _LAST_EPOCH = 2**31 - 1 - 2**20
 
 
 def one_quorum(quorums: Sequence[Quorum]) -> Quorum:
-    """Return the only element. Raises `RecoveryRefused` if there are several, because the directories are of several
-    clusters.
+    """Return the only element of `quorums`. Raises `RecoveryRefused` if there are several, because the directories
+    belong to several clusters.
     """
     if len(quorums) > 1:
-        clusters = "; ".join(f"{each.best.root} is of {each.cluster_id or 'no known cluster'}" for each in quorums)
+        clusters = "; ".join(
+            f"{quorum.best.root} is of {quorum.cluster_id or 'no known cluster'}" for quorum in quorums
+        )
         raise RecoveryRefused(
             f"the directories are of {len(quorums)} clusters ({clusters}): name those of one cluster only",
             reason="clusters",
@@ -55,17 +57,17 @@ def _is_controller(log: QuorumLog, image: MetadataImage) -> bool:
 
 
 def refuse_kinds(quorum: Quorum, targets: Sequence[QuorumLog], wanted: QuorumRecovery, image: MetadataImage) -> None:
-    """Check that the targets are controllers' directories, and that the source of a new controller is a broker's.
-
-    Raises `RecoveryRefused` if a directory is of another kind, if two targets have one identity, if options name nodes
-    that will not be in the quorum, or if the new controller's id is a broker's.
+    """Raise `RecoveryRefused` if a target is not a controller's directory, or the source of a new controller not a
+    broker's; also if two targets have one identity, if options name nodes that will not be in the quorum, or if the new
+    controller's id is a broker's. `image` is the metadata of the best copy.
     """
     for log in targets:
         _refuse_no_controller(log, image)
     _refuse_same_identity(targets)
     _refuse_strangers([log.node for log in targets], wanted)
     if wanted.way is QuorumWay.FROM_BROKER:
-        _refuse_source(next(each.log for each in quorum.survivors if each.log.root == wanted.brokers[0]), image)
+        logs = (survivor.log for survivor in quorum.survivors)
+        _refuse_source(next(log for log in logs if log.root == wanted.brokers[0]), image)
         if wanted.node in image.brokers:
             raise RecoveryRefused(
                 f"node {wanted.node} is a broker of this cluster: choose an id that no node has for the controller",
@@ -106,10 +108,11 @@ def _refuse_no_controller(log: QuorumLog, image: MetadataImage) -> None:
 
 
 def _refuse_as_of_another_broker(log: QuorumLog, image: MetadataImage) -> None:
-    """Raise `RecoveryRefused` if the metadata has registered this directory for another broker than `meta.properties`
-    names.
+    """Raise `RecoveryRefused` if the metadata has registered this directory, by its directory id, for another broker
+    than `meta.properties` names.
     """
-    broker = next((node for node, each in image.brokers.items() if log.directory_id in each.directories), None)
+    brokers = image.brokers.items()
+    broker = next((node for node, registration in brokers if log.directory_id in registration.directories), None)
     if broker is not None and broker != log.node:
         raise RecoveryRefused(
             f"{log.root}/{META_PROPERTIES} says node.id={log.node}, and the log knows this directory, by its "
@@ -137,9 +140,9 @@ def _refuse_same_identity(targets: Sequence[QuorumLog]) -> None:
 
 
 def _refuse_strangers(nodes: Sequence[int | None], wanted: QuorumRecovery) -> None:
-    """Raise `RecoveryRefused` if an option (voters, endpoints, properties) names nodes that will not be in the quorum.
-
-    `nodes` are the ids of the given directories' nodes; the node that is made from a broker counts too.
+    """Raise `RecoveryRefused` if an option names a node that will not be in the quorum (endpoints, properties), or if
+    the requested voters are not exactly its nodes. `nodes` are the ids of the given directories' nodes; a node that is
+    made from a broker's copy belongs to the quorum too.
     """
     members = {*nodes, *(() if wanted.node is None else (wanted.node,))}
     if wanted.voters is not None and set(wanted.voters) != members:
@@ -187,9 +190,8 @@ def _refuse_source(source: QuorumLog, image: MetadataImage) -> None:
 
 
 def refuse_majority(quorum: Quorum, wanted: QuorumRecovery) -> None:
-    """Raise `RecoveryRefused` if enough voters are left to elect a leader, so that nothing has to be forced.
-
-    A single voter, voters that lag behind another node, and starting all voters together are accepted.
+    """Raise `RecoveryRefused` if enough voters are left to elect a leader, so that nothing has to be forced. Not raised
+    for a single voter, for voters that lag behind another node, and if all given controllers start together.
     """
     is_needed = not quorum.has_majority or bool(quorum.lagging) or len(quorum.in_force) == 1
     if wanted.way is QuorumWay.TOGETHER or is_needed:
@@ -207,8 +209,8 @@ def refuse_majority(quorum: Quorum, wanted: QuorumRecovery) -> None:
 
 
 def is_settled(log: QuorumLog) -> bool:
-    """Whether a voter set was written here and the node was not started since, so that writing it again changes
-    nothing.
+    """Whether the log ends with a voter set that a recovery has written, and the node was not started since. Writing it
+    again would change nothing.
     """
     at_end = log.voters_offset is not None and log.voters_offset + 1 == log.end
     state = log.state
@@ -218,10 +220,8 @@ def is_settled(log: QuorumLog) -> bool:
 def needless(
     quorum: Quorum, targets: Sequence[QuorumLog], voters: Sequence[VoterNode], wanted: QuorumRecovery
 ) -> str | None:
-    """Sentence that says why nothing has to be done; None if something has.
-
-    Nothing has to be done if a majority of the voters is here, undamaged and up to date, with the voters and endpoints
-    that are wanted.
+    """Return a sentence if nothing has to be done; None if something has. Nothing has to be done if a majority of the
+    voters is given, undamaged and up to date, with the requested voters and endpoints.
     """
     best = quorum.best
     becomes_dynamic = wanted.becomes_dynamic and best.is_static
@@ -250,8 +250,8 @@ def needless(
 
 
 def gone(quorum: Quorum, members: Sequence[tuple[int, str | None]]) -> tuple[KnownVoter, ...]:
-    """List the voters of any known voter set that will not be in the new quorum; they must never start again as they
-    are.
+    """Return the voters of any known voter set that will not be in the new quorum, in the order of `quorum.voters`.
+    They must never start again with their present disks.
 
     `members` are (node id, directory id) of the new quorum. A static voter is compared by node id only.
     """
@@ -265,9 +265,8 @@ def gone(quorum: Quorum, members: Sequence[tuple[int, str | None]]) -> tuple[Kno
 
 
 def refuse_others(others: Sequence[KnownVoter], wanted: QuorumRecovery) -> None:
-    """Raise `RecoveryRefused` if other voters in force may be alive, or come back and continue the old quorum.
-
-    The request's `others_are_gone` is the consent to go on.
+    """Raise `RecoveryRefused` if some of `others`, old voters that will not be in the new quorum, are in force: they
+    may be alive, or come back and continue the old quorum. Not raised if the request's `others_are_gone` gives consent.
     """
     alive = [other for other in others if other.is_in_force]
     if not alive or wanted.others_are_gone:
@@ -289,13 +288,11 @@ def _named(voter: KnownVoter) -> str:
 
 
 def refuse_contradictions(quorum: Quorum) -> None:
-    """Raise `RecoveryRefused` if two copies contradict each other: the files do not show which of them the quorum
-    wrote.
-    """
-    for told in quorum.contradictions:
+    """Raise `RecoveryRefused` if two copies contradict each other: the files do not show which copy is right."""
+    for contradiction in quorum.contradictions:
         raise RecoveryRefused(
-            f"{told}; find out which (copies that are alike in `kafkalog quorum show` were there before), and leave it "
-            "out",
+            f"{contradiction}; find out which (copies that are alike in `kafkalog quorum show` were there before), and "
+            "leave it out",
             reason="contradiction",
         )
 
@@ -309,10 +306,9 @@ _OTHERWISE = Sentence(
 
 
 def refuse_damage(best: QuorumLog, wanted: QuorumRecovery, image: MetadataImage) -> None:
-    """Raise `RecoveryRefused` if the best copy is unusable or empty, if no metadata would be left (`image`), or if
-    records after its damage would be cut off without `accept_loss`.
-
-    A snapshot that is damaged or does not fit the log is accepted, because it is removed.
+    """Raise `RecoveryRefused` if the best copy is unusable or empty, if its metadata before the damage (`image`) is
+    empty, or if records after its damage would be cut off without `accept_loss`. A snapshot that is damaged or does not
+    fit the log is accepted, because it is removed.
     """
     if best.refusal is not None and not broken_snapshots(best):
         raise RecoveryRefused(Sentence(f"{best.root}: {best.refusal}; ", _OTHERWISE), reason="unusable")
@@ -349,10 +345,10 @@ def refuse_damage(best: QuorumLog, wanted: QuorumRecovery, image: MetadataImage)
 
 
 def refuse_no_files(logs: Sequence[QuorumLog]) -> None:
-    """Raise `RecoveryRefused` if a segment's name belongs to a link or directory, so that the segment's content is
-    missing.
+    """Raise `RecoveryRefused` if a link or directory is in place of a segment's file, so that the content of the
+    segment is missing.
     """
-    for finding in (each for log in logs for each in log.findings):
+    for finding in (finding for log in logs for finding in log.findings):
         if finding.code is FindingCode.FOREIGN_FILE and finding.severity is Severity.ERROR:
             raise RecoveryRefused(
                 f"{finding.file}: {finding.detail}; put the file back in its place, or leave this directory out",
@@ -361,8 +357,8 @@ def refuse_no_files(logs: Sequence[QuorumLog]) -> None:
 
 
 def refuse_epochs(quorum: Quorum) -> None:
-    """Raise `RecoveryRefused` if the log or `quorum-state` of any copy names an impossibly large epoch, which must be
-    damage.
+    """Raise `RecoveryRefused` if the log or `quorum-state` of any copy has an epoch that is too large to be true, so
+    that it must be damage.
     """
     for log in (survivor.log for survivor in quorum.survivors):
         if log.latest_epoch > _LAST_EPOCH:
@@ -379,7 +375,7 @@ def refuse_epochs(quorum: Quorum) -> None:
 
 
 def refuse_old_metadata(image: MetadataImage) -> None:
-    """Raise `RecoveryRefused` if the `metadata.version` is too old for dynamic voters (3.9)."""
+    """Raise `RecoveryRefused` if the `metadata.version` is older than 3.9, the first with dynamic voters."""
     level = image.features.get("metadata.version", 0)
     if level < _FIRST_DYNAMIC:
         raise RecoveryRefused(

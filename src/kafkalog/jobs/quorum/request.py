@@ -1,4 +1,4 @@
-"""Request to recover a KRaft quorum."""
+"""Define and validate the request to recover a KRaft quorum."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _LISTENER = re.compile(r"[A-Za-z0-9_-]{1,60}", re.ASCII)
 
 
 def _new_directory_id() -> str:
-    """Return a directory id as Kafka makes one. It does not begin with a dash, which a command line would take for an
-    option (`Uuid.randomUuid`).
+    """Return a new random directory id as Kafka makes it (`Uuid.randomUuid`). It never begins with a dash, because a
+    command line would take that for an option.
     """
     while True:
         text = encode_uuid(uuid.uuid4().bytes)
@@ -93,8 +93,8 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
         check_fields(self)
 
     def checked(self) -> QuorumRecovery:
-        """Validate the request; return a copy in which the times `at` and `stamp` are set, by default to the clock's,
-        and the `directory_id` of a controller that is made, by default to a new one.
+        """Validate the request; return a copy with values filled in: the times `at` and `stamp` become the clock's if
+        they are None. A `directory_id` is generated if a controller is made from a broker's copy and none is given.
 
         Raises `UsageError` for an invalid node id, endpoint, listener or setting, or options that cannot be used
         together.

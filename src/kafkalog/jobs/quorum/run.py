@@ -66,9 +66,9 @@ class QuorumResult(Struct, frozen=True):
 def plan_quorum(request: QuorumRecovery) -> QuorumPlan:
     """Plan what `recover_quorum` would do; reads only. The plan's surveys keep files open; `close()` closes them.
 
-    Raises `UsageError` for an invalid request or an unsuitable new directory, `StorageError` for I/O, and
-    `RecoveryRefused` if the recovery is impossible, needs consent, or if a directory is in use or has an interrupted
-    execution.
+    Raises `UsageError` for an invalid request or an unsuitable new directory, `StorageError` if a file cannot be read,
+    and `RecoveryRefused` if the recovery is impossible, needs consent, or if a directory is in use or has an
+    interrupted execution.
 
     * `request`: which directories, and in which way (`QuorumRecovery`)
     """
@@ -89,12 +89,13 @@ def recover_quorum(
     expected: QuorumPlan | None = None,
     on_plan: Callable[[QuorumPlan], None] | None = None,
 ) -> QuorumResult:
-    """Recover a quorum: truncate torn tails, append the new voters, and give all of its directories the best log.
+    """Recover a quorum: truncate torn tails, append the new voters, and write the best log into all of its directories.
+    Return the plan and the result for each directory.
 
     All directories are locked before the first is changed. Each is changed by an execution of its own, with a journal
-    and a quarantine, which `undo` reverses. Raises `UsageError` for a request that makes no sense, `StorageError` for
-    I/O, and `RecoveryRefused`, with nothing changed, if it is impossible, needs consent, or an execution was
-    interrupted.
+    and a quarantine, which `undo` reverses. Raises `UsageError` for an invalid request, `StorageError` if a file cannot
+    be read or written, and `RecoveryRefused`, with nothing changed, if the recovery is impossible, needs consent, or an
+    execution was interrupted.
 
     * `request`: which directories, and in which way (`QuorumRecovery`)
     * `expected`: an earlier plan; nothing is done if a directory has changed since, or if it is for another request
@@ -159,25 +160,24 @@ class _QuorumJob(Job[QuorumRecovery, DirectoryChange, DirectoryRun]):
         return results
 
 
-def _make_controller(made: QuorumPlan) -> str:
-    """Write the new controller's log directory from the donor's metadata; return its path.
-
-    `meta.properties` is written last, because no controller starts without it. Raises `UsageError` if the directory is
-    not new or empty. If writing fails, the files written so far are removed.
+def _make_controller(quorum_plan: QuorumPlan) -> str:
+    """Write the new controller's log directory from the donor's metadata; return its path. `meta.properties` is written
+    last, because no controller starts without it. If writing fails, the files written so far are removed. Raises
+    `UsageError` if the directory is not new or empty, `StorageError` if writing fails.
     """
-    into, identity = made.wanted.into, made.identity
+    into, identity = quorum_plan.wanted.into, quorum_plan.identity
     if into is None or identity is None:
-        raise AssertionError(made.wanted)
-    destination = new_directory(into, beside=made.donor.root)
-    with FileSystem(made.donor.root) as donor, new_tree(destination) as fs:
+        raise AssertionError(quorum_plan.wanted)
+    destination = new_directory(into, beside=quorum_plan.donor.root)
+    with FileSystem(quorum_plan.donor.root) as donor, new_tree(destination) as fs:
         owner: Owner = (0o644, donor.owner.st_uid, donor.owner.st_gid)
         fs.make_directory(CLUSTER_METADATA_DIRECTORY, 0o755)
-        for name, content in content_elsewhere(made.metadata.files, made.donor.root).items():
-            source = ContentSource(content, made.donor_survey.source)
+        for name, content in content_elsewhere(quorum_plan.metadata.files, quorum_plan.donor.root).items():
+            source = ContentSource(content, quorum_plan.donor_survey.source)
             fs.write_new(f"{CLUSTER_METADATA_DIRECTORY}/{name}", _pieces(source), source.size, owner)
         fs.sync_directory(CLUSTER_METADATA_DIRECTORY)
         node, directory_id = identity
-        cluster = made.quorum.cluster_id
+        cluster = quorum_plan.quorum.cluster_id
         meta = meta_properties(version=1, node_id=node, cluster_id=cluster, directory_id=directory_id)
         data = encode_meta_properties(meta)
         fs.write_new(META_PROPERTIES, iter([(0, data)]), len(data), owner)

@@ -1,4 +1,6 @@
-"""Determine the voters: the given controllers by node id and directory id, with their present endpoints."""
+"""Determine the voters of a new quorum: the given controllers by node id and directory id, with their present
+endpoints.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,8 @@ class QuorumMember(Struct, frozen=True, kw_only=True):
 
 
 def endpoints_known(log: QuorumLog, image: MetadataImage) -> dict[int, tuple[VoterEndpoint, ...]]:
-    """Endpoints of controllers by node id, from voter sets, else from controllers' registrations
-    (`RegisterControllerRecord`).
+    """Return the endpoints of controllers by node id: from voter sets, else from controllers' registrations
+    (`RegisterControllerRecord`). Nodes without known endpoints are left out.
     """
     endpoints: dict[int, tuple[VoterEndpoint, ...]] = {}
     for node, fields in image.controllers.items():
@@ -62,7 +64,9 @@ def endpoints_known(log: QuorumLog, image: MetadataImage) -> dict[int, tuple[Vot
 def members_of(
     logs: Sequence[QuorumLog], wanted: QuorumRecovery, known: Mapping[int, tuple[VoterEndpoint, ...]]
 ) -> tuple[QuorumMember, ...]:
-    """Return the given directories as members of the quorum."""
+    """Return the controllers of the given directories as members of the quorum, in their order. Host and port are from
+    the request, else the first known endpoint, else None.
+    """
     return tuple(_member(log.node or 0, log.directory_id, wanted, known) for log in logs)
 
 
@@ -77,7 +81,7 @@ def _member(
 
 
 def new_member(node: int, wanted: QuorumRecovery) -> QuorumMember:
-    """Return the controller that is made from a broker's copy."""
+    """Return the controller that is made from a broker's copy, with the endpoint that the request has for `node`."""
     host, port = wanted.endpoints[node]
     return QuorumMember(node=node, directory_id=wanted.directory_id, host=host, port=port)
 
@@ -94,9 +98,9 @@ def node_of(
     known: Mapping[int, tuple[VoterEndpoint, ...]],
     before: Sequence[VoterNode],
 ) -> VoterNode:
-    """Return a member's entry for a voters record.
+    """Return the entry of a member for a voters record.
 
-    The member keeps its known endpoints, unless the request gives a new one or none is known; then the new one is its
+    The member keeps its known endpoints, unless the request has a new one or none is known; then the new one is its
     only endpoint. `known` are endpoints by node id, `before` the present voters, whose supported versions are kept.
     Raises `RecoveryRefused` if the member's directory id or endpoint is unknown.
     """
@@ -134,7 +138,9 @@ def node_of(
 
 
 def new_records(voters: Sequence[VoterNode], *, becomes_dynamic: bool) -> tuple[KRaftRecord, ...]:
-    """Return the control records that make these the voters."""
+    """Return the control records that make these nodes the voters, sorted by id. With `becomes_dynamic`, a record that
+    raises `kraft.version` to 1 comes first.
+    """
     record = KRaftVoters(0, tuple(sorted(voters, key=lambda voter: voter.voter_id)))
     return (KRaftVersion(0, 1), record) if becomes_dynamic else (record,)
 

@@ -1,1 +1,1 @@
-"""Restore tiered logs from the remote tier: whole logs in a copy, and the events rebuilt from the objects."""
+"""Restore tiered logs from the remote tier: copy whole logs back, and rebuild the events from the objects."""

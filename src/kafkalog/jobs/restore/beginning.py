@@ -1,5 +1,5 @@
-"""Make logs that begin, empty, after the part that is in remote storage, as a follower does when the beginning of a log
-is remote.
+"""Build empty logs that begin after their part in remote storage, as a follower does if the beginning of a log is
+remote.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Key = tuple[str, int]
 
 
 class Beginning(Struct, frozen=True, kw_only=True):
-    """Files of a partition directory that has nothing local."""
+    """Files of a partition directory whose log is empty and begins after its remote part."""
 
     name: str
     log_start: int
@@ -37,11 +37,10 @@ class Beginning(Struct, frozen=True, kw_only=True):
 
 
 def beginning_of(both: BothTiers, key: Key, log_start: int | None = None) -> Beginning | None:
-    """Make the files of an empty log that begins after its remote part; None if the partition has no remote part.
-
-    `log_start` is the log start offset if known; by default the first remote offset. Reads the last remote segment's
-    objects. Raises `StorageError` if that part does not exist as it was copied, or has a producer snapshot above the
-    limit.
+    """Return the files of an empty log that begins after its remote part; None if the partition has no remote part.
+    Nothing is written. `log_start` is the log start offset if known (None: the first remote offset). Reads the last
+    remote segment's objects. Raises `StorageError` if that segment is missing or differs from the copied one, or has a
+    producer snapshot above the limit.
     """
     stretches = both.copied(key)
     if not stretches:
@@ -69,25 +68,29 @@ def beginning_of(both: BothTiers, key: Key, log_start: int | None = None) -> Beg
 
 
 def _from_start(epochs: Sequence[LeaderEpoch], start: int) -> list[LeaderEpoch]:
-    """Leader epochs as a broker truncates them at the log start (`LeaderEpochFileCache.truncateFromStart`)."""
+    """Leader epochs as a broker truncates them at the log start offset (`LeaderEpochFileCache.truncateFromStart`):
+    earlier ones are dropped, and the one at `start` begins there.
+    """
     number = bisect_right(epochs, start, key=lambda epoch: epoch.start_offset) - 1
     return [LeaderEpoch(epoch.epoch, max(epoch.start_offset, start)) for epoch in epochs[max(number, 0) :]]
 
 
 def is_missed(key: Key, facts: TopicFacts) -> bool:
-    """Whether a missing log is one of this broker's, or its brokers are unknown."""
+    """Whether a log that is missing here belongs to this broker according to the metadata. True also if the metadata or
+    the broker's id is unknown.
+    """
     return facts.node_id is None or facts.source is None or facts.node_id in facts.replicas.get(key, ())
 
 
 def sound_end(partition: Partition, remote_end: int) -> tuple[int, bool]:
-    """Find the end of the local segment that continues the remote part; return (offset after its last valid batch,
-    whether it ends in damage or is missing).
+    """Find the end of the local segment that continues the remote part. Return (offset after its last valid batch,
+    whether the segment ends in damage).
 
-    The segment is the last one with a base offset up to `remote_end`; without one (0, True) is returned. The offset is
+    The segment is the last one with a base offset up to `remote_end`; without one, (0, True) is returned. The offset is
     the base offset if the segment has no valid batch. Damage in earlier segments is ignored, because the remote tier
-    has their records.
+    has their records. Raises `StorageError` if the segment cannot be read.
     """
-    segment = next((each for each in reversed(partition.segments) if each.base_offset <= remote_end), None)
+    segment = next((segment for segment in reversed(partition.segments) if segment.base_offset <= remote_end), None)
     if segment is None:
         return 0, True
     end = segment.base_offset
@@ -98,7 +101,7 @@ def sound_end(partition: Partition, remote_end: int) -> tuple[int, bool]:
 
 
 def local_logs(log_dir: LogDir) -> Iterator[tuple[Key, Partition]]:
-    """Yield the live logs that have exactly one directory here."""
+    """Yield ((topic, partition), log) for the live logs that have exactly one directory here."""
     for key in log_dir:
         if len(log_dir.live(*key)) == 1:
             yield key, log_dir[key]

@@ -40,7 +40,7 @@ _NEEDED = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 
 class RebuiltEvents(Struct, kw_only=True):
-    """Result of rebuilding."""
+    """Result of rebuilding the events; `path` is the new directory."""
 
     path: str
     segments: int = 0
@@ -51,15 +51,16 @@ class RebuiltEvents(Struct, kw_only=True):
 
 
 def metadata_partition(topic_id: str, partition: int, count: int) -> int:
-    """Number of the partition of `__remote_log_metadata`, which has `count` partitions, that has the events of a
-    partition (`RemoteLogMetadataTopicPartitioner`).
+    """Return the number of the partition of `__remote_log_metadata` in which a broker looks for the events of this
+    topic-partition (`RemoteLogMetadataTopicPartitioner`). `count` is the number of partitions of
+    `__remote_log_metadata`.
     """
     raw = decode_uuid(topic_id)
     most, least = int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")
-    found = 1
+    code = 1
     for value in (least ^ least >> 32, most ^ most >> 32, partition):
-        found = (31 * found + (value & _MASK)) & _MASK
-    return partition_for_key(signed(found).to_bytes(4, "big", signed=True), count)
+        code = (31 * code + (value & _MASK)) & _MASK
+    return partition_for_key(signed(code).to_bytes(4, "big", signed=True), count)
 
 
 def rebuild_remote_metadata(
@@ -73,12 +74,12 @@ def rebuild_remote_metadata(
     on_segment: Callable[[ListedSegment], None] | None = None,
 ) -> RebuiltEvents:
     """Write new `__remote_log_metadata-*` partitions with two events (copy started, copy finished) for every segment in
-    the tier.
+    the tier. Return the number of segments, the number of events by partition, and findings.
 
-    Returns the number of segments, the number of events by partition, and findings. All `partitions` are created, also
-    those without events. Of each segment its epochs, the ends of its indexes, and its log from the last index entry on
-    are read. A segment that lacks an object, or whose log cannot be read there, gets no events, and a finding. Raises
-    `UsageError` if `target` is not new or empty, `StorageError` for I/O.
+    All `partitions` are created, also those without events. Of each segment these objects are read: its epochs, the
+    ends of its indexes, and its log from the last index entry on. A segment that lacks an object, or whose log cannot
+    be read there, gets a finding instead of events. Raises `UsageError` if `target` is not new or empty, `StorageError`
+    if the tier cannot be listed or `target` cannot be written.
 
     * `tier`: see `open_tier`
     * `target`: a directory that does not exist yet, or is empty
@@ -123,10 +124,8 @@ def rebuild_remote_metadata(
 def _fields(
     both: BothTiers, listed: ListedSegment, broker_id: int, now: int, findings: list[Finding]
 ) -> dict[str, Any] | None:
-    """Determine the fields of a segment's first event from its objects; None, with a warning in `findings`, if they
-    cannot be determined.
-
-    `now` is the event's time in ms.
+    """Return the fields of a segment's first event, from its objects. None if they cannot be determined; a warning is
+    then added to `findings`. `now` is the event's time in ms since 1970.
     """
     tier = both.tier
     gone = [*listed.lacking, *(kind.value for kind in _NEEDED if kind not in listed.objects)]
@@ -157,7 +156,8 @@ def _fields(
         "max_timestamp_ms": newest,
         "event_timestamp_ms": now,
         "segment_leader_epochs": [
-            {"leader_epoch": each.epoch, "offset": each.start_offset} for each in _own(epochs, listed.base_offset, end)
+            {"leader_epoch": epoch.epoch, "offset": epoch.start_offset}
+            for epoch in _own(epochs, listed.base_offset, end)
         ],
         "segment_size_in_bytes": size,
         "custom_metadata": None,
@@ -169,7 +169,9 @@ def _fields(
 
 
 def _own(epochs: tuple[LeaderEpoch, ...], base: int, end: int) -> list[LeaderEpoch]:
-    """Leader epochs of the segment; the first begins with it, as in a broker's event."""
+    """Return the leader epochs of the segment with offsets `base` to `end`; as in a broker's event, the first one
+    begins at `base`.
+    """
     own = [epoch for epoch in epochs if epoch.start_offset <= end]
     while len(own) > 1 and own[1].start_offset <= base:
         own.pop(0)
@@ -177,10 +179,8 @@ def _own(epochs: tuple[LeaderEpoch, ...], base: int, end: int) -> list[LeaderEpo
 
 
 def _newest(tier: RemoteTier, listed: ListedSegment) -> int:
-    """Largest timestamp of a segment in ms: from the last entry of its time index, else from its log; -1 if there is
-    none.
-
-    Raises `StorageError` if an object cannot be read.
+    """Return the largest timestamp of a segment in ms: from the last entry of its time index; if that is missing or not
+    positive, from the batches of its log, -1 if there are none. Raises `StorageError` if an object cannot be read.
     """
     item = listed.objects[FileKind.TIME_INDEX]
     index = tier.open(item)

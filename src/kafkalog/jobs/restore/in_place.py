@@ -1,7 +1,7 @@
-"""Make tiered logs that are lost, or damaged up to their end, continue after their remote part, in place.
+"""Let tiered logs that are lost, or damaged up to their end, continue after their remote part, in place.
 
-Mode remote leaves damaged segments to the remote tier, for which events are enough. This adds to its plan the logs of
-which nothing is left that a broker could continue from; for these the tier itself is read.
+Mode remote leaves damaged segments to the remote tier; for that the events are enough. This module adds to its plan the
+logs of which nothing is left that a broker could continue from; for these the tier itself is read.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ Key = tuple[str, int]
 
 
 def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: TopicFacts) -> list[Beginning]:
-    """List the logs of a log directory that must be made to begin after their remote part, sorted by topic and
+    """Return the logs of a log directory that can only begin, empty, after their remote part; sorted by topic and
     partition.
 
-    Listed are logs without local files, and logs that are damaged or shorter than before and end below their remote
+    These are logs without local files, and logs that are damaged or shorter than before and end below their remote
     part. Logs of `__remote_log_metadata`, and directories that cannot be read, are skipped. Raises `StorageError` if
     the tier cannot be read, `RecoveryRefused` if no event names a log's segments, because a broker would not find them.
     """
@@ -72,34 +72,36 @@ def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: To
 
 
 def _gone(log_dir: LogDir, facts: TopicFacts) -> set[Key]:
-    """Logs that are missing in this log directory, according to its own checkpoints or to the metadata's assignment.
-
-    Logs that the metadata assigns to another directory or broker are omitted, because a log in two directories of a
-    broker would prevent its start.
+    """Return (topic, partition) of the logs that are missing in this log directory, according to its own checkpoints or
+    to the metadata's assignment. Logs that the metadata assigns to another directory or broker are omitted, because a
+    log in two directories of a broker would prevent its start.
     """
     own = directory_id_of(log_dir.path)
-    found = set()
+    gone = set()
     for finding in missing_partitions_of(log_dir, facts):
         name = parse_partition_directory(os.path.basename(finding.file or ""))
         if name is not None:
             key = name.topic, name.partition
             if is_missed(key, facts) and facts.assigned.get(key, own) == own:
-                found.add(key)
-    return found
+                gone.add(key)
+    return gone
 
 
 def _goes_on(partition: Partition, remote_end: int, reached: int) -> bool:
-    """Whether a local log reaches the end of the remote part, or was never longer than it is now and is undamaged."""
+    """Whether a broker can continue a local log: its sound part reaches `remote_end`, the end of the remote part, or it
+    is undamaged and not shorter than `reached`, the offset that it had according to checkpoints.
+    """
     end, is_damaged = sound_end(partition, remote_end)
     return end >= remote_end or not (is_damaged or reached > end)
 
 
 def with_beginnings(made: Plan, found: Sequence[Beginning]) -> Plan:
-    """Return a copy of the plan with the actions that make these logs begin after their remote part.
+    """Return a copy of the plan with the actions that let the logs in `found` begin after their remote part; the plan
+    itself if `found` is empty.
 
-    The actions replace all planned actions in the logs' directories, and the logs leave the plan's `partitions` and are
-    named in `begins`. Missing log starts are added to their checkpoint; the recovery points of the logs are set to the
-    beginning. The plan itself is returned if `found` is empty.
+    These actions replace all planned actions in the logs' directories. The logs are removed from the plan's
+    `partitions` and named in `begins`. Missing log start offsets are added to their checkpoint; the recovery points of
+    the logs are set to the beginning.
     """
     if not found:
         return made
@@ -120,15 +122,14 @@ def with_beginnings(made: Plan, found: Sequence[Beginning]) -> Plan:
 
 
 def _checkpointed(survey: Survey) -> dict[Key, int]:
-    """Largest offset that the recovery-point and high-watermark checkpoints record for each log.
-
-    A log that ends below it has lost its end. Missing or malformed checkpoints have no entries.
+    """Return the largest offset that the recovery-point and high-watermark checkpoints have for each log, by (topic,
+    partition). A log that ends below it has lost its end. Missing or malformed checkpoints have no entries.
     """
-    found: dict[Key, int] = {}
+    highest: dict[Key, int] = {}
     for name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT):
         for key, offset in _lines(survey, name).items():
-            found[key] = max(offset, found.get(key, 0))
-    return found
+            highest[key] = max(offset, highest.get(key, 0))
+    return highest
 
 
 def _lines(survey: Survey, name: str) -> dict[Key, int]:
@@ -143,10 +144,9 @@ def _lines(survey: Survey, name: str) -> dict[Key, int]:
 
 
 def _actions(survey: Survey, begun: Beginning) -> list[RecoveryAction]:
-    """Return the actions that replace one log by its beginning: old segment files are removed, the new files are
-    written.
-
-    Within the writes its log file comes first, so that a broker that starts halfway continues at the right offset.
+    """Return the actions that replace one log by its beginning: old segment files are removed, last segment first; then
+    the directory is created if it is missing; then the new files are written, the log first, so that a broker that
+    starts halfway continues at the right offset.
     """
     inside = [path for path in survey.files if path.partition("/")[0] == begun.name]
     gone = [path for path in inside if parse_segment_file(path.rpartition("/")[2]) is not None]
@@ -169,9 +169,8 @@ def _with_lines(
     survey: Survey, actions: Sequence[RecoveryAction], name: str, wanted: Mapping[str, int], *, keeps: bool
 ) -> list[RecoveryAction]:
     """Return the actions with entries added to the checkpoint file `name`; a planned write of this file is replaced.
-
-    `wanted` are offsets by partition directory. With `keeps` existing entries win, otherwise the new ones. The actions
-    are unchanged if the entries are.
+    `wanted` are offsets by partition directory. With `keeps` existing entries win, otherwise the new ones. If no entry
+    changes, the actions are returned unchanged.
     """
     planned = next((action for action in actions if action.path == name and action.kind is ActionKind.WRITE), None)
     lines = _lines(survey, name)

@@ -1,4 +1,4 @@
-"""Remote tier for a recovery: lost logs begin after their remote part, or all of it is copied back."""
+"""Use a remote tier in a recovery: lost logs begin after their remote part, or all of that part is copied back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class RemoteLogs(Struct, frozen=True):
         check_fields(self)
 
     def beginnings(self, survey: Survey, select: Selection, facts: TopicFacts) -> Callable[[Plan], Plan] | None:
-        """Find the logs that can only begin after their remote part (`RemoteLogSource.beginnings`)."""
+        """Find the logs that can only begin after their remote part; return a function that adds them to a plan, None
+        if there are none (`RemoteLogSource.beginnings`).
+        """
         beginnings = beginnings_in(survey, self.tier, select, facts)
         return partial(with_beginnings, found=beginnings) if beginnings else None
 

@@ -54,12 +54,12 @@ class BroughtBack(Struct, frozen=True, kw_only=True):
 
 def bring_back(root: str, tier: RemoteTier, select: Selection = ALL, *, keep_remote: bool = False) -> list[BroughtBack]:
     """Write missing and damaged segments of the tiered logs into a log directory that no other process uses; return the
-    logs that were written.
+    logs that were written, sorted by topic and partition.
 
     Logs without local files are restored if the cluster's metadata places them on this broker, or all if there is no
     metadata. With `keep_remote` they get no segments, but begin, empty, after their remote part. If anything was
     written, the clean-shutdown marker is removed, and new logs get entries in the log-start checkpoint. Raises
-    `StorageError` if an object cannot be read, or is not as it was copied: then a log is incomplete.
+    `StorageError` if an object cannot be read or differs from the copied segment; a log is incomplete then.
     """
     facts = read_topic_facts([root])
     both = BothTiers(root, tier, facts.tiering.remote)
@@ -94,10 +94,10 @@ def _bring_back(fs: FileSystem, both: BothTiers, key: Key, partition: Partition 
     size = 0
     for stretch in stretches:
         base = stretch.segment.start_offset
-        for each in fs.names(name):
-            parsed = parse_segment_file(each)
+        for file_name in fs.names(name):
+            parsed = parse_segment_file(file_name)
             if parsed is not None and parsed.base_offset == base and parsed.kind is not FileKind.PRODUCER_SNAPSHOT:
-                fs.remove(f"{name}/{each}")
+                fs.remove(f"{name}/{file_name}")
         file, item = both.log_of(key, stretch)
         path = f"{name}/{segment_file(base, FileKind.LOG)}"
         try:
@@ -120,9 +120,8 @@ def _new_directory(fs: FileSystem, both: BothTiers, key: Key) -> None:
 
 
 def _begin_after(fs: FileSystem, both: BothTiers, key: Key) -> BroughtBack:
-    """Write the files of an empty log that begins after its remote part; nothing if it has no remote part.
-
-    The result has no segments. Raises `StorageError` as `beginning_of` does.
+    """Write the files of an empty log that begins after its remote part; write nothing if it has no remote part. Return
+    the result for the log, with 0 segments. Raises `StorageError` as `beginning_of` does, or if writing fails.
     """
     begun = beginning_of(both, key)
     if begun is not None:
@@ -134,22 +133,20 @@ def _begin_after(fs: FileSystem, both: BothTiers, key: Key) -> BroughtBack:
 
 
 def _wanted(copied: list[RemoteStretch], partition: Partition | None) -> Iterator[RemoteStretch]:
-    """Yield the parts of remote segments that must be written locally: offsets below the local log, and whole segments
-    that are damaged locally.
-
-    `copied` are the remote stretches (offset ranges of a segment) in order. All are yielded if the partition has no
-    local segments.
+    """Yield the parts of remote segments that must be written locally, in order: offsets below the local log, and whole
+    segments that are damaged locally. `copied` are the remote stretches (offset ranges of a segment) in order; all are
+    yielded if the partition has no local segments. Reads the local segments; raises `StorageError` if that fails.
     """
     if partition is None or not partition.segments:
         yield from copied
         return
     begins = partition.segments[0].base_offset
-    local = {each.base_offset: each for each in partition.segments}
+    local = {segment.base_offset: segment for segment in partition.segments}
     for stretch in copied:
-        segment = local.get(stretch.segment.start_offset)
+        same = local.get(stretch.segment.start_offset)
         if stretch.first < begins:
             yield RemoteStretch(stretch.first, min(stretch.last, begins - 1), stretch.segment)
-        elif segment is not None and stretch.last == stretch.segment.end_offset and not _is_sound(segment):
+        elif same is not None and stretch.last == stretch.segment.end_offset and not _is_sound(same):
             yield stretch
 
 
@@ -166,9 +163,9 @@ def _pieces(file: RemoteFile) -> Iterator[tuple[int, bytes]]:
 
 
 def _add_log_starts(fs: FileSystem, both: BothTiers, new: list[BroughtBack], known: Mapping[Key, int]) -> None:
-    """Add the log start offsets of new logs to the checkpoint, because a broker would assume 0 without an entry.
-
-    `known` are the existing entries, which are kept. The file is replaced if an entry is new.
+    """Add the log start offsets of the logs `new` to the checkpoint, because a broker assumes 0 without an entry.
+    `known` are the existing entries, which are kept. The file is replaced only if an entry is new. Raises
+    `StorageError` if it cannot be written.
     """
     starts = dict(known)
     for brought_back in new:

@@ -1,1 +1,1 @@
-"""Tell after a power cut, before the first start, who will lead each partition and what followers lose."""
+"""Predict, after a power failure, which broker will lead each partition and which records followers lose."""

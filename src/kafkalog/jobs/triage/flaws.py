@@ -1,5 +1,5 @@
-"""Count the damage in the copies with the highest end offset: of logs with one end, a log that consumers can read is
-the better leader.
+"""Count the damage in those copies of a partition that have the highest end offset. Of logs with one end, the log with
+less damage is the better leader for consumers.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ __all__ = ["flaws_of"]
 
 
 def flaws_of(logs: Mapping[int, ReplicaLog], limits: Limits) -> dict[int, int]:
-    """Number of places that consumers cannot read in each broker's copy, by broker id; the copies are of one partition.
+    """Return the number of places that consumers cannot read in each broker's copy, by broker id; `logs` are the copies
+    of one partition. Empty if fewer than two copies have a directory.
 
-    Only damage below the end that the broker's own start leaves counts. Copies are read from disk; batches are
-    decompressed only where copies differ. Empty if fewer than two copies have a directory.
+    Only damage below the end offset that the broker's own start leaves counts. Copies are read from disk; batches are
+    decompressed only if copies differ there. Raises `StorageError` if a copy cannot be read.
     """
     paths = {log.path: node for node, log in logs.items() if log.path is not None and is_directory(log.path)}
     if len(paths) < 2:
@@ -34,8 +35,8 @@ def _damage(copy: CopyReport, end: int) -> int:
     return copy.damaged_places if first is not None and first < end else 0
 
 
-def _unreadable(copy: CopyReport, found: PartitionComparison) -> int:
+def _unreadable(copy: CopyReport, comparison: PartitionComparison) -> int:
     if copy.difference is not None:
         return copy.difference.unreadable_batches
-    against = (each.difference.unreadable_there_batches for each in found.copies if each.difference is not None)
-    return max(against, default=0)
+    differences = (other.difference for other in comparison.copies if other.difference is not None)
+    return max((difference.unreadable_there_batches for difference in differences), default=0)

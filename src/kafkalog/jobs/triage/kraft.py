@@ -1,7 +1,7 @@
-"""Predict elections from the metadata that one of the KRaft controllers will lead with.
+"""Predict elections from the metadata that one of the KRaft controllers will have when it leads.
 
-It is unknown which of several controllers wins the vote: any one can whose log a majority would not refuse
-(`CandidateState`, `UnattachedState`), and what the others have beyond its log is lost.
+If there are several controllers, it is unknown which one wins the vote. Each can win whose log a majority would not
+refuse (`CandidateState`, `UnattachedState`). Records that only the others have are lost then.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ __all__ = ["KRaftMemory", "kraft_memory"]
 
 @dataclass(slots=True)
 class KRaftMemory(Memory):
-    """Metadata of a KRaft cluster, from which leaders are predicted; each image is one that the next controller may
-    have.
+    """Metadata of a KRaft cluster, from which leaders are predicted. Each of `images` is one with which the next
+    controller may lead.
     """
 
     source: str
@@ -56,7 +56,9 @@ class KRaftMemory(Memory):
         return frozenset(self.images[0].brokers)
 
     def partitions(self) -> dict[Key, KnownReplicas]:
-        """Replicas, ISR and leader of every partition by (topic, partition), sorted, from the first image."""
+        """Return the replicas, ISR and leader of every partition by (topic, partition), sorted, from the first
+        image.
+        """
         partitions = {}
         for name, topic in sorted(self.images[0].topics.items()):
             for number, partition in sorted(topic.partitions.items()):
@@ -70,36 +72,39 @@ class KRaftMemory(Memory):
         return partitions
 
     def eligible(self, key: Key) -> frozenset[int]:
-        """Ids of brokers that may lead without an unclean election (`Memory.eligible`)."""
+        """Ids of brokers that may lead without an unclean election, once they are up: those in the ISR or ELR; if both
+        are empty, in the last known ELR. Raises `KeyError` for an unknown partition.
+        """
         partition_image = self.images[0].topics[key[0]].partitions[key[1]]
         return frozenset(partition_image.isr + partition_image.elr) or frozenset(partition_image.last_known_elr)
 
     def directories_of(self, node: int) -> frozenset[str]:
-        """Ids of a broker's registered log directories (`Memory.directories_of`)."""
+        """Ids of the log directories with which a broker has registered; empty if there are none."""
         return frozenset(self.images[0].brokers[node].directories or ())
 
     def unknown(self, topic: str, partition: int, topic_id: str | None) -> str | None:
-        """Why the metadata has no such partition (`Memory.unknown`). Every controller that may win has to know the
-        partition.
+        """Reason why the metadata does not have the partition; None if it has it or shows that its topic was deleted.
+        The partition is missing if it is missing in one of the images, as any of these may win. `topic_id` None
+        compares by name only.
         """
         why = next((why for image in self.images if (why := _lacks(image, topic, partition, topic_id))), None)
         return None if why is None or topic_id in self._removed_topics() else why
 
     def _removed_topics(self) -> frozenset[str]:
-        """Ids of the topics whose removal is recorded in the first copy's metadata log. The log is read once, and the
-        result kept.
+        """Return the ids of the topics whose removal is recorded in the first copy's metadata log. The log is read
+        once; the result is cached. Raises `StorageError` if the log cannot be read.
         """
         if self._removed is None:
             log = self.logs[0]
             events = MetadataLog(open_partition(log.directory)).events([])
             decoded = (event.record.decoded for event in events if event.record.name == "RemoveTopicRecord")
-            self._removed = frozenset(each.fields["topic_id"] for each in decoded if each is not None)
+            self._removed = frozenset(record.fields["topic_id"] for record in decoded if record is not None)
         return self._removed
 
     def known_elsewhere(self, topic: str, partition: int, topic_id: str | None) -> str | None:
-        """Path of the first copy of the metadata log whose state has the partition; None if none has it.
-
-        `topic_id` None compares by name only. The copies are read once and kept.
+        """Return the path of the first copy of the metadata log whose state has the partition; None if none has it.
+        `topic_id` None compares by name only. The copies are read at the first call and kept; raises `StorageError` if
+        that fails.
         """
         if self._others is None:
             states = ((log, MetadataLog(open_partition(log.directory)).state(log.end)) for log in self.logs)
@@ -108,7 +113,9 @@ class KRaftMemory(Memory):
         return next(places, None)
 
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
-        """Set the brokers that are about to be started, with their directories; forgets earlier predictions."""
+        """Set the brokers that are about to be started, with their directories. Must be called before `leaders`;
+        earlier predictions are forgotten.
+        """
         self._starts, self._known = [], {}
         for image in self.images:
             level = software_level(image)
@@ -117,7 +124,7 @@ class KRaftMemory(Memory):
             for node, broker_disks in disks.items():
                 if node in there and (ids := broker_disks.directory_ids) is not None:
                     there[node] = replace(there[node], directories=ids)
-            up = frozenset(node for node, each in disks.items() if each.is_up and node in there)
+            up = frozenset(node for node, broker_disks in disks.items() if broker_disks.is_up and node in there)
             clean = frozenset(node for node in up if disks[node].was_stopped(there[node].epoch))
             after = _with_brokers(image, there)
             counts = Starts.counts_registrations(level)
@@ -126,12 +133,11 @@ class KRaftMemory(Memory):
             )
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
-        """Ids of all brokers that may lead, under any controller that may win; `NO_LEADER` is among them if there may
-        be none.
+        """Return the ids of all brokers that may lead, under any controller that may win; `NO_LEADER` is among them if
+        there may be none. None if there are too many cases to simulate; empty if no image has the partition.
 
-        `order` is the order in which brokers are started, None for any. None is returned if there are too many cases to
-        simulate; an empty set if no image has the partition. `begin` must be called before. `cautious` has no effect
-        here.
+        `order` is the order in which brokers are started, None for any. `begin` must be called before. `cautious` has
+        no effect here.
         """
         leaders: set[int] = set()
         for number, (image, starts) in enumerate(self._starts):
@@ -161,9 +167,8 @@ class KRaftMemory(Memory):
         return self._known[key]
 
     def _racing(self, order: Sequence[int]) -> frozenset[int]:
-        """Brokers that are up when the old sessions end: the first of `order`, until the controllers are a majority.
-
-        Empty if the controllers that are not brokers are a majority alone.
+        """Return the brokers that are up before the old sessions end: the first of `order`, until enough controllers
+        are up for a majority. Empty if the controllers that are not brokers are a majority alone.
         """
         alone = self.voters - self.brokers
         needed = len(self.voters) // 2 + 1 - len(alone)
@@ -181,7 +186,9 @@ class KRaftMemory(Memory):
 
 
 def _with_brokers(image: MetadataImage, brokers: dict[int, BrokerImage]) -> MetadataImage:
-    """Return an image with other registrations, and only what elections depend on."""
+    """Return a new image that has only the data that elections depend on: the registrations `brokers`, and the features
+    of `image`.
+    """
     after = MetadataImage()
     after.brokers = brokers
     after.features = image.features
@@ -189,7 +196,7 @@ def _with_brokers(image: MetadataImage, brokers: dict[int, BrokerImage]) -> Meta
 
 
 def _lacks(image: MetadataImage, topic: str, partition: int, topic_id: str | None) -> str | None:
-    """Reason why the image does not have the partition; None if it has. `topic_id` None compares by name only."""
+    """Return why the image does not have the partition; None if it has. `topic_id` None compares by name only."""
     known = image.topics.get(topic)
     if topic_id is not None and image.topic_names.get(topic_id) != topic:
         if known is None:
@@ -209,11 +216,11 @@ def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list
 
     Findings are appended to `findings`. `static` are the controllers' settings. Raises `RecoveryRefused` if the copies
     are of several clusters or the first image has no topics and no brokers, `UsageError` for a path without a metadata
-    log, `StorageError` for I/O.
+    log, `StorageError` if a log cannot be read.
     """
     quorums = read_quorum(*paths)
     if len(quorums) > 1:
-        ids = ", ".join(str(each.cluster_id) for each in quorums)
+        ids = ", ".join(str(quorum.cluster_id) for quorum in quorums)
         raise RecoveryRefused(f"the directories are of {len(quorums)} clusters ({ids}): give those of one")
     quorum = quorums[0]
     findings += quorum.findings
@@ -235,18 +242,18 @@ def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list
     return KRaftMemory(source, images, frozenset(first.voter_ids), static, controller, logs=logs)
 
 
-def _same(one: MetadataImage, other: MetadataImage) -> bool:
-    return (one.topics, one.brokers, one.configs, one.features) == (
-        other.topics, other.brokers, other.configs, other.features,
+def _same(first: MetadataImage, second: MetadataImage) -> bool:
+    return (first.topics, first.brokers, first.configs, first.features) == (
+        second.topics, second.brokers, second.configs, second.features,
     )  # fmt: skip
 
 
 def _winners(quorum: Quorum, findings: list[Finding]) -> list[QuorumLog]:
-    """Copies with which a controller may be elected, the furthest first, one for each end position.
-
-    If no majority of the voters is here, it is only the best copy, and a finding is appended to `findings`.
+    """Return the copies with which a controller may be elected, the furthest first, one for each end position. If no
+    majority of the voters is given, return only the best copy, and append a finding to `findings`.
     """
-    voters = [log.log for log in quorum.survivors if log.log.is_voter and log.log.refusal is None]
+    logs = [survivor.log for survivor in quorum.survivors]
+    voters = [log for log in logs if log.is_voter and log.refusal is None]
     needed = len(quorum.best.voter_ids) // 2 + 1
     able = [log for log in voters if sum(other.position <= log.position for other in voters) >= needed]
     if not able:

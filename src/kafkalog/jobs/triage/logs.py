@@ -63,7 +63,7 @@ class ReplicaLog(Struct, frozen=True, kw_only=True):
 
 
 class BrokerDisks(Struct, kw_only=True):
-    """Log directories of one broker, as far as they were given."""
+    """Log directories of one broker that are among the given paths, and the effect of the broker's start on them."""
 
     node: int
     directories: list[LogDir]
@@ -83,7 +83,7 @@ class BrokerDisks(Struct, kw_only=True):
 
     @property
     def is_up(self) -> bool:
-        """Whether it starts, with at least one directory."""
+        """Whether the broker starts, with at least one directory."""
         return self.refusal is None and bool(self.online)
 
     @property
@@ -97,11 +97,12 @@ class BrokerDisks(Struct, kw_only=True):
     @property
     def directory_ids(self) -> tuple[str, ...] | None:
         """Ids of its directories that are online; None if one of them has none."""
-        ids = [None if each.meta_properties is None else each.meta_properties.directory_id for each in self.online]
-        return None if None in ids else tuple(each for each in ids if each is not None)
+        metas = [log_dir.meta_properties for log_dir in self.online]
+        ids = [None if meta is None else meta.directory_id for meta in metas]
+        return None if None in ids else tuple(directory_id for directory_id in ids if directory_id is not None)
 
     def was_stopped(self, epoch: int) -> bool:
-        """Whether all its directories were stopped cleanly by the broker with this epoch."""
+        """Whether every directory has a clean-shutdown marker of the broker with this broker epoch."""
         return all(
             log_dir.clean_shutdown is not None and log_dir.clean_shutdown.broker_epoch == epoch
             for log_dir in self.directories
@@ -117,19 +118,19 @@ def read_brokers(
     on_progress: OnProgress | None = None,
     findings: list[Finding],
 ) -> dict[int, BrokerDisks]:
-    """Simulate the start of each broker on its directories; return the result by broker id. Nothing is changed.
+    """Simulate the start of each broker on its directories; return the result by broker id. Nothing on disk is changed.
 
-    `beside` are more directories of a broker, which may be its own but are empty or name no broker. `config` are the
-    broker's settings. A broker with a directory that cannot be read gets a `refusal`, and is assumed to stay down.
-    `jobs` is the number of worker processes, `on_progress` is called with a `ProgressState`. Findings are appended to
-    `findings`.
+    `beside` are further directories of a broker, which are empty or name no broker. `config` are the broker's settings.
+    A broker with a directory that cannot be read gets a `refusal`, and is assumed to stay down; no exception is raised
+    for that. `jobs` is the number of worker processes, `on_progress` is called with a `ProgressState`. Findings are
+    appended to `findings`.
     """
     brokers: dict[int, BrokerDisks] = {}
     workers = Workers(jobs, on_progress)
     for node, log_dirs in sorted(directories.items()):
         disks = brokers[node] = BrokerDisks(node=node, directories=list(log_dirs), beside=beside.get(node, ()))
         known = LogSettings.from_server_properties(config or {})
-        rules = settled(Recovery(mode=Mode.KAFKA, config=known), [each.path for each in log_dirs])
+        rules = settled(Recovery(mode=Mode.KAFKA, config=known), [log_dir.path for log_dir in log_dirs])
         for log_dir in log_dirs:
             try:
                 _read(disks, log_dir, rules, workers, findings)
@@ -142,19 +143,18 @@ def read_brokers(
 
 
 def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None:
-    """Set `disks.refusal` if no release starts on the broker's directories, regardless of the content of its logs.
-
+    """Simulate the start of the whole node without its logs, and change `disks`: set `refusal` if no release starts.
     Otherwise apply what a start does to `-future`, `-delete` and `-stray` directories: promoted logs are added to
-    `disks.logs`, losses to `disks.lost_by_start`. Findings are appended to `findings` if the broker never starts or its
-    start loses logs.
+    `logs`, sentences about losses to `lost_by_start`. Findings are appended to `findings` if the broker never starts or
+    its start loses logs. Raises `StorageError` if the metadata log cannot be read.
     """
-    roots = [consequence.path for consequence in disks.directories]
+    roots = [log_dir.path for log_dir in disks.directories]
     start = node_start([*roots, *disks.beside], loads_others=False, now_ms=rules.at)
     if start.never_starts:
         disks.refusal = f"broker {disks.node}: {'; '.join(node_sentences(start))}"
         findings += node_findings(start)
         return
-    answer = next(consequence for consequence in start.answers if consequence.outcome is not StartOutcome.FAILS)
+    answer = next(answer for answer in start.answers if answer.outcome is not StartOutcome.FAILS)
     for consequence in answer.consequences:
         name = None if consequence.file is None else parse_partition_directory(os.path.basename(consequence.file))
         if name is None or not name.state.value or consequence.file is None:
@@ -172,7 +172,7 @@ def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None
 
 
 def unread(path: str, error: StorageError) -> Finding:
-    """Return the finding for an unreadable directory, or the file in it that caused the error."""
+    """Return an UNREADABLE finding about the file that caused the error; if the error names none, about `path`."""
     place = os.fspath(error.filename) if isinstance(error.filename, str) else path
     return Finding.of(FindingCode.UNREADABLE, None, None, error.strerror or str(error), place)
 
@@ -206,36 +206,38 @@ def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, f
 
 
 def _segment_bytes(sizes: Mapping[str, int]) -> dict[str, dict[int, int]]:
-    """Size in bytes of each segment's `.log` file, by partition directory and then base offset, from the sizes of all
-    files.
+    """Return the size in bytes of each segment's `.log` file, by partition directory and then base offset. `sizes` are
+    the sizes of all files by path.
     """
-    found: dict[str, dict[int, int]] = {}
+    segments: dict[str, dict[int, int]] = {}
     for path, size in sizes.items():
         directory, _, name = path.rpartition("/")
         segment = parse_segment_file(name)
         if segment is not None and segment.kind is FileKind.LOG:
-            found.setdefault(directory, {})[segment.base_offset] = size
-    return found
+            segments.setdefault(directory, {})[segment.base_offset] = size
+    return segments
 
 
 def _cut_bytes(before: Mapping[int, int], after: Mapping[int, int], end: int) -> int:
-    """Number of bytes removed from the segments at and after offset `end`."""
+    """Number of bytes removed from the segment that holds offset `end` and the segments after it. `before` and `after`
+    are sizes in bytes by base offset.
+    """
     first = max((base for base in before if base <= end), default=0)
     return sum(max(size - after.get(base, 0), 0) for base, size in before.items() if base >= first)
 
 
-def _log(node: int, log_dir: LogDir, key: Key, found: LoadedPartition, tree: Tree, cut_bytes: int) -> ReplicaLog:
-    path = f"{found.name}/{LEADER_EPOCH_CHECKPOINT}"
+def _log(node: int, log_dir: LogDir, key: Key, loaded: LoadedPartition, tree: Tree, cut_bytes: int) -> ReplicaLog:
+    path = f"{loaded.name}/{LEADER_EPOCH_CHECKPOINT}"
     entries: list[LeaderEpoch] = []
     if path in tree.files:
         with suppress(FormatError):  # a broker's own file after its start: it was written by the model
             entries = decode_leader_epochs(tree.read(path))
     return ReplicaLog(
         node=node,
-        path=f"{log_dir.path}/{found.name}",
-        start=found.log_start_offset,
-        end=found.log_end_offset,
-        lineage=Lineage.of(entries, found.log_end_offset),
+        path=f"{log_dir.path}/{loaded.name}",
+        start=loaded.log_start_offset,
+        end=loaded.log_end_offset,
+        lineage=Lineage.of(entries, loaded.log_end_offset),
         high_watermark=log_dir.high_watermarks.get(key),
         cut_bytes=cut_bytes,
     )

@@ -1,4 +1,4 @@
-"""Metadata that the controllers will have when they are up, as the basis for predicting leaders."""
+"""Define the metadata that the controllers will have when they are up, from which leaders are predicted."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Memory(ABC):
 
     @abstractmethod
     def partitions(self) -> dict[Key, KnownReplicas]:
-        """Replicas of every partition by topic and number."""
+        """Replicas, ISR and leader of every partition, by (topic, partition number)."""
 
     @abstractmethod
     def eligible(self, key: Key) -> frozenset[int]:
@@ -56,9 +56,8 @@ class Memory(ABC):
 
     @abstractmethod
     def unknown(self, topic: str, partition: int, topic_id: str | None) -> str | None:
-        """Why the metadata has no such partition; None if it has one, or shows that its topic was deleted.
-
-        Without a topic id the name alone decides.
+        """Reason why the metadata does not have such a partition; None if it has it, or shows that its topic was
+        deleted. Without a topic id the name alone decides.
         """
 
     def known_elsewhere(self, topic: str, partition: int, topic_id: str | None) -> str | None:
@@ -67,11 +66,11 @@ class Memory(ABC):
 
     @abstractmethod
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
-        """Set the brokers that are about to be started."""
+        """Set the brokers that are about to be started, with their directories. Called before `leaders`."""
 
     @abstractmethod
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
-        """Ids of brokers that may lead after the brokers of `order` were started one after another (None: all, in any
-        order). `NO_LEADER` is among them if there may be none. None if there are too many cases. With `cautious`,
-        nothing is assumed about the build of Kafka, as an advice requires.
+        """Ids of the brokers that may lead after the brokers of `order` were started one after another (None: all that
+        can be started, in any order). `NO_LEADER` is among them if there may be none. None if there are too many cases.
+        With `cautious`, nothing is assumed about the build of Kafka, so that advice can rely on the result.
         """

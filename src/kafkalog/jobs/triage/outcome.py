@@ -1,5 +1,5 @@
-"""Judge each possible leader of a partition: where every log ends after following it, which records are lost, and what
-to do first.
+"""Judge each possible leader of a partition: the end of every log after following it, the records that are lost, and
+the steps that avoid a loss.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class StartAdvice(Struct, frozen=True, kw_only=True):
     them"""
 
     def sentence(self) -> str:
-        """Describe the advice in a sentence fragment for people; "" if nothing has to be done."""
+        """Return the advice as a sentence fragment for people; an empty string if nothing has to be done."""
         order = ", ".join(map(str, self.order))
         held = ", ".join(map(str, self.hold_back))
         match self.what:
@@ -107,7 +107,9 @@ class PartitionTriage(Struct, kw_only=True):
         return any(self.losses.values())
 
     def lost_under(self, leader: int) -> int:
-        """Number of offsets of a best copy that are lost if `leader` leads; 0 if none are."""
+        """Return the number of offsets of a best copy that are lost if `leader` leads: the most of any best copy whose
+        broker is up. 0 if `leader` has a best copy or no log.
+        """
         if leader not in self.logs or leader in self.best:
             return 0
         losses = (_loss(self.logs[node], self.logs[leader]) for node in self.up.intersection(self.best))
@@ -120,20 +122,22 @@ class PartitionTriage(Struct, kw_only=True):
 
     @property
     def may_be_led_worse(self) -> bool:
-        """Whether a copy may lead that is not one of the best, so that what the best has more is lost."""
+        """Whether a broker may lead whose copy is not one of the best, so that records that only the best copies have
+        are lost.
+        """
         return any(leader != NO_LEADER and leader not in self.best for leader in self.leaders)
 
     @property
     def flawed_leaders(self) -> tuple[int, ...]:
-        """Possible leaders with more damage than the best copies: nothing is truncated, but consumers do
-        not read it.
+        """Possible leaders with more damaged places than the best copies, in ascending order. Followers truncate
+        nothing under them, but consumers cannot read these places.
         """
-        least = min((self.flaws.get(each, 0) for each in self.best), default=0)
+        least = min((self.flaws.get(node, 0) for node in self.best), default=0)
         return tuple(leader for leader in self.leaders if self.flaws.get(leader, 0) > least)
 
     @property
     def cut_by_start(self) -> list[ReplicaLog]:
-        """Best copies that their own brokers' starts truncate: no other copy is known to have that part."""
+        """Best copies that their own brokers' starts truncate. No other copy is known to have the removed part."""
         return [self.logs[node] for node in self.best if node in self.up and self.logs[node].cut_bytes]
 
     @property
@@ -156,13 +160,13 @@ def judged(
     up: frozenset[int],
     flaws_of: Callable[[Mapping[int, ReplicaLog]], Mapping[int, int]] = lambda logs: {},
 ) -> PartitionTriage:
-    """Judge every possible leader of a partition: the end of each log after following it, and the records that are
-    lost.
+    """Judge every possible leader of a partition: return the end of each log after following it, and the offsets that
+    are lost.
 
-    `leaders` None means that there were too many cases; then every broker in `up` may lead. Without a leader, or under
-    one without a log, every log keeps its end and nothing is lost. `logs` are the copies by broker id. `flaws_of` is
-    called with the copies that reach furthest, only if there are several, and returns the number of damaged places by
-    broker id.
+    `leaders` None means that there were too many cases; then every broker in `up` may lead, or none if `up` is empty.
+    If there is no leader, or it has no log, every log keeps its end and nothing is lost. `logs` are the copies by
+    broker id. `flaws_of` is called with the copies that reach furthest if there are several; it returns the number of
+    damaged places by broker id.
     """
     assumed = leaders if leaders is not None else (up or frozenset({NO_LEADER}))
     furthest = _furthest(logs.values())
@@ -181,11 +185,11 @@ def judged(
     )
     for leader in partition_triage.leaders:
         if leader == NO_LEADER or leader not in logs:
-            partition_triage.outcomes[leader] = {each: logs[each].end for each in up}
+            partition_triage.outcomes[leader] = {node: logs[node].end for node in up}
             partition_triage.losses[leader] = {}
             continue
         partition_triage.outcomes[leader] = dict.fromkeys(up, logs[leader].end)
-        losses = {each: _loss(logs[each], logs[leader]) for each in up if each != leader}
+        losses = {node: _loss(logs[node], logs[leader]) for node in up if node != leader}
         partition_triage.losses[leader] = {node: loss for node, loss in losses.items() if loss is not None}
     return partition_triage
 
@@ -214,11 +218,12 @@ def advised(
     order: tuple[int, ...],
     eligible: Collection[int],
 ) -> StartAdvice:
-    """Return the steps that make a best copy lead, if any do.
+    """Return the steps that make a best copy lead, or the best that can be done. The first of these that helps is
+    chosen: doing nothing, another start order, holding brokers back, bringing missing disks, an unclean election,
+    merging. If nothing helps, `what` is "nothing_helps".
 
     `leaders` predicts the leaders for an order of starts. `order` is the best order for the whole cluster, with every
-    broker that can be started. Brokers in `eligible` may lead without an unclean election if they are up. Tried in
-    turn: doing nothing, another start order, holding brokers back, an election, missing disks, merging.
+    broker that can be started. Brokers in `eligible` may lead without an unclean election if they are up.
     """
     here = frozenset(found.logs).intersection(order)
     good = here.intersection(found.best)
@@ -229,7 +234,7 @@ def advised(
         if under and under <= good:
             return StartAdvice(what="start_order", order=start_order)
     held = tuple(sorted(here - good))
-    rest = tuple(start_order for start_order in order if start_order not in held)
+    rest = tuple(node for node in order if node not in held)
     absent = tuple(sorted(set(eligible) - here))
     under = leaders(rest) if good else None
     if held and under and under <= good:

@@ -66,12 +66,12 @@ class Triage(Struct, frozen=True, kw_only=True):
 
     @property
     def at_risk(self) -> list[PartitionTriage]:
-        """Partitions that may lose something or have no leader."""
+        """Partitions that may lose records, may have no leader or a leader with more damage, or have no data left."""
         return [partition for partition in self.partitions if not partition.is_clean]
 
     @property
     def cut_by_start(self) -> list[PartitionTriage]:
-        """Partitions of which a broker's own start truncates a best copy, whoever leads then."""
+        """Partitions of which a broker's own start truncates a best copy, independent of the leader."""
         return [partition for partition in self.partitions if partition.cut_by_start]
 
     @property
@@ -92,13 +92,14 @@ def triage(
     """Predict the elections after a whole cluster was stopped at one moment; change nothing.
 
     `paths` are log directories of all brokers and controllers, or their parents, or ZooKeeper's data directory. A
-    directory that cannot be read, or holds nothing of Kafka's, is among the findings, and its broker is assumed to stay
-    down. `start_order` names brokers in the order in which they will be started, each when the one before is up, after
-    the controllers alone have ended all old sessions; without it brokers and controllers start in any order. `config`
-    are the controllers' settings.
+    directory that cannot be read, or has no data of Kafka, is reported as a finding, and its broker is assumed to stay
+    down. `start_order` names brokers in the order in which they will be started: each one when the previous one is up,
+    after the controllers alone have ended all old sessions. Without it brokers and controllers start in any order.
+    `config` are the controllers' settings.
 
     Raises `UsageError` for paths that do not exist and for unknown brokers, `RecoveryRefused` for a live directory, for
-    directories of several clusters and for two that cannot be of one broker, `StorageError` for I/O.
+    directories of several clusters and for two that cannot be of one broker, `StorageError` if the metadata cannot be
+    read.
 
     * `paths`: directories of all brokers and controllers
     * `select`: the topic-partitions to judge; all of them without it
@@ -141,7 +142,9 @@ def triage(
         best_order=best,
         worse_in_best_order=left,
         not_starting={
-            node: each.refusal or "none of its directories is usable" for node, each in disks.items() if not each.is_up
+            node: broker.refusal or "none of its directories is usable"
+            for node, broker in disks.items()
+            if not broker.is_up
         },
         without_disks=tuple(sorted(memory.brokers - disks.keys())),
         first_step=memory.first_step,
@@ -153,14 +156,16 @@ def triage(
 
 
 def _named_partitions(shelf: Shelf) -> list[Key]:
-    """Topic and partition of every partition directory."""
+    """Topic and number of every partition directory, in the order of the log directories; a replica's in each
+    of them.
+    """
     names = (partition.name for log_dir in shelf.log_dirs for partition in log_dir.partitions)
     return [(name.topic, name.partition) for name in names if name is not None]
 
 
 def _distinct(findings: Sequence[Finding]) -> list[Finding]:
-    """Remove findings that repeat an earlier one: equal code, absolute file, position, offset and detail. The order is
-    kept.
+    """Return the findings in order, without those that repeat an earlier one: equal code, absolute file, position,
+    offset and detail.
     """
     distinct: dict[object, Finding] = {}
     for finding in findings:
@@ -174,10 +179,9 @@ def _unread(path: str, why: str) -> Finding:
 
 
 def _refuse_live(shelf: Shelf, findings: list[Finding]) -> dict[int, str]:
-    """Raise `RecoveryRefused` if a broker is running on one of the directories.
-
-    Returns, by broker id, the error text of each directory whose lock could not be examined; appends a finding for
-    each. Directories without a broker id only get the finding.
+    """Raise `RecoveryRefused` if a broker is running on one of the directories. Return broker id -> error text for each
+    directory whose lock cannot be examined, and append a finding for each to `findings`. Directories without a broker
+    id only get the finding.
     """
     unexamined = {}
     for log_dir in shelf.log_dirs:
@@ -203,9 +207,7 @@ def _refuse_parts(shelf: Shelf) -> None:
 
 def _refuse_twins(shelf: Shelf) -> None:
     """Raise `RecoveryRefused` for two directories with which no broker starts: both have one directory id, or one
-    broker has a partition in both.
-
-    Then one is a copy of the other, or has the other's `meta.properties`.
+    broker has a partition in both. In this case one is a copy of the other, or has the other's `meta.properties`.
     """
     first: dict[str, LogDir] = {}
     for log_dir in shelf.log_dirs:
@@ -222,11 +224,11 @@ def _refuse_twins(shelf: Shelf) -> None:
                 raise RecoveryRefused(_twins(other, copy.log_dir, f"both hold {copy.name}"))
 
 
-def _twins(one: LogDir, other: LogDir, what: str) -> str:
-    node = None if one.meta_properties is None else one.meta_properties.node_id
+def _twins(first: LogDir, second: LogDir, what: str) -> str:
+    node = None if first.meta_properties is None else first.meta_properties.node_id
     return (
-        f"{one.path} and {other.path} cannot be volumes of one node: by meta.properties both are of node {node}, and "
-        f"{what}; give the one that node {node} will be started with"
+        f"{first.path} and {second.path} cannot be volumes of one node: by meta.properties both are of node {node}, "
+        f"and {what}; give the one that node {node} will be started with"
     )
 
 
@@ -251,20 +253,20 @@ def _by_broker(shelf: Shelf, memory: Memory, findings: list[Finding]) -> dict[in
 
 
 def _nameless(shelf: Shelf, by_broker: Mapping[int, Sequence[LogDir]], memory: Memory) -> dict[int, list[str]]:
-    """Assign directories that are empty or name no broker to the only broker that can own them.
+    """Assign directories that are empty or name no broker to the only broker that can own them. Return its broker id ->
+    their paths; empty if there are none or the owner is not certain.
 
-    Returns their paths by broker id; empty if there are none or the owner is not certain. The owner is the broker that
-    lacks a registered directory; if none lacks one, the only broker. The owner is not certain if there are several such
-    brokers, or if a registered broker has no directory here.
+    The owner is the broker that lacks a registered directory; if none lacks one, the only broker. The owner is not
+    certain if there are several such brokers, or if a registered broker has no directory here.
     """
-    said = {log_dir.path: log_dir.meta_properties for log_dir in shelf.log_dirs}
-    roots = [path for path, meta in said.items() if meta is None or meta.node_id is None]
+    metas = {log_dir.path: log_dir.meta_properties for log_dir in shelf.log_dirs}
+    roots = [path for path, meta in metas.items() if meta is None or meta.node_id is None]
     roots += [finding.file or "" for finding in shelf.findings
               if finding.code is FindingCode.UNREADABLE and _is_empty(finding.file)]  # fmt: skip
     roots += [path for path, _why in shelf.unreadable if _is_empty(path)]
     lacking = []
     for node, log_dirs in by_broker.items():
-        ids = {meta.directory_id for log_dir in log_dirs if (meta := said[log_dir.path]) is not None}
+        ids = {meta.directory_id for log_dir in log_dirs if (meta := metas[log_dir.path]) is not None}
         lacking += [node] if memory.directories_of(node) - ids else []
     owners = lacking or [*by_broker]
     is_sure = len(owners) == 1 and memory.brokers <= by_broker.keys()
@@ -290,10 +292,9 @@ def _checked_order(order: Sequence[int], disks: Mapping[int, BrokerDisks], memor
 
 
 def _missing_volumes(disks: BrokerDisks, memory: Memory) -> list[Finding]:
-    """Report directories that a broker registered with but that are not here: a list of one finding, or empty.
-
-    Sets `disks.is_whole` to False if any is missing. Empty too if a directory here has no id, because it may be the
-    missing one.
+    """Return one finding about directories with which a broker has registered and that are not here, and set
+    `disks.is_whole` to False. Empty if none is missing, or if a directory here has no id, because it may be the missing
+    one.
     """
     registered = memory.directories_of(disks.node)
     missing = registered - disks.all_directory_ids
@@ -317,7 +318,7 @@ def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Fin
 
 
 def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -> dict[int, ReplicaLog]:
-    """Log of each replica by broker id; replicas whose broker is not in `disks` are omitted.
+    """Return the log of each replica by broker id; replicas whose broker is not in `disks` are omitted.
 
     A replica without a log gets an empty one if its broker is up and all its directories are here and online; otherwise
     it is omitted.
@@ -353,20 +354,21 @@ def _best_order(
     found: Sequence[PartitionTriage], memory: Memory, disks: Mapping[int, BrokerDisks], up: Sequence[int]
 ) -> tuple[tuple[int, ...], int]:
     """Choose the order of starts that loses the fewest offsets of best copies; of equal orders the one with fewer
-    partitions that may not get a best leader.
+    partitions that may not get a best leader. Return the order and the number of these partitions.
 
-    Returns the order and the number of these partitions. Orders that differ in the first broker are tried, up to a
-    limit. `up` are the brokers that can be started; the order is empty without them.
+    Up to 64 orders are tried, which differ in the first broker. `up` are the brokers that can be started; if it is
+    empty, so is the order.
     """
-    orders = [(first, *(each for each in up if each != first)) for first in up[:_MOST_ORDERS]] or [()]
+    orders = [(first, *(node for node in up if node != first)) for first in up[:_MOST_ORDERS]] or [()]
     scored = []
     for number, order in enumerate(orders):
         left = lost = 0
-        for each in found:
-            leaders = memory.leaders((each.topic, each.partition), order, cautious=True)
-            good = {node for node in each.best if disks[node].is_up}
+        for partition in found:
+            leaders = memory.leaders((partition.topic, partition.partition), order, cautious=True)
+            good = {node for node in partition.best if disks[node].is_up}
             left += leaders is None or not leaders <= good
-            lost += max((each.lost_under(leader) for leader in (each.up if leaders is None else leaders)), default=0)
+            possible = partition.up if leaders is None else leaders
+            lost += max((partition.lost_under(leader) for leader in possible), default=0)
         scored.append((lost, left, number, order))
     _, left, _, order = min(scored)
     return order, left

@@ -1,4 +1,6 @@
-"""Find the directories that tell which brokers may lead: a KRaft controller's, else ZooKeeper's."""
+"""Find the directories with the metadata that decides which brokers may lead: a KRaft controller's, else
+ZooKeeper's.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,10 @@ __all__ = ["memory_of"]
 
 def memory_of(shelf: Shelf, static: Mapping[str, str], findings: list[Finding]) -> Memory:
     """Read the metadata from which leaders are predicted: from copies of `__cluster_metadata`, else from ZooKeeper's
-    data directory.
+    data directory; return it.
 
     Findings are appended to `findings`. `static` are the controllers' settings. Raises `UsageError` if neither is among
-    the directories, `RecoveryRefused` if it cannot be used.
+    the directories, `RecoveryRefused` if the metadata cannot be used, `StorageError` if it cannot be read.
     """
     if shelf.metadata:
         findings += [_left_aside(path, shelf.metadata[0].path) for path in shelf.zookeeper]
@@ -37,9 +39,12 @@ def memory_of(shelf: Shelf, static: Mapping[str, str], findings: list[Finding]) 
 
 
 def _of_known_nodes(shelf: Shelf) -> list[str]:
-    """Copies of the metadata log whose directory names its cluster; all copies if no directory does."""
+    """Return the paths of the copies of the metadata log whose log directory names its cluster; of all copies if no
+    directory does.
+    """
     logs = [partition.path for partition in shelf.metadata]
-    known = {each.path for each in shelf.log_dirs if each.meta_properties and each.meta_properties.cluster_id}
+    metas = {log_dir.path: log_dir.meta_properties for log_dir in shelf.log_dirs}
+    known = {path for path, meta in metas.items() if meta and meta.cluster_id}
     return [log for log in logs if os.path.dirname(log) in known] or logs
 
 

@@ -53,10 +53,10 @@ class UnknownPartition(Struct, frozen=True, kw_only=True):
 def unknown_partitions(
     log_dirs: Iterable[LogDir], memory: Memory, disks: Mapping[int, BrokerDisks], select: Selection
 ) -> list[UnknownPartition]:
-    """List live partition directories that the metadata does not have, sorted by topic, partition and broker.
+    """Return the live partition directories that the metadata does not have, sorted by topic, partition and broker.
 
     Only directories whose broker is known and partitions that `select` accepts are examined. Topics that the metadata
-    shows as deleted are omitted. Start and end are offsets after the broker's simulated start.
+    shows as deleted are omitted. Start and end are offsets after the broker's simulated start, else on disk.
     """
     unknown = []
     for log_dir in log_dirs:
@@ -87,7 +87,7 @@ def unknown_partitions(
                         known_to=known_to,
                     )
                 )
-    return sorted(unknown, key=lambda each: (each.topic, each.partition, each.node, each.path))
+    return sorted(unknown, key=lambda partition: (partition.topic, partition.partition, partition.node, partition.path))
 
 
 def _topic_id(partition: Partition) -> str | None:
@@ -99,9 +99,8 @@ def _topic_id(partition: Partition) -> str | None:
 
 
 def _bounds(partition: Partition, disks: BrokerDisks | None) -> tuple[int, int]:
-    """Log start offset and log end offset, as the broker's simulated start leaves them, else as they are on disk.
-
-    The end equals the start if the log cannot be read.
+    """Return log start offset and log end offset: as the broker's simulated start leaves them; if it does not load the
+    log, as they are on disk. The end equals the start if the log cannot be read.
     """
     key = partition.topic or "", partition.partition or 0
     log = None if disks is None else disks.logs.get(key)

@@ -1,4 +1,4 @@
-"""Predict elections from the partition states that a controller in ZooKeeper mode will find."""
+"""Predict elections from the partition states that a controller in ZooKeeper mode will read."""
 
 from __future__ import annotations
 
@@ -58,20 +58,21 @@ class ZooKeeperMemory(Memory):
         return self.registered | self._with_replicas
 
     def partitions(self) -> dict[Key, KnownReplicas]:
-        """Replicas of every partition by topic and number, sorted."""
+        """Return the replicas of every partition by topic and number, sorted."""
         return {
             key: KnownReplicas(replicas=tuple(replicas), isr=tuple(state.isr), leader=state.leader)
             for key, (replicas, state) in sorted(self.states.items())
         }
 
     def eligible(self, key: Key) -> frozenset[int]:
-        """Ids of brokers that may lead without an unclean election (`Memory.eligible`)."""
+        """Ids of brokers that may lead without an unclean election, once they are up: those in the ISR. Raises
+        `KeyError` for an unknown partition.
+        """
         return frozenset(self.states[key][1].isr)
 
     def unknown(self, topic: str, partition: int, topic_id: str | None) -> str | None:
-        """Reason why ZooKeeper does not have the partition (`Memory.unknown`); None if it has.
-
-        Topics are compared by name, and also by id if both ids are known (Kafka 2.8 and later).
+        """Return why ZooKeeper does not have the partition; None if it has it. Topics are compared by name, and also by
+        id if both ids are known (Kafka 2.8 and later).
         """
         known = self.topics.get(topic)
         if known is None:
@@ -83,11 +84,12 @@ class ZooKeeperMemory(Memory):
         )
 
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
-        """Set the brokers that are about to be started."""
+        """Set the brokers that are about to be started. Must be called before `leaders`."""
         self._up = frozenset(node for node, broker_disks in disks.items() if broker_disks.is_up)
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
-        """Ids of all brokers that may lead after the start; `NO_LEADER` is among them if there may be none. Never None.
+        """Return the ids of all brokers that may lead after the start; `NO_LEADER` is among them if there may be none.
+        Never None.
 
         `order` is the order in which brokers are started, None for any; brokers that do not start are skipped. With
         `cautious` the order in which a controller removes brokers from ISRs counts as unknown. Raises `KeyError` for an
@@ -97,7 +99,7 @@ class ZooKeeperMemory(Memory):
         unclean = self.unclean[key[0]]
         if order is None:
             return leaders_in_any_order(replicas, state.isr, sorted(self._up), unclean=unclean)
-        started = [each for each in order if each in self._up]
+        started = [node for node in order if node in self._up]
         removed = self._removed_by(started[0]) if started and self.order_is_known and not cautious else None
         return leaders_in_order(replicas, state.isr, started, unclean=unclean, removed=removed)
 
@@ -114,13 +116,13 @@ def zookeeper_memory(
     of_brokers: str | None,
     findings: list[Finding],
 ) -> ZooKeeperMemory:
-    """Read the cluster's metadata from the data directories of ZooKeeper's servers; the server with the newest
-    transaction counts.
+    """Read the cluster's metadata from the data directories of ZooKeeper's servers, and return the metadata of the
+    server with the newest transaction.
 
     `static` are the controller's settings, `brokers` the ids of brokers whose directories are here, `of_brokers` the
     cluster id in these (None if unknown). Findings, also about servers that lag behind, are appended to `findings`.
-    Raises `RecoveryRefused` if the directories are not of one Kafka cluster, and the error of the first server if none
-    can be read.
+    Raises `RecoveryRefused` if the directories are not of one Kafka cluster; if no server can be read, the error of the
+    first one.
     """
     servers = _of_one_cluster(_read(paths, findings), of_brokers, findings)
     servers.sort(key=lambda server: server[1].zxid)
@@ -136,7 +138,7 @@ def zookeeper_memory(
     states = partition_states(replay.tree, chroot)
     unclean = unclean_allowed(replay.tree, chroot, {topic for topic, _ in states}, None, static)
     ids = replay.tree.nodes[f"{chroot}/brokers/ids"].children
-    registered = frozenset({int(each) for each in ids if each.isdecimal() and len(each) < 11} | set(brokers))
+    registered = frozenset({int(name) for name in ids if name.isdecimal() and len(name) < 11} | set(brokers))
     known = f"{chroot}/feature" in replay.tree.nodes
     return ZooKeeperMemory(
         f"{source} up to transaction 0x{replay.zxid:x}",
@@ -149,14 +151,13 @@ def zookeeper_memory(
 
 
 def _of_one_cluster(servers: list[_Server], of_brokers: str | None, findings: list[Finding]) -> list[_Server]:
-    """Remove the servers of other clusters than `of_brokers`, with a finding for each; all are kept if every one is of
-    another cluster.
-
-    Without `of_brokers` nothing is removed, and `RecoveryRefused` is raised if the servers are of several clusters.
+    """Return the servers without those of other clusters than `of_brokers`; a finding for each of the latter is
+    appended to `findings`. If every server is of another cluster, all are returned. Without `of_brokers` nothing is
+    removed; `RecoveryRefused` is raised if the servers are of several clusters.
     """
     named = [(server, set(_clusters(server[1].tree).values())) for server in servers]
     if of_brokers is None:
-        several = sorted({str(each) for _, ids in named for each in ids})
+        several = sorted({str(cluster) for _, ids in named for cluster in ids})
         if len(servers) > 1 and len(several) > 1:
             raise RecoveryRefused(
                 f"ZooKeeper's directories are of several clusters ({', '.join(several)}), and no directory of a broker "
@@ -174,8 +175,7 @@ def _of_one_cluster(servers: list[_Server], of_brokers: str | None, findings: li
 
 
 def _read(paths: Sequence[str], findings: list[Finding]) -> list[_Server]:
-    """Read the newest tree of each server; one that cannot be read becomes a finding.
-
+    """Return each server with its newest tree; for a server that cannot be read a finding is appended to `findings`.
     Raises the first error if none can be read.
     """
     servers = []
@@ -197,10 +197,9 @@ def _read(paths: Sequence[str], findings: list[Finding]) -> list[_Server]:
 
 
 def _servers(paths: Sequence[str], failed: list[StorageError | UsageError]) -> list[ZooKeeperDirectory]:
-    """Open one server for each path; a single dataDir without logs and a single dataLogDir without snapshots are one
-    server.
-
-    Errors are appended to `failed`, and the path is skipped.
+    """Open one server for each path. But if one of them has only transaction logs (dataLogDir) and one only snapshots
+    (dataDir), both are opened as one server, which comes last. Errors are appended to `failed`, and the path is
+    skipped.
     """
     servers = []
     for path in paths:
@@ -225,27 +224,28 @@ def _behind(other: ZooKeeperDirectory, replay: Replay, source: str, best: Replay
 
 
 def _chroot(replay: Replay, source: str, of_brokers: str | None) -> str:
-    """Chroot of the cluster in the tree; of several clusters the one whose id is `of_brokers`.
-
-    A cluster without an id matches too; without `of_brokers` every cluster does. `source` names the directory in
-    messages. Raises `RecoveryRefused` if the tree has no cluster, or if none or several match.
+    """Return the chroot of the cluster in ZooKeeper's tree; if there are several clusters, of the one whose id is
+    `of_brokers`. A cluster without an id matches too; if `of_brokers` is None, every cluster does. `source` names the
+    directory in messages. Raises `RecoveryRefused` if the tree has no cluster, or if none or several match.
     """
     ids = _clusters(replay.tree)
     if not ids:
         bad = next((finding for finding in replay.findings if finding.severity is Severity.ERROR), None)
         why = "there is no node /brokers/ids" if bad is None else f"{bad.file}: {bad.detail}"
         raise RecoveryRefused(f"{source} says nothing of a Kafka cluster: {why}; give a data directory that does")
-    fitting = [place for place, found in ids.items() if of_brokers is None or found in (of_brokers, None)]
+    fitting = [place for place, cluster in ids.items() if of_brokers is None or cluster in (of_brokers, None)]
     if len(fitting) == 1:
         return fitting[0]
-    told = ", ".join(f"{found or 'one without an id'} at {place or '/'}" for place, found in ids.items())
+    clusters = ", ".join(f"{cluster or 'one without an id'} at {place or '/'}" for place, cluster in ids.items())
     if not fitting:
-        raise RecoveryRefused(f"{source} is of another cluster ({told}) than the brokers' directories ({of_brokers})")
+        raise RecoveryRefused(
+            f"{source} is of another cluster ({clusters}) than the brokers' directories ({of_brokers})"
+        )
     raise RecoveryRefused(
-        f"{source} holds {len(fitting)} Kafka clusters ({told}), and no directory of a broker says whose they are"
+        f"{source} holds {len(fitting)} Kafka clusters ({clusters}), and no directory of a broker says whose they are"
     )
 
 
 def _clusters(tree: Tree) -> dict[str, str | None]:
-    """Cluster ids by their path in the tree."""
+    """Return path in the tree -> cluster id, None if a cluster has no id."""
     return {place: cluster_id(tree, place) for place in chroots(tree.nodes)}

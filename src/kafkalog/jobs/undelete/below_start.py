@@ -1,7 +1,7 @@
-"""Find deleted records that are still in live segments: those below the log start offset (`DeleteRecords`).
+"""Find deleted records that are still in live segments: the records below the log start offset (`DeleteRecords`).
 
-They are listed and can be read, and are not restored: every replica has moved its log start, and each has truncated its
-leader epochs there (`LeaderEpochFileCache.truncateFromStartAsyncFlush`), so other replicas would not follow one
+They are listed and can be read, but are not restored. Every replica has raised its log start offset, and has truncated
+its leader epochs there (`LeaderEpochFileCache.truncateFromStartAsyncFlush`), so other replicas would not follow one
 broker's older start.
 """
 
@@ -48,12 +48,13 @@ def below_start_in(
     on_unreadable: OnUnreadable | None,
     replicas: Mapping[tuple[str, int], Sequence[int]],
 ) -> list[Remains]:
-    """List the records below the log start offset of each live partition, sorted by directory; empty without a
-    log-start checkpoint.
+    """List the records below the log start offset of each live partition, sorted by directory; empty if there is no
+    log-start checkpoint. Every batch of the segments concerned is read.
 
     `topic` (None: all) and `partitions` (empty: all) select partitions. Partitions without such records are omitted,
-    unless their segments are damaged. `on_unreadable` is called with each directory that cannot be read and the error;
-    without it the `StorageError` is raised. `replicas` are the replicas by (topic, partition), as far as known.
+    unless their segments are damaged. `on_unreadable` is called with the path of each directory that cannot be read and
+    the error; if it is None the `StorageError` is raised. `replicas` are the replicas by (topic, partition), as far as
+    known.
     """
     files, tree = files_by_directory(found), found.tree()
     remains = []
@@ -92,18 +93,18 @@ def _why_not(start: int, *, is_alone: bool) -> str:
     return Sentence(f"the log starts at {start} {where}: a dump of deleted data prints these records")
 
 
-def _starts(found: Survey) -> dict[str, int]:
-    """Log start offset in the checkpoint by live partition directory, without the metadata log; empty if the file is
-    missing or malformed.
+def _starts(surveyed: Survey) -> dict[str, int]:
+    """Log start offset in the checkpoint by live partition directory of the survey, without the metadata log; empty if
+    the file is missing or malformed.
     """
-    if LOG_START_OFFSET_CHECKPOINT not in found.files:
+    if LOG_START_OFFSET_CHECKPOINT not in surveyed.files:
         return {}
     try:
-        lines = decode_offset_checkpoint(found.tree().read(LOG_START_OFFSET_CHECKPOINT))
+        lines = decode_offset_checkpoint(surveyed.tree().read(LOG_START_OFFSET_CHECKPOINT))
     except FormatError:
         return {}
     known = {f"{line.topic}-{line.partition}": line.offset for line in lines if line.topic != CLUSTER_METADATA_TOPIC}
-    return {name: offset for name, offset in known.items() if name in found.directories and _is_live(name)}
+    return {name: offset for name, offset in known.items() if name in surveyed.directories and _is_live(name)}
 
 
 def _is_live(directory: str) -> bool:
@@ -111,25 +112,26 @@ def _is_live(directory: str) -> bool:
     return name is not None and name.state is DirectoryState.LIVE
 
 
-def _segments(found: Survey, directory: str, names: Sequence[str], start: int) -> Iterator[RemainsSegment]:
+def _segments(surveyed: Survey, directory: str, names: Sequence[str], start: int) -> Iterator[RemainsSegment]:
     logs = []
     for name in names:
         parsed = parse_segment_file(name)
         if parsed is not None and parsed.is_live_log and parsed.base_offset < start:
             logs.append((parsed.base_offset, f"{directory}/{name}"))
     for base_offset, path in sorted(logs):
-        yield _segment(found, path, base_offset, start)
+        yield _segment(surveyed, path, base_offset, start)
 
 
-def _segment(found: Survey, path: str, base_offset: int, start: int) -> RemainsSegment:
-    """Count the records below offset `start` in a live segment, up to the first damage.
+def _segment(surveyed: Survey, path: str, base_offset: int, start: int) -> RemainsSegment:
+    """Count the records below offset `start` in a live segment, from its beginning up to the first damage.
 
-    `bytes` is the size of the batches that begin below `start`. Without such a batch the first and last offset are
-    None.
+    In the result, `bytes` is the size of the batches that begin below `start`; without such a batch the first and last
+    offset are None, and the epoch is -1. `damage` is None if there is none. Raises `StorageError` if the file cannot be
+    read.
     """
     first = last = None
     records, epoch, size = 0, -1, 0
-    scanner = Scanner(found.source(path))
+    scanner = Scanner(surveyed.source(path))
     for batch in scanner:
         if batch.header.first_offset >= start:
             break
@@ -140,7 +142,7 @@ def _segment(found: Survey, path: str, base_offset: int, start: int) -> RemainsS
         epoch = max(epoch, batch.header.partition_leader_epoch)
         size = batch.position + batch.size
     is_damaged = scanner.stop not in (None, StopReason.END)
-    status = status_in(found, path)
+    status = status_in(surveyed, path)
     return RemainsSegment(
         base_offset=base_offset,
         path=path,
@@ -156,9 +158,8 @@ def _segment(found: Survey, path: str, base_offset: int, start: int) -> RemainsS
 
 
 def _below(batch: RecordBatch, start: int) -> tuple[int, int]:
-    """Number of records of a batch below offset `start`, and the last offset below it that the batch reaches.
-
-    Control records are not counted, nor records of a batch that reaches `start` and cannot be decoded.
+    """Return the number of records of a batch below offset `start`, and the last offset of the batch below `start`. 0
+    records for a control batch, and for a batch that reaches `start` and cannot be decoded.
     """
     if batch.header.last_offset < start:
         return records_in(batch), batch.header.last_offset

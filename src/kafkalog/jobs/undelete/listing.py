@@ -28,16 +28,16 @@ def deleted(
     on_unreadable: OnUnreadable | None = None,
     beside: Sequence[PathLike] = (),
 ) -> tuple[Remains, ...]:
-    """Return deleted data of a log directory that is still on disk, sorted by topic and partition; examines every
-    batch.
+    """Return deleted data of a log directory that is still on disk, sorted by topic, partition, execution id and
+    directory. Examines every batch; reads only.
 
-    Searches the directory itself and the quarantines of its executions. Reads only. `on_unreadable` is called with each
+    Searches the directory itself and the quarantines of its executions. `on_unreadable` is called with the path of each
     directory that cannot be read and the error; the others are still examined. Raises `UsageError` for a path that is
-    not a log directory, `RecoveryRefused` for a pointer file or journal that kafkalog did not write, `StorageError` for
-    I/O, and without `on_unreadable` also if one directory cannot be read.
+    not a log directory, `RecoveryRefused` for a pointer file or journal that kafkalog did not write, `StorageError` if
+    the log directory cannot be listed, and without `on_unreadable` also if one directory cannot be read.
 
     * `path`: the log directory
-    * `topic`: name of the deleted topic
+    * `topic`: name of the deleted topic; None: all
     * `partitions`: numbers of partitions; none: all
     * `quarantine`: where executions keep what they removed, if it is not the usual place
     * `beside`: other log directories; those of the same broker may hold its metadata log
@@ -54,29 +54,31 @@ def deleted(
     leftovers = [_beside_live(remains, facts.roots) for remains in leftovers]
     if facts.source is not None and facts.problem is None:
         leftovers = [_with_cluster(remains, remains.topic in facts.topic_ids) for remains in leftovers]
-    return tuple(sorted(leftovers, key=lambda each: (each.topic, each.partition, each.run_id or "", each.directory)))
-
-
-def _beside_live(each: Remains, roots: Sequence[str]) -> Remains:
-    """Mark the data as not restorable if another log directory of the broker has the partition with data of its own;
-    return a copy.
-
-    `roots` are the broker's log directories. Deleted segments of a live log, and data that is not restorable anyway,
-    are returned unchanged.
-    """
-    name = f"{each.topic}-{each.partition}"
-    is_put_back = each.why_not is None and each.kind is not RemainsKind.SEGMENTS
-    places = (os.path.join(root, name) for root in roots if os.path.realpath(root) != each.place)
-    other = next((place for place in places if is_put_back and os.path.isdir(place) and holds_data(place)), None)
-    if other is None:
-        return each
-    own_data = f"{other} exists and holds its own data: extract it with "
-    return replace(
-        each, outcome="", why_not=Sentence(own_data, Ask.UNDELETE_INTO, ", or name another topic with ", Ask.AS_TOPIC)
+    return tuple(
+        sorted(
+            leftovers,
+            key=lambda remains: (remains.topic, remains.partition, remains.run_id or "", remains.directory),
+        )
     )
 
 
-def _with_cluster(each: Remains, is_known: bool) -> Remains:
-    if is_known or each.why_not is not None or each.kind is RemainsKind.SEGMENTS:
-        return each
-    return replace(each, outcome=f"{each.outcome}, once the cluster knows the topic again (it does not now)")
+def _beside_live(remains: Remains, roots: Sequence[str]) -> Remains:
+    """Return a copy of the data that is marked as not restorable, if another log directory of the broker has the
+    partition with data of its own. `roots` are the broker's log directories. Deleted segments of a live log, and data
+    that is not restorable anyway, are returned unchanged. Raises `StorageError` if a directory cannot be listed.
+    """
+    name = f"{remains.topic}-{remains.partition}"
+    is_put_back = remains.why_not is None and remains.kind is not RemainsKind.SEGMENTS
+    places = (os.path.join(root, name) for root in roots if os.path.realpath(root) != remains.place)
+    other = next((place for place in places if is_put_back and os.path.isdir(place) and holds_data(place)), None)
+    if other is None:
+        return remains
+    own_data = f"{other} exists and holds its own data: extract it with "
+    why_not = Sentence(own_data, Ask.UNDELETE_INTO, ", or name another topic with ", Ask.AS_TOPIC)
+    return replace(remains, outcome="", why_not=why_not)
+
+
+def _with_cluster(remains: Remains, is_known: bool) -> Remains:
+    if is_known or remains.why_not is not None or remains.kind is RemainsKind.SEGMENTS:
+        return remains
+    return replace(remains, outcome=f"{remains.outcome}, once the cluster knows the topic again (it does not now)")

@@ -1,4 +1,4 @@
-"""Plan which deleted data is restored in one log directory, and how."""
+"""Plan which deleted data is restored in one log directory, and by which actions."""
 
 from __future__ import annotations
 
@@ -49,11 +49,12 @@ _TAILS = codes_with(Trait.TAIL)
 def plan_directory(
     stack: ExitStack, root: str, wanted: Undelete, facts: TopicFacts, emptied: Mapping[str, str] | None = None
 ) -> UndeletePlan:
-    """Plan what is restored in the log directory `root`; reads only. `stack` closes the plan's surveys.
+    """Plan the restoration of deleted data in the log directory `root`; return the plan. Reads only; `stack` closes the
+    plan's surveys. If the request says `hold`, the plan only renames `-delete` directories.
 
     `emptied` maps empty partitions, which the plan removes, to the log directory in which their logs are restored.
     Raises `RecoveryRefused` if the topic has no deleted data and `emptied` is empty, or if the data cannot be restored
-    safely, and the `StorageError` of a directory of the topic that cannot be read.
+    safely, and `StorageError` if a directory of the topic cannot be read.
     """
     emptied = emptied or {}
     whole = stack.enter_context(survey(root, tolerant=True))
@@ -78,10 +79,9 @@ def plan_directory(
 
 
 def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains]:
-    """Find the deleted directories to restore. Raises `RecoveryRefused` if a partition has several and the request
-    names none of them.
-
-    Also raised if there is no deleted data and `is_needed`; otherwise the list is then empty.
+    """Return the deleted data to restore, sorted by directory. Raises `RecoveryRefused` if a partition has several
+    deleted directories and the request names none of them, and with `is_needed` also if there is no deleted data;
+    otherwise the list is then empty.
     """
     leftovers = [
         remains
@@ -99,11 +99,9 @@ def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains
 
 
 def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remains]) -> UndeletePlan:
-    """Plan to rename deleted directories to `-stray`, so that no broker deletes them (`LogManager.loadLog`,
-    `addStrayLog`).
-
-    Raises `RecoveryRefused` for deleted segments of a live log, for a directory that is `-stray` already, and if
-    renaming is not safe. `stack` closes the survey.
+    """Return a plan that renames the deleted directories to `-stray`, so that no broker deletes them
+    (`LogManager.loadLog`, `addStrayLog`). Nothing is renamed yet; `stack` closes the survey. Raises `RecoveryRefused`
+    for deleted segments of a live log, for a directory that is `-stray` already, and if renaming is not safe.
     """
     actions, held = [], []
     for remains in chosen:
@@ -132,16 +130,15 @@ def _hold(stack: ExitStack, root: str, wanted: Undelete, chosen: Sequence[Remain
                 topic_id=remains.topic_id,
             )
         )
-    found = stack.enter_context(survey(root, only=frozenset(remains.directory for remains in chosen)))
-    refuse_unsafe(found, actions, found.tree())
-    ordered = marker_first(found, actions)
-    return UndeletePlan(root, found, ordered, tuple(held), notes=tuple(_note_of_marker(ordered)), request=wanted)
+    surveyed = stack.enter_context(survey(root, only=frozenset(remains.directory for remains in chosen)))
+    refuse_unsafe(surveyed, actions, surveyed.tree())
+    ordered = marker_first(surveyed, actions)
+    return UndeletePlan(root, surveyed, ordered, tuple(held), notes=tuple(_note_of_marker(ordered)), request=wanted)
 
 
 def _note_of_marker(actions: Sequence[RecoveryAction]) -> Iterator[str]:
-    """Yield a note if the clean-shutdown marker is among the removed files; else nothing.
-
-    It is removed so that no broker trusts it if the execution is interrupted.
+    """Yield one note if the actions remove the clean-shutdown marker; else nothing. It is removed so that no broker
+    trusts it if the execution is interrupted.
     """
     if any(action.path == CLEAN_SHUTDOWN_FILE and action.kind is ActionKind.REMOVE for action in actions):
         yield (
@@ -150,28 +147,28 @@ def _note_of_marker(actions: Sequence[RecoveryAction]) -> Iterator[str]:
         )
 
 
-def _target(each: Remains, wanted: Undelete) -> str:
-    if each.kind is RemainsKind.SEGMENTS:
+def _target(remains: Remains, wanted: Undelete) -> str:
+    if remains.kind is RemainsKind.SEGMENTS:
         if wanted.as_topic is not None:
             raise UsageError(
                 Sentence(
-                    f"{each.directory} is live, and only segments of it are deleted: those go back into it, or are "
+                    f"{remains.directory} is live, and only segments of it are deleted: those go back into it, or are "
                     "taken out with ",
                     Ask.UNDELETE_INTO,
                     ", but do not go to another topic",
                 )
             )
-        return each.directory
-    if each.name_is_cut and wanted.as_topic is None:
+        return remains.directory
+    if remains.name_is_cut and wanted.as_topic is None:
         raise RecoveryRefused(
             Sentence(
-                f"the name of {each.directory} is as long as such names can be, so that of its topic may be cut; its "
-                f"topic id is {each.topic_id or 'not known'}: give the topic's whole name with ",
+                f"the name of {remains.directory} is as long as such names can be, so that of its topic may be cut; "
+                f"its topic id is {remains.topic_id or 'not known'}: give the topic's whole name with ",
                 Ask.AS_TOPIC,
             ),
             reason="name",
         )
-    return f"{wanted.target_topic}-{each.partition}"
+    return f"{wanted.target_topic}-{remains.partition}"
 
 
 def _refuse_collisions(chosen: Sequence[Remains], target_of: Mapping[str, str]) -> None:
@@ -201,10 +198,9 @@ class _Making:
         """restored directories whose topic id the cluster does not know"""
 
     def take(self, remains: Remains) -> None:
-        """Restore one partition in the tree: rename its directory, or its deleted segments.
-
-        Its recovery point becomes 0, and its log start offset loses its checkpoint entry. Raises `RecoveryRefused` if
-        no segment fits, or if a broker would not accept the directory.
+        """Restore one partition in the tree: rename its directory, or its deleted segments. Its recovery point becomes
+        0, and its entry in the log-start checkpoint is removed. Adds to `taken`, and to `left` and `notes` if there is
+        something to say. Raises `RecoveryRefused` if no segment fits, or if a broker would not accept the directory.
         """
         target = self.target_of[remains.directory]
         if remains.kind is RemainsKind.SEGMENTS:
@@ -251,10 +247,8 @@ class _Making:
         self.note_epochs(remains, target)
 
     def give_way(self, name: str, place: str) -> None:
-        """Remove an empty partition from the tree, with its checkpoint entries, because its log is restored in the log
-        directory `place`.
-
-        Adds a note to the plan.
+        """Remove the empty partition `name` from the tree, with its checkpoint entries, because its log is restored in
+        the log directory `place`. Adds a note to `notes`.
         """
         self.tree.remove_directory(name)
         parsed = parse_partition_directory(name)
@@ -272,17 +266,17 @@ class _Making:
     # -- the cluster -------------------------------------------------------------------------------------------------
 
     def topic_id(self, remains: Remains, target: str) -> str | None:
-        """Topic id that the restored directory gets: the request's, else the cluster's, else the one on disk; None if
-        unknown.
+        """Return the topic id that the restored directory `target` gets: from the request, else from the cluster's
+        metadata, else from the empty directory in its place, else the deleted data's own; None if unknown.
 
-        May add to `self.notes`, and adds `target` to `self.strays` if the cluster does not know the requested id.
-        Raises `RecoveryRefused` if a broker would rename the directory to `-stray`: the ids differ, or the cluster does
-        not know the topic or places the partition on other brokers.
+        May add to `notes`; adds `target` to `strays` if the cluster does not know the requested id. Raises
+        `RecoveryRefused` if a broker would rename the directory to `-stray`: the ids differ, or the cluster does not
+        know the topic or places the partition on other brokers.
         """
         topic = target.rpartition("-")[0]
         known = self.facts.topic_ids.get(topic)
         standing = topic_id_or_none(self.tree, target)
-        is_told = self.facts.source is not None and self.facts.problem is None
+        is_metadata_known = self.facts.source is not None and self.facts.problem is None
         if self.wanted.topic_id is not None and known not in (None, self.wanted.topic_id):
             raise RecoveryRefused(
                 f"the cluster knows {topic} by the id {known}, not {self.wanted.topic_id}: a broker would rename the "
@@ -290,7 +284,7 @@ class _Making:
                 reason="topic_id",
             )
         chosen = self.wanted.topic_id or known or standing or remains.topic_id
-        if is_told and known is None and self.wanted.topic_id is None:
+        if is_metadata_known and known is None and self.wanted.topic_id is None:
             raise RecoveryRefused(
                 Sentence(
                     f"the cluster does not know {topic}, so a broker would rename {target} -stray: create the topic "
@@ -303,7 +297,7 @@ class _Making:
                 ),
                 reason="topic_id",
             )
-        if is_told and known is not None and self.facts.strays([target]):
+        if is_metadata_known and known is not None and self.facts.strays([target]):
             raise RecoveryRefused(
                 Sentence(
                     f"the cluster places {target} on other brokers, so this one would rename it -stray: write it into "
@@ -313,9 +307,9 @@ class _Making:
                 ),
                 reason="topic_id",
             )
-        if is_told and self.wanted.topic_id is not None and chosen not in self.facts.topic_ids.values():
+        if is_metadata_known and self.wanted.topic_id is not None and chosen not in self.facts.topic_ids.values():
             self.strays.append(target)
-        if not is_told and chosen is not None and chosen == remains.topic_id and standing is None:
+        if not is_metadata_known and chosen is not None and chosen == remains.topic_id and standing is None:
             self.notes.append(
                 Sentence(
                     f"{target} keeps the topic id {chosen}: a broker whose cluster does not know it any more renames "
@@ -336,10 +330,9 @@ class _Making:
     # -- the result --------------------------------------------------------------------------------------------------
 
     def finish(self) -> UndeletePlan:
-        """Recover the tree in mode safe, and return the plan with its actions and notes.
-
-        Writes the checkpoints into the tree. Raises `RecoveryRefused` if recovery refuses, or would remove restored
-        records.
+        """Recover the tree in mode safe, and return the plan with its actions and notes. Also writes the checkpoints
+        into the tree. Raises `RecoveryRefused` if the recovery is refused or would remove restored records, or if the
+        actions are not safe.
         """
         self.points.write(self.tree)
         request = Recovery(config=self.wanted.config, at=self.wanted.at, full=True, topics=self.facts)
@@ -402,6 +395,8 @@ class _Making:
 
 
 def _latest_first(actions: Sequence[RecoveryAction]) -> list[RecoveryAction]:
-    """Order renames of segments from last to first, so that an interrupted log never has a gap."""
+    """Return the actions with the renames of segments in reverse order, from last to first, so that an interrupted
+    execution never leaves a gap in the log. Other actions keep their places.
+    """
     renamed = iter([action for action in reversed(actions) if action.kind is ActionKind.RENAME])
     return [next(renamed) if action.kind is ActionKind.RENAME else action for action in actions]

@@ -161,13 +161,12 @@ class Remains(Struct, frozen=True, kw_only=True):
 def each_place(
     stack: ExitStack, path: PathLike, quarantine: PathLike | None, on_unreadable: OnUnreadable | None = None
 ) -> Iterator[tuple[Survey, str | None]]:
-    """Yield (survey, None) for the log directory, then for each finished or superseded execution (survey of its
-    quarantined files, execution id).
+    """Yield (survey, None) for the log directory, then (survey of its kept files, execution id) for each finished or
+    superseded execution that keeps files. An execution is one run of kafkalog that changed the directory.
 
-    An execution is one run of kafkalog that changed the directory. `quarantine` is the directory of executions if it is
-    not the usual one. The surveys are closed by `stack`. Raises `UsageError` if `path` is not a log directory,
-    `StorageError` for a quarantine that cannot be read, unless `on_unreadable` is given, which is then called with its
-    path and the error.
+    `quarantine` is the directory of executions, if it is not the usual one. `stack` closes the surveys. Raises
+    `UsageError` if `path` is not a log directory, `StorageError` if it or a quarantine cannot be read. `on_unreadable`,
+    if given, is called with the path and the error of such a quarantine instead.
     """
     root = root_of_runs(path)
     yield stack.enter_context(survey(root, tolerant=True)), None
@@ -202,11 +201,11 @@ def remains_in(
     on_unreadable: OnUnreadable | None = None,
 ) -> list[Remains]:
     """List the deleted data in one surveyed place, sorted by directory; directories without a deleted log file are
-    omitted.
+    omitted. Every batch of the deleted logs is read.
 
     `run_id` is the execution's id if the place is a quarantine, else None. `topic` (None: all) and `partitions` (empty:
-    all) select partitions. Raises `StorageError` for a directory that cannot be read, unless `on_unreadable` is given,
-    which is then called with its path and the error.
+    all) select partitions. Raises `StorageError` if a directory cannot be read; `on_unreadable`, if given, is called
+    with its path and the error instead, and the directory is omitted.
     """
     files = files_by_directory(found)
     tree = found.tree()
@@ -233,12 +232,14 @@ def remains_in(
     return remains
 
 
-def _deleted_ms(found: Survey, directory: str, segments: Sequence[RemainsSegment]) -> int:
-    """Time of deletion in ms since 1970: ctime of a renamed directory, else the latest ctime of the segments."""
+def _deleted_ms(surveyed: Survey, directory: str, segments: Sequence[RemainsSegment]) -> int:
+    """Return the time of deletion in ms since 1970: the ctime of a renamed directory; in a live directory the latest
+    ctime of the segments. Raises `StorageError` if the directory cannot be examined.
+    """
     name = parse_partition_directory(directory)
     if name is None or name.state not in _UNWANTED:
         return max(segment.changed_ms for segment in segments)
-    return status_in(found, directory).st_ctime_ns // _NS_IN_MS
+    return status_in(surveyed, directory).st_ctime_ns // _NS_IN_MS
 
 
 def status_in(found: Survey, path: str) -> os.stat_result:
@@ -250,7 +251,9 @@ def status_in(found: Survey, path: str) -> os.stat_result:
 
 
 def files_by_directory(found: Survey) -> dict[str, list[str]]:
-    """Names of the files in each top-level directory of the survey, by directory; deeper files are skipped."""
+    """Return the names of the files in each top-level directory of the survey, by directory; deeper files are
+    skipped.
+    """
     files: dict[str, list[str]] = {}
     for path in found.files:
         directory, _, name = path.partition("/")
@@ -260,7 +263,7 @@ def files_by_directory(found: Survey) -> dict[str, list[str]]:
 
 
 def _logs(names: Sequence[str], is_kept: bool, is_whole: bool) -> list[tuple[int, str]]:
-    """List base offset and name of each log file that counts as deleted, sorted by base offset.
+    """Return base offset and name of each log file that counts as deleted, sorted by base offset.
 
     In a quarantine (`is_kept`) every log file counts, with or without the suffix `.deleted`. In a renamed directory
     (`is_whole`) files without a suffix count, in a live directory those with `.deleted`.
@@ -277,15 +280,16 @@ def _logs(names: Sequence[str], is_kept: bool, is_whole: bool) -> list[tuple[int
     return sorted(logs)
 
 
-def _segment(found: Survey, path: str, base_offset: int, next_base: int | None) -> RemainsSegment:
-    """Count the valid records in a deleted log file, also behind damage, as mode salvage keeps them.
+def _segment(surveyed: Survey, path: str, base_offset: int, next_base: int | None) -> RemainsSegment:
+    """Count the valid records in a deleted log file, also those after damage, as mode salvage keeps them.
 
-    `next_base` is the base offset of the next segment, None for the last. `damage` of the result is the first damage,
-    None if there is none; without a valid batch the offsets are None.
+    `next_base` is the base offset of the next segment, None for the last. In the result, `damage` is the first damage,
+    None if there is none; without a valid batch the offsets are None and the epoch is -1. Raises `StorageError` if the
+    file cannot be read.
     """
     first = last = damage = None
     records, epoch = 0, -1
-    source = found.source(path)
+    source = surveyed.source(path)
     cursor, position = Cursor(source, base_offset, next_base), 0
     while True:
         scanner = Scanner(source, position=position)
@@ -304,11 +308,11 @@ def _segment(found: Survey, path: str, base_offset: int, next_base: int | None) 
         if resumed is None:
             break
         position = resumed
-    status = status_in(found, path)
+    status = status_in(surveyed, path)
     return RemainsSegment(
         base_offset=base_offset,
         path=path,
-        bytes=found.files[path].size,
+        bytes=surveyed.files[path].size,
         first_offset=first,
         last_offset=last,
         records=records,
@@ -320,9 +324,8 @@ def _segment(found: Survey, path: str, base_offset: int, next_base: int | None) 
 
 
 def records_in(batch: RecordBatch) -> int:
-    """Number of records in a batch; 0 for a control batch.
-
-    A compressed message of magic 0 or 1 counts as 1 if it cannot be decompressed.
+    """Return the number of records in a batch; 0 for a control batch. The count is from the header; a compressed
+    message of magic 0 or 1 is decompressed, and counts as 1 if that fails.
     """
     header = batch.header
     if isinstance(header, BatchHeader):
@@ -343,8 +346,7 @@ def _judged(
     run_id: str | None,
     segments: tuple[RemainsSegment, ...],
 ) -> Remains:
-    """Make the `Remains` of a directory: kind, the effect of restoring it, and the reason if it cannot be restored.
-
+    """Return the `Remains` of a directory: kind, the effect of restoring it, and the reason if it cannot be restored.
     With `run_id` it is in a quarantine, and can only be extracted. `files` are the names of files by directory.
     """
     outcome: str
@@ -374,26 +376,26 @@ def _judged(
 
 
 def is_empty_log(found: Survey, directory: str, names: Sequence[str]) -> bool:
-    """Whether a partition directory has only empty logs, and no log with a suffix."""
+    """Whether a partition directory has only empty logs, and no log with a suffix such as `.deleted`. `names` are its
+    files; True without logs.
+    """
     logs = [name for name in names if FileKind.LOG.value in name]
     return all(name.endswith(FileKind.LOG.value) and found.files[f"{directory}/{name}"].size == 0 for name in logs)
 
 
-def _of_directory(found: Survey, files: Mapping[str, Sequence[str]], live: str) -> tuple[str, str | None]:
-    if live in found.files or live in found.special or live in found.dangling:
+def _of_directory(surveyed: Survey, files: Mapping[str, Sequence[str]], live: str) -> tuple[str, str | None]:
+    if live in surveyed.files or live in surveyed.special or live in surveyed.dangling:
         return "", f"{live} is there and is not a directory"
-    if live not in found.directories:
+    if live not in surveyed.directories:
         return f"becomes {live} again", None
-    if is_empty_log(found, live, files.get(live, ())):
+    if is_empty_log(surveyed, live, files.get(live, ())):
         return f"takes the place of {live}, which is empty", None
     own_data = f"{live} exists and holds its own data: extract it with "
     return "", Sentence(own_data, Ask.UNDELETE_INTO, ", or name another topic with ", Ask.AS_TOPIC)
 
 
 def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tuple[str, str | None]:
-    """Describe the effect of restoring deleted segments of a live log; return (description, None), or ("", reason) if
-    none fits.
-
+    """Return the effect of restoring deleted segments of a live log, as (description, None); ("", reason) if none fits.
     `names` are the files in the directory. Segments fit if they end below the first live segment.
     """
     first = first_live_base(names)
@@ -411,10 +413,9 @@ def first_live_base(names: Sequence[str]) -> int | None:
 
 
 def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment]) -> list[RemainsSegment]:
-    """List the segments that can be restored: undamaged, not empty, wholly below `first_live`, and beginning after the
-    segment before.
-
-    `first_live` is the base offset of the first live segment, None if there is none.
+    """Return the segments that can be restored, in order: undamaged, not empty, completely below `first_live`, and
+    beginning after the end of the previous one. `first_live` is the base offset of the first live segment, None if
+    there is none.
     """
     fitting: list[RemainsSegment] = []
     for segment in segments:
@@ -427,9 +428,8 @@ def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment])
 
 
 def why_not_fitting(first_live: int | None, segment: RemainsSegment) -> str | None:
-    """Reason why a deleted segment cannot be restored; None if it can.
-
-    It is damaged, is empty, or reaches `first_live`, the base offset of the first live segment (None: there is none).
+    """Return the reason why a deleted segment cannot be restored, as a sentence; None if it can. The reasons: it is
+    damaged, it is empty, or it reaches `first_live`, the base offset of the first live segment (None: there is none).
     """
     if segment.damage is not None:
         return Sentence(f"{segment.path} is damaged ({segment.damage}): extract what is sound with ", Ask.UNDELETE_INTO)

@@ -62,7 +62,7 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
         check_fields(self)
 
     def checked(self) -> Self:
-        """Return the request itself. Raises `UsageError` for an impossible topic name or topic id."""
+        """Return the request itself, unchanged. Raises `UsageError` for an impossible topic name or topic id."""
         _check_topic_name(self.topic)
         _check_topic_name(self.as_topic)
         check_topic_id(self.topic_id)
@@ -78,15 +78,15 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
         return self.source is None or os.path.basename(self.source.rstrip("/")) in names
 
     def nothing_in(self, where: str) -> RecoveryRefused:
-        """Return a `RecoveryRefused` which says that `where` has no such deleted data; it is not raised here."""
+        """Return a `RecoveryRefused` with the message that `where` has no such deleted data; the caller raises it."""
         of = self.topic + "".join(f"-{number}" for number in self.partitions[:1])
         source = "" if self.source is None else f" from the source {self.source!r}"
         lacking = f"no deleted directory or segment of {of}{source} is in {where}: "
         return RecoveryRefused(Sentence(lacking, Ask.LIST_DELETED, " lists what there is"), reason="nothing")
 
     def refuse_several(self, partition: int, names: Collection[str]) -> None:
-        """Raise `RecoveryRefused` if `names`, the deleted directories of the partition, are more than one; the user
-        must choose.
+        """Raise `RecoveryRefused` if there are several `names`: deleted directories or executions that have the
+        partition. The user must choose one.
         """
         if len(names) > 1:
             raise RecoveryRefused(

@@ -1,4 +1,4 @@
-"""Plan and result of restoring deleted data."""
+"""Define plan and result of restoring deleted data, and find empty partitions that have to be removed for it."""
 
 from __future__ import annotations
 
@@ -65,11 +65,12 @@ class UndeleteResult(Struct, frozen=True):
 
 def in_the_way(planned: Sequence[UndeletePlan], siblings: Sequence[str]) -> dict[str, dict[str, str]]:
     """Find empty partition directories that must be removed, because a broker does not start on a partition in two log
-    directories (`LogManager`).
+    directories (`LogManager`). Return log directory -> name of the empty partition -> log directory in which that
+    partition is restored.
 
-    A recreated topic may have its partitions in other directories of a broker than before. Returns by log directory:
-    name of the empty one -> log directory in which it is restored. `siblings` are all log directories of the broker.
-    Raises `RecoveryRefused` if the other directory holds data or gets the partition too.
+    A topic that was created again may have its partitions in other directories of the broker than before. `siblings`
+    are all log directories of the broker. Raises `RecoveryRefused` if another directory holds data of the partition or
+    gets it too, `StorageError` if a directory cannot be listed.
     """
     empty_directories: dict[str, dict[str, str]] = {}
     taken: dict[str, str] = {}
@@ -97,6 +98,8 @@ def in_the_way(planned: Sequence[UndeletePlan], siblings: Sequence[str]) -> dict
 
 
 def holds_data(directory: str) -> bool:
-    """Whether a partition directory has a log that is not empty, or a deleted one."""
+    """Whether a partition directory has a log that is not empty, or a log with the suffix `.deleted`. Raises
+    `StorageError` if it cannot be listed.
+    """
     logs = [entry for entry in scan_directory(directory) if FileKind.LOG.value in entry.name]
     return any(DELETED in entry.name or entry.stat().st_size for entry in logs)

@@ -1,7 +1,7 @@
 """Write deleted data as partition directories of a new log directory; the sources are only read.
 
-For a cluster that no longer knows the topic, for damaged logs, for logs at whose offsets others were written since, and
-for data that a recovery removed and `undo` can no longer restore. Whatever is sound is kept, as in mode salvage.
+This is for a cluster that no longer knows the topic, for damaged logs, for logs with newer records at the same offsets,
+and for data that a recovery removed and `undo` can no longer restore. All sound batches are kept, as in mode salvage.
 """
 
 from __future__ import annotations
@@ -57,11 +57,12 @@ class TakenOut(Struct, frozen=True, kw_only=True):
 
 
 def undelete_into(request: Undelete, *paths: PathLike, target: PathLike) -> TakenOut:
-    """Write deleted data of a topic into `target`, which must be new or empty; `paths` are only read.
+    """Write deleted data of a topic into `target`, which must be new or empty; `paths` are only read. Return which
+    partitions were written, which offsets were lost and which segments were left out. Partitions that cannot be read
+    are named in `unreadable` of the result.
 
-    Return what was put back, lost and left. Partitions that cannot be read are named in `unreadable`. Raises
-    `UsageError` if `target` cannot be used, `RecoveryRefused` if nothing usable is found, `StorageError` if nothing can
-    be read.
+    Raises `UsageError` if `target` cannot be used, `RecoveryRefused` if nothing usable is found, `StorageError` if
+    nothing can be read or `target` cannot be written.
 
     * `request`: which topic, and as what it is written
     * `paths`: log directories or their parents
@@ -108,16 +109,14 @@ def _chosen(
             raise error
         raise wanted.nothing_in(f"{places[0][0].root} or in a quarantine of its runs")
     for number, several in sorted(by_partition.items()):
-        _refuse_several_brokers(wanted, number, [found.root for found, _each in several])
-        wanted.refuse_several(number, [each.run_id or each.directory for _found, each in several])
+        _refuse_several_brokers(wanted, number, [survey.root for survey, _remains in several])
+        wanted.refuse_several(number, [remains.run_id or remains.directory for _survey, remains in several])
     return [several[0] for _number, several in sorted(by_partition.items())]
 
 
 def _refuse_several_brokers(wanted: Undelete, number: int, roots: Sequence[str]) -> None:
-    """Raise `RecoveryRefused` if the data comes from several brokers, because names do not show which replica is the
-    best.
-
-    Directories without a broker's identity are not compared.
+    """Raise `RecoveryRefused` if the data of partition `number` comes from several brokers, because names do not show
+    which replica is best. Log directories without a broker's identity are not compared.
     """
     owners = {owner: root for root in roots if (owner := identity_of(root)) is not None}
     if len(owners) > 1:
@@ -132,7 +131,9 @@ def _refuse_several_brokers(wanted: Undelete, number: int, roots: Sequence[str])
 
 
 class _Assembled:
-    """The new directories before they are repaired. All bytes come from surveyed files, which are only read."""
+    """The new directories before they are repaired. All bytes come from surveyed files, which are only read. `taken`
+    has the source by new directory, `left` sentences about segments that are left out.
+    """
 
     def __init__(self, wanted: Undelete) -> None:
         self.wanted = wanted
@@ -144,10 +145,8 @@ class _Assembled:
         self._metadata: dict[str, bytes] = {}
 
     def take(self, found: Survey, remains: Remains) -> None:
-        """Add the segments of one partition, with its topic id if known.
-
-        Empty segments, and those with a base offset that is already present, are named in `left`. Raises
-        `RecoveryRefused` if the partition then has no segment.
+        """Add the segments of one partition, with its topic id if known. Empty segments, and segments whose base offset
+        is already present, are named in `left`. Raises `RecoveryRefused` if the partition then has no segment.
         """
         directory = f"{self.wanted.target_topic}-{remains.partition}"
         number = len(self._surveys)
@@ -170,13 +169,15 @@ class _Assembled:
         self.taken[directory] = remains
 
     def modified_ns(self, content: Content) -> int | None:
-        """Modification time in ns of the file that a log is made from; None if no bytes come from a file."""
+        """Modification time (ns since 1970) of the first source file of `content`; None if no bytes come from a
+        file.
+        """
         keys = [part.origin for part in content.parts if isinstance(part, Slice)]
         number, _, path = keys[0].partition(":") if keys else ("", "", "")
         return self._surveys[int(number)].files[path].mtime_ns if keys else None
 
     def origin(self, key: str) -> Source:
-        """Return the source for a key."""
+        """Return the source for reading the file with this key (survey number and path)."""
         number, _, path = key.partition(":")
         return self._surveys[int(number)].source(path)
 
@@ -206,9 +207,8 @@ def _put_back(result: SafeResult, directory: str, remains: Remains, topic_id: st
 
 def _write(destination: str, tree: Tree, assembled: _Assembled, owner: os.stat_result) -> None:
     """Write all directories into `destination`, each under a temporary name that brokers ignore until all are complete.
-
-    Files get the owner of `owner`. The checkpoint of recovery points is written if the tree has one. If writing fails,
-    the files written so far are removed.
+    Files get user and group of `owner`. The checkpoint of recovery points is written if the tree has one. Raises
+    `StorageError` if writing fails; the files written so far are then removed.
     """
     with new_tree(destination) as fs:
         for directory in assembled.taken:

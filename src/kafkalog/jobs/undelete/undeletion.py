@@ -23,8 +23,8 @@ __all__ = ["plan_undelete", "undelete"]
 
 
 def plan_undelete(request: Undelete, *paths: PathLike) -> list[UndeletePlan]:
-    """Return what `undelete` would do; reads only. A plan for each log directory that has deleted data of the topic.
-    Raises as `undelete`.
+    """Return what `undelete` would do: a plan for each log directory that has deleted data of the topic. Reads only.
+    Raises what `undelete` raises.
 
     * `request`: which topic, and as what it is restored
     * `paths`: log directories or their parents
@@ -40,12 +40,12 @@ def undelete(
 
     `-delete` and `-stray` directories get their live names, and `.deleted` segments return to their partition; the
     other files that a broker needs are rebuilt. All locks are acquired before anything is planned, and a refusal
-    changes nothing. The topic's id is the one in a broker's metadata log, in whichever of its directories that is.
-    `undo` reverses it.
+    changes nothing. The topic's id is taken from the metadata log, which may be in any directory of the broker. `undo`
+    reverses the restoration.
 
     Raises `RecoveryRefused`, with nothing changed, if there is nothing to restore, if the place is occupied, if a log
     is damaged, if the cluster does not know the topic, or if an execution was interrupted; `UsageError` for an
-    impossible name.
+    impossible name; `StorageError` if a file cannot be read or written.
 
     * `request`: which topic, and as what it is restored
     * `paths`: log directories or their parents
@@ -61,7 +61,7 @@ def undelete(
 
 
 class _UndeleteJob(Job[Undelete, UndeletePlan, UndeleteResult]):
-    """Restore deleted data; a directory without any has no part in the job."""
+    """Job that restores deleted data; it does nothing in a directory without any."""
 
     def __init__(
         self, roots: Sequence[str], wanted: Undelete, keeping: Keeping, expected: Mapping[str, UndeletePlan] | None
@@ -108,10 +108,9 @@ class _Planning:
         return facts_of_each(self._roots)
 
     def plan(self, root: str) -> UndeletePlan | None:
-        """Plan for one log directory; None if it has no deleted data of the topic.
-
-        The first refusal for lack of data is kept in this object for `joined`. Raises `RecoveryRefused` for any other
-        reason against restoring it, `StorageError` if a directory of the topic cannot be read.
+        """Plan for one log directory; None if it has no deleted data of the topic. The first refusal for lack of data
+        is kept in this object for `joined`. Raises `RecoveryRefused` if the data cannot be restored, `StorageError` if
+        a directory of the topic cannot be read.
         """
         try:
             return plan_directory(self._files, root, self._wanted, self._facts[root])
@@ -122,26 +121,25 @@ class _Planning:
             return None
 
     def joined(self, plans: dict[str, UndeletePlan]) -> dict[str, UndeletePlan]:
-        """Return the plans by log directory, extended by the removal of empty partitions that are in the way.
-
-        Plans of directories that hold such a partition are made again; `plans` is changed in place. Raises
-        `RecoveryRefused` if no directory has deleted data, or if another directory of the broker holds data of a
-        partition.
+        """Return the plans by log directory, in the order of the directories, extended by the removal of empty
+        partitions that are in the way. Directories with such a partition are planned again; `plans` is changed in
+        place. Raises `RecoveryRefused` if no directory has deleted data, or if another directory of the broker holds
+        data of a partition.
         """
         roots = self._roots
         if not plans and self._nothing is not None:
             raise self._nothing if len(roots) == 1 else self._wanted.nothing_in(" or ".join(roots))
         for siblings in of_one_broker(roots):
-            for root, emptied in in_the_way([plans[each] for each in siblings if each in plans], siblings).items():
+            of_siblings = [plans[sibling] for sibling in siblings if sibling in plans]
+            for root, emptied in in_the_way(of_siblings, siblings).items():
                 plans[root] = plan_directory(self._files, root, self._wanted, self._facts[root], emptied)
         return {root: plans[root] for root in roots if root in plans}
 
 
 def _plan_all(stack: ExitStack, roots: Sequence[str], wanted: Undelete) -> list[UndeletePlan]:
-    """Plan for each log directory that has deleted data of the topic, in the given order; `stack` closes the surveys.
-
-    Raises `RecoveryRefused` if none has, or if one cannot be restored or has an interrupted execution; of several
-    directories the error names it.
+    """Return a plan for each log directory that has deleted data of the topic, in the order of `roots`; `stack` closes
+    their surveys. Raises `RecoveryRefused` if none has such data, or if one cannot be restored or has an interrupted
+    execution; if there are several directories, the error names it.
     """
     refuse_unfinished(roots, keeping_in(wanted.quarantine))
     planning = _Planning(stack, roots, wanted)
