@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["MessageDecoder"]
 
 
-
 class MessageDecoder:
     """Decoder that collects records up to a bound of rows and bytes, with the interface of `RunDecoder`."""
 
