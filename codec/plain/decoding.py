@@ -221,7 +221,7 @@ def _record(data: Bytes, position: int, size: int, max_count: int) -> tuple[RawR
     return RawRecord(*fields), end
 
 
-def _ordinary(data: bytes, position: int, size: int, count: int, records: list[RawRecord]) -> int:  # noqa: C901 - see there
+def _ordinary(data: bytes, position: int, size: int, count: int, records: list[RawRecord]) -> int:  # noqa: C901
     """Append records to `records` from `position` on, as long as they are sound, have no headers, and their varints
     have one or two bytes. Stop when `records` has `count` records, at any other record, or at the end of `data`. Return
     the position of the first byte that was not consumed. The code of `read_varint` is repeated five times here, because

@@ -59,7 +59,7 @@ def _inner_set(
     is dropped. Raises `_InvalidMessageError` if the wrapper's magic is unknown, its value is null or cannot be
     decompressed, it holds no or too many messages, or an inner message is too short.
     """
-    if header.magic not in _HEADER_SIZE:  # an index that is wrong leads a broker to bytes that begin no message
+    if header.magic not in _HEADER_SIZE:  # a wrong index can lead to bytes that are not a message
         raise _InvalidMessageError(f"a compressed message of magic {header.magic}")
     _key, value = _content(header, data, execution)
     if value is None:

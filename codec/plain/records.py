@@ -82,12 +82,12 @@ def records_payload(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> byte
 
 
 def decode_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN) -> DecodedBatch:
-    """Decode all records of a batch, control records included. Bad data never raises: records before the first fault
-    are returned with a finding.
+    """Decode all records of a batch, control records included. Bad data raises nothing: the records before the first
+    fault are returned with a finding.
 
     * `batch`: from `scan` or a reader
-    * `limits`: what a batch or file may hold at most (`Limits`)
-    * `execution`: what decodes records; the results do not depend on it
+    * `limits`: upper bounds for a batch or file (`Limits`)
+    * `execution`: implementation that decodes records; the results do not depend on it
     """
     if not isinstance(batch.header, BatchHeader):
         return DecodedBatch(*read_legacy(batch, limits, execution))
@@ -210,8 +210,8 @@ def iter_records(
     """Decode all records of a batch, control records included. Raises `FormatError` if one cannot be decoded.
 
     * `batch`: from `scan` or a reader
-    * `limits`: what a batch or file may hold at most (`Limits`)
-    * `execution`: what decodes records; the results do not depend on it
+    * `limits`: upper bounds for a batch or file (`Limits`)
+    * `execution`: implementation that decodes records; the results do not depend on it
     """
     decoded = decode_batch(batch, limits=limits, execution=execution)
     if decoded.finding is not None:
