@@ -22,9 +22,9 @@ __all__ = ["rehearse"]
 
 
 def rehearse(request: LoadRequest, *, without: str | None = None) -> int:
-    """Load the log of `request` on a virtual copy of its directory, and return the log end offset. Changes nothing on
-    disk. `without` is the path of a file that is treated as missing. Raises `JavaError` or `LogLossError`, as real
-    loading would, with the path of the real file.
+    """Load the log of `request` on a virtual copy of its directory; return the log end offset. Changes nothing on disk.
+    `without` is the path of a file that is treated as missing. Raises the `JavaError` or `LogLossError` that real
+    loading would raise, with the path of the real file.
     """
     path = request.directory
     parent, name = os.path.split(path)
@@ -39,8 +39,8 @@ def rehearse(request: LoadRequest, *, without: str | None = None) -> int:
             return files(os.path.join(parent, file))
 
         @cache
-        def tables() -> HeaderTables:  # for who scans a log: what was closed in order needs none
-            logs = {each: size for each, size in sizes.items() if each.endswith(FileKind.LOG.value)}
+        def tables() -> HeaderTables:  # made only if a log is scanned, which a clean shutdown makes unnecessary
+            logs = {file: size for file, size in sizes.items() if file.endswith(FileKind.LOG.value)}
             largest = max(logs, key=logs.__getitem__, default="")
             return HeaderTables(sum(logs.values()), lambda: first_batch_bytes(lambda: origin(largest)))
 
