@@ -129,14 +129,14 @@ def _planned(options: WriteOptions, staged: Sequence[Staged], job: str, *, overw
     if overwrite and options.topic is not None:
         topics.add(options.topic)
     there = {
-        (name.topic, name.partition)
+        (existing.topic, existing.partition)
         for entry in scan_directory(options.path)
-        if (name := parse_partition_directory(entry.name)) is not None
-        and str(name) == entry.name
-        and not name.state.value
+        if (existing := parse_partition_directory(entry.name)) is not None
+        and str(existing) == entry.name
+        and not existing.state.value
     }
     if overwrite:
-        for owner in sorted({*by_owner} | {existing for existing in there if existing[0] in topics}):
+        for owner in sorted({*by_owner} | {(topic, number) for topic, number in there if topic in topics}):
             partition = PartitionName(*owner)
             replaced = name_aside(partition, job, DirectoryState.STRAY) if owner in there else None
             inode = _inode_of(os.path.join(options.path, str(partition)))

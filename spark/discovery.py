@@ -196,7 +196,7 @@ class Range:
         if offset in (None, LATEST):
             return NO_END
         requested = int(offset or 0)
-        # not less than requested, even if the log ends before: if it ends in damage, the reader must come to it
+        # not less than requested, even if the log ends before: if it ends in damage, the reader must reach it
         return max(requested, self._there(bound, requested, self._partition.log_start_offset))
 
     def _since(self, timestamp: int) -> OffsetAndTimestamp | None:

@@ -144,8 +144,8 @@ def discard(work: str, jobs: Iterable[str]) -> None:
 
 
 def discard_all(work: str, prefix: str) -> None:
-    """Remove the staged files of all jobs whose name starts with `prefix`, as `discard` does. Nothing happens if there
-    is no work directory, or if it is a link. Raises `StorageError`.
+    """Remove the staged files of all jobs whose name starts with `prefix`, as `discard` does. Nothing happens if `work`
+    does not exist or is a link. Raises `StorageError`.
     """
     if os.path.isdir(work) and not os.path.islink(work):
         discard(work, [entry.name for entry in scan_directory(work) if entry.name.startswith(prefix)])

@@ -75,7 +75,9 @@ def decompressor(limits: Limits, memory: int, memory_bytes: int) -> Int64s:
     return np.array(native.decompressor_of_thread(limits.zstd_window_bytes, memory, memory_bytes), np.int64)
 
 
-def decompress_together(codec: int, sources: Int64s, compressed: Int64s, limits: Limits, budget: int) -> Decompressed:
+def decompress_together(
+    codec: int, sources: Int64s, compressed: Int64s, limits: Limits, budget: int
+) -> Decompressed:
     """Decompress batches in one call of compiled code until they fill about `budget` bytes; stop before the first that
     fails. `sources` and `compressed` are the address and size in bytes of each compressed stream. Return address and
     size of the decompressed bytes of each batch, and their memory. The result is empty if the first stream is damaged,

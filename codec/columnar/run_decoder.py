@@ -216,7 +216,9 @@ class RunDecoder:
             done = 0
             while done < count:
                 rows, size = self.rows_bound - builder.rows, self.bytes_bound - self._bytes
-                fits, room, total = fitting_batches(headers, start, opened.sizes[done:], int(self.is_empty), rows, size)
+                fits, room, total = fitting_batches(
+                    headers, start, opened.sizes[done:], int(self.is_empty), rows, size
+                )
                 if fits == 0:
                     self.reached = start
                     yield None

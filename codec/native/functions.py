@@ -434,7 +434,9 @@ def summarize_run(headers: AnyTable) -> tuple[list[int], tuple[int, int] | None]
     in ms since 1970; None instead of the times if no batch has one.
     """
     codecs, times = (ctypes.c_int64 * (CODEC_MASK + 1))(), _Numbers()
-    known = _call("summarize_run", *_table(HeaderColumn, headers), ctypes.addressof(codecs), ctypes.addressof(times))
+    known = _call(
+        "summarize_run", *_table(HeaderColumn, headers), ctypes.addressof(codecs), ctypes.addressof(times)
+    )
     return list(codecs), (times[0], times[1]) if known else None
 
 

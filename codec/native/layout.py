@@ -115,7 +115,9 @@ def _fields(name: str, layout: FixedLayout) -> str:
 
 
 def _struct(name: str, rows: type[tables.Rows], addresses: frozenset[tables.Rows]) -> str:
-    listed = "".join(f"    {'uint8_t *' if row in addresses else 'int64_t '}{row.name.lower()};\n" for row in rows)
+    listed = "".join(
+        f"    {'uint8_t *' if row in addresses else 'int64_t '}{row.name.lower()};\n" for row in rows
+    )
     return f"struct {name} {{\n{listed}}};\n"
 
 

@@ -30,7 +30,9 @@ __all__ = [
 _LINE = re.compile(rb"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
 _WORD = re.compile(rb"[^ \t\n\x0b\f\r]+")
 _BLANK = b" \t\n\x0b\f\r"
-_NAMED = re.compile(rb"((?:[^:]|:(?![ \t\n\x0b\f\r]))*):[ \t\n\x0b\f\r]+((?:[^:\r\n]|:(?![ \t\n\x0b\f\r]))*)")
+_NAMED = re.compile(
+    rb"((?:[^:]|:(?![ \t\n\x0b\f\r]))*):[ \t\n\x0b\f\r]+((?:[^:\r\n]|:(?![ \t\n\x0b\f\r]))*)"
+)
 _PROPERTY = re.compile(rb"[ \t\f]*(?P<name>[^ \t\f=:#!][^ \t\f=:]*)[ \t\f]*[=:]?[ \t\f]*(?P<value>.*)")
 _MEMBER = re.compile(rb'"(?P<name>(?:[^"\\]|\\.)*)"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*"|\[[^\]]*\]|[^,}\s]+)')
 _UNKNOWN = "not one of Kafka's"
