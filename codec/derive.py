@@ -143,7 +143,9 @@ def _named(tree: Construct) -> list[tuple[str, str, Construct]]:
 
 
 def _below(leaf: Construct) -> Construct:
-    """Return the construct that reads a leaf: the number behind named bits or a constant, otherwise the leaf itself."""
+    """Return the construct that reads a leaf. For named bits or a constant it is the construct of the number inside;
+    otherwise it is the leaf itself.
+    """
     return leaf.subcon if isinstance(leaf, Bits | Const) else leaf
 
 

@@ -27,10 +27,10 @@ _UINT64 = pa.decimal128(20, 0)
 
 
 def spark_type(kind: pa.DataType, *, nanoseconds: bool = False) -> pa.DataType:
-    """Return the Spark type, as an Arrow type, that holds values of an Arrow type, also inside structs, lists and maps:
-    unsigned integers of 32 bits become signed ones of 64, those of 64 bits decimals, decimals of 256 bits strings,
-    times integers, timestamps microseconds. With `nanoseconds`, timestamps of that unit become integers. Map keys
-    become strings; other types are unchanged.
+    """Return the Spark type, as an Arrow type, that holds values of an Arrow type. 32-bit unsigned integers become
+    64-bit integers, 64-bit unsigned integers become decimals, 256-bit decimals become strings, times become integers,
+    and timestamps have microseconds. With `nanoseconds`, timestamps in nanoseconds become integers. Types inside
+    structs, lists and maps are converted too, and map keys become strings. Other types are unchanged.
     """
 
     def of(kind: pa.DataType) -> pa.DataType:

@@ -96,7 +96,7 @@ _OF_A_TABLE = frozenset({"provider", "owner", "location"})
 
 class Mode(enum.Enum):
     """What to do with bytes that cannot be read and records that cannot be decoded: fail the query, return a row that
-    tells of them, or leave them out.
+    describes the damage, or leave them out.
     """
 
     FAILFAST = "FAILFAST"

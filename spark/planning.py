@@ -186,8 +186,8 @@ def _highest(segment: SegmentFacts, group: Sequence[Span]) -> int:
 def _aborted(
     aborted: tuple[AbortedTransaction, ...] | None, low: int, high: int
 ) -> tuple[AbortedTransaction, ...] | None:
-    """Return those of the aborted transactions that have offsets from `low` to `high`, both included; None if `aborted`
-    is None.
+    """Return the aborted transactions that have offsets from `low` to `high`, both included, in their order; None if
+    `aborted` is None.
     """
     if aborted is None:
         return None

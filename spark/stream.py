@@ -45,7 +45,7 @@ __all__ = ["LogStreamReader"]
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The reader of a stream. Its offsets are JSON values like `{"topic": {"0": 23}}`, as in checkpoints of Spark's
-    Kafka source. The offset of a partition is that of the next record to read.
+    Kafka source: for each partition, the offset of the next record to read.
     """
 
     def __init__(self, options: StreamOptions, layout: Layout) -> None:
@@ -134,9 +134,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return until
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the limit that Spark passes to `latestOffset`. It is that of maxOffsetsPerTrigger; if this is not set,
-        that of maxBytesPerTrigger, then that of minOffsetsPerTrigger; otherwise no limit. Triggers such as AvailableNow
-        may ignore it.
+        """Return the limit that Spark passes to `latestOffset`. The first of the options maxOffsetsPerTrigger,
+        maxBytesPerTrigger and minOffsetsPerTrigger that is set decides it; there is no limit if none is set. Triggers
+        such as AvailableNow may ignore it.
         """
         options = self._options
         if options.max_offsets is not None:
@@ -148,8 +148,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802 - Spark's name
-        """Return the ends of the logs as `latestOffset` found them last, regardless of limits, for the progress that
-        the query reports; None before the first call.
+        """Return the ends of the logs that the last call of `latestOffset` found, regardless of limits, for the
+        progress that the query reports. None before the first call.
         """
         return None if self._available is None else to_json(self._available)
 

@@ -132,8 +132,8 @@ class RunDecoder:
     ) -> tuple[int, int, int]:
         """Call the compiled `decode_window` once on the window from byte `start`. Return the number of batches decoded,
         the byte position after them, and why it stopped: the record bytes of the next batch if the buffers lack room
-        for them, `MEMORY_IS_FULL` if the decompression memory is full, else 0. Sets `order.next_offset`; header values
-        and viewed memory are passed to the builder.
+        for them, `MEMORY_IS_FULL` if the decompression memory is full, otherwise 0. Sets `order.next_offset`; header
+        values and viewed memory are passed to the builder.
         """
         headers, buffers, limits = self._headers, self.builder.buffers, self._limits
         self._capacity[:] = buffers.capacity

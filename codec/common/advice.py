@@ -78,8 +78,8 @@ class Advice(Struct, frozen=True):
 
 def in_python(advice: Advice) -> str:
     """Return the advice as text for callers of the library: the first `{}` of its text is replaced by a Python
-    expression, such as arguments of a recovery. If no recovery can do what is asked for (`how` is None), it is replaced
-    by "broker 1 or 2 to lead" with the brokers in `leaders`, or by "nothing more" if there are none.
+    expression, such as arguments of a recovery. If no recovery can help (`how` is None), it is replaced by "broker 1 or
+    2 to lead", with the brokers in `leaders`, or by "nothing more" if there are none.
     """
     if advice.ask is not Ask.WAY:
         return advice.text.replace("{}", str(advice.ask).format(**advice.values), 1)
@@ -101,7 +101,8 @@ class Sentence(str):
 
     def __new__(cls, *parts: str | Advice) -> Sentence:
         """Make a sentence from texts, advice and other sentences, joined without separator. A bare `Ask` becomes advice
-        without more text. `parts` keeps the parts, with those of sentences expanded.
+        without more text. `parts` of the new sentence has the texts and advice in order; a sentence among the arguments
+        is replaced by its own parts.
         """
         flat: list[str | Advice] = []
         for part in parts:

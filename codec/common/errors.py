@@ -70,8 +70,8 @@ def _changed(changed: Mapping[str, str]) -> list[str]:
 
 
 def _also_about(named: Told, error: KafkaLogError, directories: Iterable[str]) -> Told:
-    """Add the notes of `error` to `named`, and set its directories to those of `error` followed by `directories`, each
-    once. Return `named`.
+    """Add the notes of `error` to `named`, and set `named.directories` to the directories of `error` followed by
+    `directories`, each once. Return `named`.
     """
     named.directories = tuple(dict.fromkeys([*error.directories, *directories]))
     for note in getattr(error, "__notes__", ()):

@@ -26,7 +26,7 @@ class Severity(enum.StrEnum):
 
 
 class FindingCode(enum.StrEnum):
-    """Stable names of everything that can be found; the comment describes the meaning."""
+    """The stable name of each kind of finding; a comment describes its meaning."""
 
     # how a walk over a segment can end
     TORN_TAIL = "torn_tail"

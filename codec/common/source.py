@@ -67,8 +67,8 @@ def next_data(source: Source, position: int, end: int) -> int:
 
 
 def zeros_end(source: Source, position: int, end: int) -> int:
-    """Return the position after the zeros that begin at `position`: that of the first other byte, `end`, or the end of
-    the source, whichever is first. It is `position` if there are no zeros there.
+    """Return the position after the zeros that begin at `position`. It is the position of the first other byte, `end`,
+    or the end of the source, whichever is lowest; `position` itself if there are no zeros.
     """
     for start, piece in _data(source, position, end):
         if not piece or piece != bytes(len(piece)):

@@ -72,8 +72,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> list[tuple[str, int]]:
-        """Topic and number of all partitions that have them, then those of partitions that cannot be read. A partition
-        may occur several times.
+        """Topic and number of each partition that has a name, followed by those of partitions that cannot be read. A
+        partition may occur several times.
         """
         named = [
             (partition.topic, partition.partition)

@@ -84,8 +84,8 @@ class LogSettings(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_server_properties(cls, properties: Mapping[str, str]) -> dict[str, str]:
-        """Return those of a broker's properties that this class knows, under their names there: settings that matter to
-        a recovery, and some that it ignores. All others are left out.
+        """Return the entries of `properties`, a broker's properties, whose names this class knows: settings that matter
+        to a recovery, and some that it ignores. All others are left out. Names and values are unchanged.
         """
         known = {*_BROKER_NAMES, *_DEFAULTS}
         return {name: value for name, value in properties.items() if name in known}

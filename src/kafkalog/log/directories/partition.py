@@ -151,7 +151,7 @@ class Partition:
         return start is not None and start < begins and any(epoch.start_offset <= start for epoch in self.leader_epochs)
 
     def _own(self, limits: Limits) -> Limits:
-        """Return the limits that a caller gave, or those of the partition if it gave none."""
+        """Return the limits of the partition if a caller passed the default ones; otherwise `limits`."""
         return self.limits if limits is DEFAULT_LIMITS else limits
 
     @property

@@ -128,9 +128,9 @@ class Selection(Struct, frozen=True):
         return selected
 
     def directories(self, root: str, names: Iterable[str]) -> frozenset[str] | None:
-        """Return those of the directory `names` in the log directory `root` that are selected; None if everything is
-        selected. If none of the names is selected, raises `UsageError` if exclusions are the reason, otherwise
-        `UnknownName`.
+        """Return the selected ones among `names`, the names of directories in the log directory `root`; None if
+        everything is selected. If none of the names is selected, raises `UsageError` if exclusions are the reason,
+        otherwise `UnknownName`.
         """
         if self == ALL:
             return None

@@ -101,9 +101,9 @@ def _index(
     findings: list[Finding],
 ) -> Iterator[Entry]:
     """Yield the entries of an index file in order, each converted by `entry`, up to the first that does not increase.
-    `increases` compares the fields of the previous entry (None at first) with those of the next. An entry that does not
-    increase adds a finding to `findings`, and so does a file size that is not a multiple of the entry size. Zeros that
-    a broker allocated at the end are ignored. Raises `StorageError` if the file cannot be read.
+    `increases` is called with the fields of the previous entry (None at first) and the fields of the next one. An entry
+    that does not increase adds a finding to `findings`, and so does a file size that is not a multiple of the entry
+    size. Zeros that a broker allocated at the end are ignored. Raises `StorageError` if the file cannot be read.
     """
     if source.size % layout.size:
         detail = f"{source.size} bytes are not a multiple of {layout.size}"

@@ -29,7 +29,7 @@ _FLOCK = struct.Struct("@hhqqi0q")
 
 
 class _Guard:
-    """Mutex of this process for locking log directories, so that no other thread closes the lock file meanwhile."""
+    """The mutex of this process for locking log directories. While it is held, no other thread closes the lock file."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()

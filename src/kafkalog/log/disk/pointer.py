@@ -142,10 +142,10 @@ def read_pointer(root: str) -> Pointer | None:
 
 
 def half_done(root: str) -> list[Sentence]:
-    """Return one sentence for each recovery of a log directory, or undo of a recovery, that has begun and not ended:
-    first those in the pointer file, in its order, then those of other versions of kafkalog. A recovery whose journal is
-    in no quarantine is omitted. The list is empty if the pointer file cannot be read, and for an object store, so only
-    commands that change nothing may use it.
+    """Return one sentence for each recovery of a log directory, or undo of a recovery, that has begun and not ended.
+    First come the ones in the pointer file, in its order, then the ones that other versions of kafkalog began. A
+    recovery whose journal is in no quarantine is omitted. The list is empty if the pointer file cannot be read, and for
+    an object store, so only commands that change nothing may use it.
     """
     if storage_of(root) is not None:
         return []
@@ -163,8 +163,8 @@ def half_done(root: str) -> list[Sentence]:
 
 
 def _places(root: str, pointer: Pointer | None) -> tuple[str, ...]:
-    """Return the paths of all quarantines that may contain executions on the log directory `root`: the one beside it,
-    then those in its pointer file.
+    """Return the paths of all quarantines that may contain executions on the log directory `root`: first the default
+    quarantine beside it, then the quarantines that its pointer file lists.
     """
     return (os.path.realpath(root) + ".recovery", *(() if pointer is None else pointer.places))
 

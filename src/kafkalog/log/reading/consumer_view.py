@@ -96,9 +96,9 @@ class ConsumerView(Struct, frozen=True, kw_only=True):
         undecided: Iterable[Undecided] = (),
     ) -> ConsumerView:
         """Return the view for `read_committed`: it excludes the `aborted` transactions, and ends at the lowest of
-        `open_first_offsets`, if that is below its end. It does not end at the last stable offset: if the log is
-        damaged, that is at the damage, which a reader must reach. If the view ends at a transaction of `undecided`, its
-        finding becomes that of the view.
+        `open_first_offsets`, if this is below its end. It does not end at the last stable offset: in a damaged log this
+        offset is where the damage begins, and a reader must reach the damage. If the view ends at a transaction of
+        `undecided`, the finding of that transaction becomes `undecided` of the view.
         """
         end = min([self.end_offset, *open_first_offsets])
         why = next(

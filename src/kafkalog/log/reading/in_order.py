@@ -66,14 +66,14 @@ class _End(Struct, frozen=True):
 
 
 class InOrder(Generic[K, T]):
-    """Iterator over pairs of a key of `works` and the items of its job; the items must be read to their end before the
-    next key is requested. It is a context manager, and leaving it ends all jobs. Jobs are started in the order of
+    """An iterator over pairs of a key of `works` and the items of its job. The items must be read to their end before
+    the next key is requested. It is a context manager, and leaving it ends all jobs. Jobs are started in the order of
     `works`, in `threads` threads, or as many as the system allows. With `takes_part` the reading thread is one of them;
     without it, entering raises `StorageError` if no thread can start. A job is a function that returns an iterator of
     items; its argument is a function that waits until the job has its turn. Finished items wait to be read if they take
-    at most `room` bytes by `size_of`; in addition, one item of the job that has its turn may always wait. Exceptions of
-    a job are raised when its items are read, those of `works` when the next key is requested. In a forked child there
-    are no threads, and reading raises `UsageError`.
+    at most `room` bytes by `size_of`; in addition, one item of the job that has its turn may always wait. An exception
+    of a job is raised when its items are read, and an exception of `works` when the next key is requested. In a forked
+    child there are no threads, and reading raises `UsageError`.
     """
 
     def __init__(

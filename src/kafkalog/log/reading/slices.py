@@ -65,7 +65,7 @@ class Slice(Struct, frozen=True, kw_only=True):
 
 
 class Damage(Struct, frozen=True, kw_only=True):
-    """A range of bytes whose records cannot be read, or not all of them, and the finding about it."""
+    """A range of bytes with records that cannot be read, and the finding about it."""
 
     finding: Finding
     start: int

@@ -355,8 +355,8 @@ class LogSegment:
     def should_roll(self, roll: RollParams) -> bool:
         """Whether the batches described by `roll` must go to a new segment: the log would exceed `max_segment_bytes`,
         the segment has batches and is older than `max_segment_ms`, an index is full, or the last offset does not fit
-        the indexes. The age is the time from the first batch's largest timestamp to that of the append; without a
-        timestamp, from the segment's creation to now.
+        the indexes. The age is the time from the first batch's largest timestamp to the largest timestamp to append; if
+        the first batch has no timestamp, it is the time from the segment's creation to now.
         """
         size = self._store.size
         return (

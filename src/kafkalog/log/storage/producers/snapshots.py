@@ -28,8 +28,9 @@ def snapshot_offsets(names: Iterable[str]) -> Iterator[int]:
 
 
 def within_reach(last_base: int, offsets: Iterable[int]) -> list[int]:
-    """Return those of `offsets` at which a log can have ended whose last segment begins at `last_base`. Offsets below
-    it, or further ahead than a segment can reach, are left out; the latter are damage themselves.
+    """Return the offsets, in the order of `offsets`, at which a log can end whose last segment begins at `last_base`.
+    Offsets below `last_base`, or above what a segment can contain, are left out; the latter show that their source is
+    damaged.
     """
     return [offset for offset in offsets if last_base <= offset <= last_base + MAX_RELATIVE_OFFSET + 1]
 
