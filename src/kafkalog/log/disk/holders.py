@@ -68,8 +68,8 @@ def note_given_back(descriptor: int) -> None:
 
 def held_by_us(root: str) -> bool:
     """Whether this process has locked the file `.lock` of the log directory `root`, according to its own table of
-    locks. False if the file does not exist or cannot be examined. To try the lock would not show it, because a process
-    can lock a file twice, and would release it.
+    locks. False if the file does not exist or cannot be examined. The lock is not tried for this: a process can lock a
+    file twice, and a trial would release the lock.
     """
     try:
         status = os.lstat(os.path.join(root, LOCK_FILE))

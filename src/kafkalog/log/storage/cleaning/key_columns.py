@@ -66,9 +66,9 @@ class KeyColumns(OffsetMap):
 
     def choose(self, opened: OpenedBatches, keeps_deletes: Int64s) -> tuple[Int64s, npt.NDArray[np.uint8]]:
         """Choose the records that cleaning keeps, up to the first batch that compiled code cannot read. `keeps_deletes`
-        has 1 for each batch whose tombstones must be kept, else 0. Return a `RetainedBatch` table with a column for
-        each batch processed, and an array with a flag for each record (whether it is kept). The table has the addresses
-        of flags: the caller must hold the array as long as it uses the table.
+        has 1 for each batch whose tombstones must be kept, and 0 for every other batch. Return a `RetainedBatch` table
+        with a column for each batch processed, and an array with a flag for each record (whether it is kept). The table
+        has the addresses of flags: the caller must hold the array as long as it uses the table.
         """
         chosen = empty_table(RetainedBatch, len(opened.addresses))
         flags = np.empty(opened.records, np.uint8)
