@@ -1,5 +1,5 @@
-"""Derive from a declaration in `codec.layout` everything else that depends on a layout: struct, column dtype, opcodes,
-documentation table. Anything that cannot be derived exactly raises at import; there is no fallback.
+"""Derive other forms of a layout from its declaration in `codec.layout`: a struct, column dtype, opcodes, and a
+documentation table. Anything that cannot be derived exactly raises `DerivationError` at import; there is no fallback.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class FixedLayout(msgspec.Struct, frozen=True):
         return write
 
     def dtype(self) -> numpy.dtype[Any]:
-        """Return the layout as a packed numpy structured type."""
+        """Return the layout as a numpy structured type without padding."""
         import numpy as np
 
         return np.dtype([(field.name, np.dtype(self.order + field.format)) for field in self.fields])
@@ -143,7 +143,9 @@ def _named(tree: Construct) -> list[tuple[str, str, Construct]]:
 
 
 def _below(leaf: Construct) -> Construct:
-    """Return the construct that reads a leaf: the number behind named bits or a constant, otherwise the leaf."""
+    """Return the construct that reads a leaf. For named bits or a constant it is the construct of the number inside;
+    otherwise it is the leaf itself.
+    """
     return leaf.subcon if isinstance(leaf, Bits | Const) else leaf
 
 
@@ -256,12 +258,14 @@ _LEAF_NAMES = {
 
 
 def names_of(tree: Construct) -> tuple[str, ...]:
-    """Return the names of a declared structure's fields, in order."""
+    """Return the names of a declared structure's fields, in order. Raises `DerivationError` if a field has no name."""
     return tuple(name for name, _doc, _leaf in _named(tree))
 
 
 def fields_of(tree: Construct) -> list[tuple[str, str, Construct]]:
-    """Return name, description and leaf (or inner structure) of each field, in order."""
+    """Return name, description ("" if none) and leaf or inner structure of each field, in order. Raises
+    `DerivationError` if a field has no name.
+    """
     return _named(tree)
 
 
@@ -271,7 +275,9 @@ def element_of(leaf: Construct) -> Construct | None:
 
 
 def type_name(leaf: Construct) -> str:
-    """Return a field's type in words, for a page. Raises `DerivationError` for a construct that has no name there."""
+    """Return a field's type in words, for a documentation page. Raises `DerivationError` for a construct without such a
+    name.
+    """
     leaf = _below(leaf)
     if isinstance(leaf, TextLeaf):
         return leaf.kind
@@ -298,7 +304,7 @@ def _bit_rows(bits: Bits, path: str, position: int | None) -> list[DocRow]:
 
 
 def bit_range(lowest: int, width: int) -> str:
-    """Return `bit 3` or `bits 0-2`; bit 0 is the lowest."""
+    """Return the text `bit 3` or `bits 0-2`; bit 0 is the lowest."""
     return f"bit {lowest}" if width == 1 else f"bits {lowest}-{lowest + width - 1}"
 
 

@@ -1,6 +1,6 @@
-"""Frozen values of a log: batches, headers, records, markers and the entries of side files. Field names and order are
-those of the declarations in `codec.layout` (a test compares them). Facts that follow from the fields are properties.
-Sentinels such as -1 have names.
+"""Immutable values of a log: batches, headers, records, markers and the entries of side files. Field names and order
+are those of the declarations in `codec.layout` (a test compares them). Values that follow from the fields are
+properties. Sentinels such as -1 have names.
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ def increment_sequence(sequence: int, by: int) -> int:
 
 
 def to_int64(value: int) -> int:
-    """Wrap an integer to signed 64 bits, as Java's arithmetic does. Hostile deltas can add up to more."""
+    """Wrap an integer to signed 64 bits, as Java's arithmetic does. Sums with deltas from damaged or hostile batches
+    can exceed 64 bits.
+    """
     return (value + 2**63) % 2**64 - 2**63
 
 
@@ -185,12 +187,12 @@ class BatchHeader(Struct, frozen=True):
 
     @property
     def first_timestamp(self) -> int:
-        """Timestamp of the batch's first record, in ms since 1970. The largest timestamp of the batch if the header
-        does not have the first: with LogAppendTime, with a delete horizon, or with a negative base timestamp. -1 if
-        there is none.
+        """Timestamp of the batch's first record, in ms since 1970; -1 if there is none. The header does not have it
+        with LogAppendTime, with a delete horizon, or with a negative base timestamp: then this is the largest timestamp
+        of the batch.
         """
-        is_told = self.timestamp_type is TimestampType.CREATE_TIME and self.delete_horizon_ms is None
-        return self.base_timestamp if is_told and self.base_timestamp >= 0 else self.max_timestamp
+        is_known = self.timestamp_type is TimestampType.CREATE_TIME and self.delete_horizon_ms is None
+        return self.base_timestamp if is_known and self.base_timestamp >= 0 else self.max_timestamp
 
     @property
     def claimed_records(self) -> int | None:
@@ -301,7 +303,7 @@ class LegacyHeader(Struct, frozen=True):
 
     @property
     def is_transactional(self) -> bool:
-        """Always False: entries before v2 know no transactions."""
+        """Always False: entries before v2 have no transactions."""
         return False
 
     @property
@@ -320,7 +322,7 @@ AnyHeader = BatchHeader | LegacyHeader
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """A v2 batch or a v0/v1 entry as it is in the file: its header, its position in the file and all its bytes."""
+    """A v2 batch or a v0/v1 entry of a file: its header, its position in the file and all its bytes."""
 
     header: AnyHeader
     position: int

@@ -1,7 +1,7 @@
-"""Names in a log directory: the kind of a directory or file from its name alone. The rules are those of
-`UnifiedLog.parseTopicPartitionName` and `LogFileUtils`. Names are never joined to a path here, and a topic read from a
-file's content is not a name. The broker is assumed to read names as UTF-8. A broker with another character set does not
-find files whose names are not ASCII.
+"""Parse and make names in a log directory: the kind of a directory or file follows from its name alone. The rules are
+those of `UnifiedLog.parseTopicPartitionName` and `LogFileUtils`. Names are never joined to a path here, and a topic
+read from a file's content is not a name. The broker is assumed to read names as UTF-8. A broker with another character
+set does not find files whose names are not ASCII.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ class PartitionName(Struct, frozen=True, order=True):
 
     @property
     def has_blanks(self) -> bool:
-        """Whether the topic contains white space. It is lost when a broker renames the directory to `-stray`, and the
-        broker then fails to start.
+        """Whether the topic contains white space. Such a topic is cut when a broker renames the directory to `-stray`,
+        and the broker then fails to start.
         """
         return _BLANK.search(self.topic) is not None
 
@@ -226,20 +226,20 @@ def parse_java_long(text: str, bits: int = 64) -> int | None:
 
 
 def is_of_confluent(name: str) -> bool:
-    """Whether the name is of a file that only Confluent Server writes and reads."""
+    """Whether only Confluent Server writes and reads a file of this name."""
     return "tier" in name and _CONFLUENT.fullmatch(name) is not None
 
 
 def is_seen_by_java(name: str) -> bool:
-    """Whether a JVM can open the file by the name that it lists: the name's bytes are UTF-8."""
+    """Whether a JVM can open the file by the name that it lists: true if the name's bytes are valid UTF-8."""
     return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 @lru_cache(maxsize=_DIRECTORIES_KEPT)
 def parse_partition_directory(name: str) -> PartitionName | None:
-    """Parse the name of a partition directory to topic, partition and state: LIVE for `topic-N`; for
-    `topic-N.<id>-delete`, `-future` or `-stray` that state, and the id is dropped. Return None for a name with which a
-    broker would not start.
+    """Parse the name of a partition directory to topic, partition and state. The state is LIVE for `topic-N`, and that
+    of the suffix for `topic-N.<id>-delete`, `-future` or `-stray`, whose id is dropped. Return None for a name with
+    which a broker would not start. Results are cached.
     """
     state = DirectoryState.LIVE
     for suffix in (DirectoryState.DELETE, DirectoryState.FUTURE, DirectoryState.STRAY):
@@ -275,16 +275,17 @@ def parse_offset(name: str) -> int | None:
 
 @lru_cache(maxsize=_NAMES_KEPT)
 def segment_file(base_offset: int, kind: FileKind) -> str:
-    """Return the name of a segment's file: the base offset with 20 digits, and the suffix. A negative offset gets a
-    sign before the 20 digits.
+    """Return the name of a segment's file: the base offset with 20 digits, and the suffix of `kind`. A negative offset
+    gets a minus sign before the 20 digits.
     """
     return f"{'-' if base_offset < 0 else ''}{abs(base_offset):0{_OFFSET_DIGITS}d}{kind.value}"
 
 
 @lru_cache(maxsize=_NAMES_KEPT)
 def parse_segment_file(name: str) -> SegmentFileName | None:
-    """Parse the name of a segment's file: base offset, kind by its extension, and a suffix such as `.deleted` (empty if
-    there is none). Return None for any other name, or if the name does not begin with an offset.
+    """Parse the name of a segment's file to its base offset, its kind (from the extension) and its suffix `.deleted`,
+    `.cleaned` or `.swap` (empty if there is none). Return None for any other name, or if the name does not begin with
+    an offset. Results are cached.
     """
     digits, ordinary = name[:_OFFSET_DIGITS], _BEHIND_DIGITS.get(name[_OFFSET_DIGITS:])
     if ordinary is not None and digits.isdigit() and digits.isascii() and int(digits) < 1 << 63:
@@ -303,7 +304,9 @@ def parse_segment_file(name: str) -> SegmentFileName | None:
 
 
 def compressed_log(name: str) -> str | None:
-    """Name of the live log file that the file `name` is a compressed form of, such as `gzip` makes; None for others."""
+    """Return the name of the log file of which the file `name` is a compressed copy, such as `gzip` makes: `name`
+    without `.gz` or the like. None if that is not the name of a live log.
+    """
     stem, dot, suffix = name.rpartition(".")
     parsed = parse_segment_file(stem) if dot + suffix in _COMPRESSED else None
     return stem if parsed is not None and parsed.is_live_log else None
@@ -315,9 +318,9 @@ def kraft_snapshot_file(end_offset: int, epoch: int) -> str:
 
 
 def parse_kraft_snapshot_file(name: str) -> KRaftSnapshotName | None:
-    """Parse the name of a KRaft snapshot by the positions of the characters, as `Snapshots.parse` does: end offset,
-    epoch, and the suffix of a deleted or unfinished snapshot (empty if there is none). Return None for any other name,
-    such as `bootstrap.checkpoint`. A snapshot that is still being written is named `<end
+    """Parse the name of a KRaft snapshot by the positions of the characters, as `Snapshots.parse` does, to its end
+    offset, its epoch and the suffix of a deleted or unfinished snapshot (empty if there is none). Return None for any
+    other name, such as `bootstrap.checkpoint`. A snapshot that is still being written is named `<end
     offset>-<epoch>-<random>.checkpoint.part`.
     """
     for pending in (UNFINISHED_SNAPSHOT, DELETED, ""):

@@ -17,9 +17,9 @@ __all__ = ["recover_many", "register", "verify_many"]
 
 
 def register(spark: "SparkSession") -> None:
-    """Register the format `kafkalog` in a Spark session; needed if kafkalog was shipped as a file and not installed.
-    Does nothing if PySpark 4.0 has found it already; later versions replace it. Raises `UsageError` if packages for
-    Spark are missing.
+    """Register the format `kafkalog` in a Spark session. This is needed if kafkalog was shipped as a file and not
+    installed. If PySpark has found the format already, version 4.0 keeps it, and later versions replace it. Raises
+    `UsageError` if packages for Spark are missing.
     """
     from kafkalog.codec.common.extras import needed
 
@@ -36,7 +36,7 @@ def register(spark: "SparkSession") -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Import and return `recover_many` or `verify_many`, which need PySpark, on first use, since every Python
+    """Import `recover_many` or `verify_many` when it is first used, and return it. They need PySpark, and every Python
     process of Spark imports this module. Raises `AttributeError` for any other name, `UsageError` if PySpark is
     missing.
     """

@@ -1,4 +1,4 @@
-"""Builds record batches from rows. Only here data from Spark is encoded for Kafka."""
+"""Build record batches from rows. Data from Spark is encoded for Kafka only in this module."""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ class BatchSettings(Struct, frozen=True):
 
 
 class BuiltBatch(Struct, frozen=True):
-    """A batch without base offset and leader epoch. Both are outside its checksum and are set by the commit."""
+    """A batch that still lacks base offset and leader epoch. The commit sets both, which the checksum does not
+    cover.
+    """
 
     data: bytes
     records: int
 
 
 def build_batches(rows: pa.RecordBatch, settings: BatchSettings, *, work_bytes: int) -> Iterator[BuiltBatch]:
-    """Encode all rows (`sink_schema.ROWS`) as batches, in order. Raises `UsageError` for rows no producer could
-    send.
+    """Encode all rows (columns as in `sink_schema.ROWS`) as batches; yield them in order. `work_bytes` is the size of
+    all rows of the job, which decides whether compiled code is loaded. Raises `UsageError` for rows that no producer
+    could send.
     """
     for data in columns.build_batches(
         rows, batch_bytes=settings.batch_bytes, codec=settings.codec, level=settings.level, work_bytes=work_bytes

@@ -1,4 +1,6 @@
-"""The contents `batches`: header fields, by columns for sound batches and row by row for others."""
+"""Produce the rows of `contents=batches`, the header fields of batches: by columns for sound batches, and row by row
+for others.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ __all__ = ["batches_of"]
 
 def batches_of(partition: Partition, schema: StructType, findings: list[Finding]) -> Iterator[pa.RecordBatch]:
     """Yield Arrow batches with one row for each readable batch of the log, in log order; reading continues after
-    damage. At the end, findings are appended to `findings`. Raises `StorageError`.
+    damage. When all are read, the findings of the reader are appended to `findings`. Raises `StorageError` if a file
+    cannot be read.
     """
     reader = partition.batches(on_damage=SKIP)
     single: list[Row] = []
@@ -85,8 +88,8 @@ def _columns(run: BatchRun, partition: Partition, file: str, schema: StructType)
 
 
 def _times(values: npt.NDArray[np.generic], absent: npt.NDArray[np.bool_] | None, kind: pa.DataType) -> pa.Array:
-    """Convert milliseconds to an Arrow array of Spark timestamps in microseconds. Values are null if they are absent
-    or do not fit into 64 bits of microseconds.
+    """Convert milliseconds to an Arrow array of Spark timestamps in microseconds. Values are null if `absent` is True
+    for them (None: for none) or if they do not fit into 64 bits of microseconds.
     """
     import numpy as np
 

@@ -1,7 +1,7 @@
-"""Start and end of reading, with the options of Spark's Kafka source.
+"""Parse the start and end of reading, in the options of Spark's Kafka source.
 
-As in `KafkaSourceProvider.getKafkaOffsetRangeLimit` and `JsonUtils`, a timestamp for all has priority over timestamps
-by partition, and these over offsets. -2 is the earliest offset and -1 the latest.
+As in `KafkaSourceProvider.getKafkaOffsetRangeLimit` and `JsonUtils`, a timestamp for all partitions has priority over
+timestamps by partition, and these over offsets. -2 is the earliest offset and -1 the latest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ TopicPartition = tuple[str, int]
 
 
 class Bound(Struct, frozen=True, kw_only=True):
-    """An offset for all (only EARLIEST or LATEST), offsets, a timestamp in ms for all, or timestamps."""
+    """Start or end of reading: an offset for all partitions (only EARLIEST or LATEST), offsets by partition, a
+    timestamp in ms for all partitions, or timestamps by partition. The other fields are None.
+    """
 
     option: str
     """the option set by the user, for messages"""
@@ -35,16 +37,20 @@ class Bound(Struct, frozen=True, kw_only=True):
 
     @property
     def named(self) -> frozenset[TopicPartition] | None:
-        """The partitions named by the bound; None if it is for all."""
+        """Partitions named by the bound; None if it applies to all."""
         pairs = self.offsets if self.offsets is not None else self.timestamps
         return None if pairs is None else frozenset(key for key, _ in pairs)
 
     def offset_of(self, key: TopicPartition) -> int | None:
-        """Return the offset for a partition, which may be EARLIEST or LATEST. None if a timestamp is given."""
+        """Return the offset for a partition, which may be EARLIEST or LATEST; None if the bound has timestamps. Raises
+        `KeyError` if offsets are given and the partition is not among them.
+        """
         return dict(self.offsets)[key] if self.offsets is not None else self.offset
 
     def timestamp_of(self, key: TopicPartition) -> int | None:
-        """Return the timestamp for a partition. None if an offset is given."""
+        """Return the timestamp for a partition in ms; None if the bound has offsets. Raises `KeyError` if timestamps by
+        partition are given and it is not among them.
+        """
         return dict(self.timestamps)[key] if self.timestamps is not None else self.timestamp
 
 
@@ -77,10 +83,9 @@ def parse_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
     form = '{"topic":[0,1]}'
     value = _json(option, text, form)
     try:
-        found = tuple((topic, int(number)) for topic, numbers in value.items() for number in numbers)
+        return tuple((topic, int(number)) for topic, numbers in value.items() for number in numbers)
     except (AttributeError, TypeError, ValueError):
         raise UsageError(f"option {option} needs JSON like {form}, not {text!r}") from None
-    return found
 
 
 def _timestamp(option: str, text: str) -> int:
@@ -90,19 +95,18 @@ def _timestamp(option: str, text: str) -> int:
         raise UsageError(f"option {option} needs a time in milliseconds since 1970, not {text!r}") from None
 
 
-def parse_bound(given: Mapping[str, str], edge: str, default: int) -> Bound:
-    """Return the bound at `edge` ("starting" or "ending"): by timestamp (ms), by timestamps or offsets per
-    partition, or `earliest` and `latest`; `default` if no option sets it. A timestamp takes precedence over
-    timestamps per partition, and these over offsets.
-
-    `given` has lower-case keys. Raises `UsageError` for an invalid value.
+def parse_bound(options: Mapping[str, str], edge: str, default: int) -> Bound:
+    """Return the bound at `edge` ("starting" or "ending") from the options, whose names must be in lower case: by
+    timestamp (ms), by timestamps or offsets per partition, or `earliest` and `latest`. Return the offset `default` if
+    no option sets the bound. A timestamp takes precedence over timestamps per partition, and these over offsets. Raises
+    `UsageError` for an invalid value.
     """
     timestamp, by_timestamp, by_offset = f"{edge}Timestamp", f"{edge}OffsetsByTimestamp", f"{edge}Offsets"
-    if (text := given.get(timestamp.lower())) is not None:
+    if (text := options.get(timestamp.lower())) is not None:
         return Bound(option=timestamp, timestamp=_timestamp(timestamp, text.strip()))
-    if (text := given.get(by_timestamp.lower())) is not None:
+    if (text := options.get(by_timestamp.lower())) is not None:
         return Bound(option=by_timestamp, timestamps=_by_partition(by_timestamp, text))
-    if (text := given.get(by_offset.lower())) is not None:
+    if (text := options.get(by_offset.lower())) is not None:
         word = text.strip().lower()
         if word in _NUMBER_OF:
             return Bound(option=by_offset, offset=_NUMBER_OF[word])

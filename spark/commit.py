@@ -1,4 +1,6 @@
-"""Commit the batches that tasks staged: offsets in the order of the tasks, all partitions or none."""
+"""Commit the batches that tasks have staged: assign offsets in the order of the tasks, and write all partitions or
+none.
+"""
 
 from __future__ import annotations
 
@@ -45,16 +47,16 @@ _APPEND_BYTES = MIB
 
 def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool, batch: int | None = None) -> None:
     """Append the data that tasks have staged to the log directory, all partitions or none; return when it is durable.
-    With `overwrite` it replaces the topics that have rows. Creates the directory if it is missing. Waits for other
-    commits, and holds the broker's lock meanwhile.
+    With `overwrite` it replaces the topics that have rows. Creates the directory if it is missing. Waits until other
+    commits have ended, and holds the broker's lock during the commit.
 
-    A topic given by the option `topic` is replaced even without rows. An overwrite without rows and without that option
-    raises `UsageError`, as it could replace nothing; an append without rows does nothing. `batch` is the number of a
-    stream's batch; one that is committed already is not written again.
+    A topic set by the option `topic` is replaced even without rows. An overwrite without rows and without that option
+    raises `UsageError`, because it could not replace anything; an append without rows does nothing. `batch` is the
+    number of a stream's batch; if that batch is already committed, it is not written again.
 
-    An earlier commit that was killed is rolled back first, and this one after an error. Raises `UsageError` if the
-    directory is locked or other commits last too long, `FormatError` if a log is damaged, `StorageError`, and
-    `RecoveryRefused` if an earlier unfinished commit cannot be rolled back.
+    If an earlier commit was killed, it is rolled back first. If this commit fails, it is rolled back too. Raises
+    `UsageError` if the directory is locked or other commits last too long, `FormatError` if a log is damaged,
+    `StorageError` for I/O errors, and `RecoveryRefused` if an earlier unfinished commit cannot be rolled back.
     """
     staged = sorted(messages, key=lambda message: message.task)
     work = work_directory(options.path)
@@ -97,7 +99,7 @@ def _end(options: WriteOptions, work: str, journal: Journal) -> None:
             gone = os.path.join(options.path, name_aside(name, journal.job, DirectoryState.DELETE))
             for path in (before, gone):
                 _refuse_other(path, partition)
-            if os.path.isdir(before):  # from here on a broker may go on deleting it
+            if os.path.isdir(before):  # under the new name, a broker may delete it too
                 fs.rename(before, gone)
             fs.remove_tree(gone, inode=partition.inode)
     remove_journal(work)
@@ -115,9 +117,9 @@ def _refuse_other(path: str, partition: Planned) -> None:
 
 
 def _planned(options: WriteOptions, staged: Sequence[Staged], job: str, *, overwrite: bool) -> Iterator[Planned]:
-    """Yield the plan of each partition to change, sorted by topic and number: staged data, log end offset and leader
-    epoch, or with `overwrite` the new name of the old directory. Raises `FormatError` if a log to append to is
-    damaged, `StorageError`.
+    """Yield the plan of each partition to change, sorted by topic and number. It has the staged data and, for an
+    append, the log end offset and leader epoch of the existing log; with `overwrite` the new name of the old directory.
+    Raises `FormatError` if a log to append to is damaged, `StorageError` for I/O errors.
     """
     by_owner: dict[TopicPartition, list[tuple[str, list[tuple[int, int, int]]]]] = {}
     for message in staged:
@@ -127,14 +129,14 @@ def _planned(options: WriteOptions, staged: Sequence[Staged], job: str, *, overw
     if overwrite and options.topic is not None:
         topics.add(options.topic)
     there = {
-        (found.topic, found.partition)
+        (existing.topic, existing.partition)
         for entry in scan_directory(options.path)
-        if (found := parse_partition_directory(entry.name)) is not None
-        and str(found) == entry.name
-        and not found.state.value
+        if (existing := parse_partition_directory(entry.name)) is not None
+        and str(existing) == entry.name
+        and not existing.state.value
     }
     if overwrite:
-        for owner in sorted({*by_owner} | {each for each in there if each[0] in topics}):
+        for owner in sorted({*by_owner} | {(topic, number) for topic, number in there if topic in topics}):
             partition = PartitionName(*owner)
             replaced = name_aside(partition, job, DirectoryState.STRAY) if owner in there else None
             inode = _inode_of(os.path.join(options.path, str(partition)))
@@ -164,8 +166,9 @@ def _inode_of(path: str) -> int | None:
 
 
 def _topic_id(options: WriteOptions, partition: Planned) -> str | None:
-    """Return the topic id for a new partition directory: the requested one, else the replaced directory's, else the id
-    of another partition of the topic; None if there is none. Raises `StorageError` if a directory cannot be read.
+    """Return the topic id for a new partition directory: the requested one, otherwise the replaced directory's,
+    otherwise the id of another partition of the topic; None if there is none. Raises `StorageError` if a directory
+    cannot be read.
     """
     name = parse_partition_directory(partition.name)
     assert name is not None  # noqa: S101 - it was made from a PartitionName
@@ -218,7 +221,9 @@ def _grouped(batches: Iterator[RecordBatch], limit: int) -> Iterator[list[Record
 
 
 def abandon(work: str, jobs: Iterable[str]) -> None:
-    """Remove the files of jobs, except of a commit that must still be rolled back."""
+    """Remove the staged files of `jobs` from the directory `work`, except those of a commit that must still be rolled
+    back.
+    """
     pending = load_journal(work)
     discard(work, [job for job in jobs if pending is None or pending.job != job])
 
@@ -259,7 +264,7 @@ def _take_back_directory(options: WriteOptions, work: str, partition: Planned, j
                 "rows again"
             )
         fs.remove_tree(gone)
-        return  # not replaced yet, or back already
+        return  # the old directory was not renamed yet, or already renamed back
     fs.remove_tree(gone)
     if os.path.isdir(path):
         _prove(options, work, partition, path)
@@ -267,7 +272,7 @@ def _take_back_directory(options: WriteOptions, work: str, partition: Planned, j
         fs.sync_directory(options.path)
         fs.remove_tree(gone)
     if before is not None:
-        # the new log's recovery point may lie beyond the end of the log that comes back; without one a start scans it
+        # the new log's recovery point may be above the end of the restored log; without one a start scans the log
         write_offset(options.path, RECOVERY_POINT_CHECKPOINT, _name_of(partition), None)
         fs.rename(before, path)
         fs.sync_directory(options.path)
@@ -283,9 +288,9 @@ def _name_of(partition: Planned) -> PartitionName:
 
 
 def _prove(options: WriteOptions, work: str, partition: Planned, path: str) -> None:
-    """Raise `RecoveryRefused` unless the log from the start of an unfinished commit on has only the first batches of
-    that commit's data, which may then be truncated. Staged files that are missing count as different if there is
-    something to compare. Raises `StorageError` if the log cannot be read.
+    """Raise `RecoveryRefused` unless the log, from the start of an unfinished commit on, contains nothing but the first
+    batches of that commit's data, so that they may be truncated. If staged files are missing and there is something to
+    compare, the data counts as different. Raises `StorageError` if the log cannot be read.
     """
     start = partition.start or 0
     written = read_partition(path, _name_of(partition), None).batches(start_offset=start, on_damage=STOP)

@@ -1,4 +1,4 @@
-"""A lock for commits into a log directory. A second one waits instead of failing."""
+"""Serialize commits into a log directory with a lock file. A second commit waits instead of failing."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ _MOST_SECONDS = 600.0
 
 @contextmanager
 def in_turn(work: str, most_seconds: float = _MOST_SECONDS) -> Iterator[None]:
-    """Context manager that holds the lock for commits in the directory `work`, which it creates. Waits for at most
-    `most_seconds`, and then raises `UsageError`. At the end the lock file is removed, except after an error.
-
-    The lock ends with its process, so a killed process blocks nobody.
+    """Context manager that holds the lock for commits in the directory `work`, which it creates if necessary. It waits
+    for at most `most_seconds`, and then raises `UsageError`. At the end the lock file is removed, except after an
+    error. The lock ends with its process, so a killed process blocks no other.
     """
     path = os.path.join(work, _LOCK)
     until = time.monotonic() + most_seconds
@@ -41,14 +40,14 @@ def in_turn(work: str, most_seconds: float = _MOST_SECONDS) -> Iterator[None]:
 
 
 def _taken(work: str, path: str) -> int | None:
-    """Return a file descriptor that holds the lock; None if another process holds it, or has removed the file or its
-    directory meanwhile. Creates the directory and the lock file if they are missing. Raises `StorageError`.
+    """Return a file descriptor that holds the lock; None if another process holds it, or has just removed the file or
+    its directory. Creates the directory and the lock file if they are missing. Raises `StorageError` for I/O errors.
     """
     fs.make_directory(work, follow=False)
     try:
         descriptor, _ = fs.lock_file(path)
     except StorageError as error:
-        if error.errno == errno.ENOENT:  # whoever was first has just removed the directory
+        if error.errno == errno.ENOENT:  # the previous holder has just removed the directory
             return None
         raise
     try:

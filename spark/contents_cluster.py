@@ -1,4 +1,6 @@
-"""Rows of the cluster's state, built like the lines of the corresponding commands."""
+"""Produce the rows of contents about the state of the whole cluster, with the same values as the lines of the
+corresponding commands.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ def cluster_rows(contents: str, paths: Sequence[str], replica: str | None, findi
         others = inventory.readable(replica, wants=lambda name: name.topic != CLUSTER_METADATA_TOPIC)
         return _transactions(others, findings)
     topic = CLUSTER_METADATA_TOPIC if contents == "metadata" else CONSUMER_OFFSETS_TOPIC
-    partitions = inventory.all_readable(replica, Selection.of([topic]))  # groups take names of topics from all
+    partitions = inventory.all_readable(replica, Selection.of([topic]))  # groups need the topics of all partitions
     if not any(partition.topic == topic for partition in partitions):
         raise UsageError(f"no partition of {topic} in {', '.join(paths)}")
     if contents == "metadata":
@@ -99,8 +101,8 @@ def _event(event: MetadataEvent, path: str) -> Row:
         ((name, data),) = control_json(event.record).items()
         version = event.record.version
     else:
-        found = framed_json(event.record)
-        name, version, data = str(found["type"]), found["version"], found.get("data", {"raw": found.get("raw")})
+        fields = framed_json(event.record)
+        name, version, data = str(fields["type"]), fields["version"], fields.get("data", {"raw": fields.get("raw")})
     line = MetadataLine(
         file=path,
         offset=event.offset,

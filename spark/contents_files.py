@@ -1,4 +1,4 @@
-"""Rows of the files in log directories: segments, findings, indexes, snapshots, checkpoints."""
+"""Produce the rows of contents about files in log directories: segments, findings, indexes, snapshots, checkpoints."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ CHECKPOINTS = (
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """Something to read: a partition directory or segment, a log directory, or known findings."""
+    """Unit of work of one task: a partition directory or segment, a log directory, or known findings."""
 
     path: str
     partition: Partition | None = None
-    """as listed during planning; it is read again from its path"""
+    """the partition as it was listed during planning; tasks read it again from its path"""
     told: Told | None = None
     """facts from its log directory for the findings of a live partition"""
     broker: tuple[str, ...] = ()
@@ -76,7 +76,9 @@ def places(partitions: Iterable[Partition]) -> list[Place]:
 
 
 def reopened(place: Place) -> Partition:
-    """Return the partition of a place with its current files."""
+    """Return the partition of a place, listed again. Raises `StorageError` if it cannot be read, `UsageError` if a
+    segment file no longer exists.
+    """
     partition = place.partition
     if partition is None or partition.name is None or not is_directory(place.path):
         return open_segment(place.path)
@@ -84,7 +86,7 @@ def reopened(place: Place) -> Partition:
 
 
 def named(partition: Partition, file: str, row: Row) -> Row:
-    """Return a row with topic, partition and file."""
+    """Return a copy of a row with the columns topic, partition and file."""
     return {"topic": partition.topic, "partition": partition.partition, "file": file} | row
 
 
@@ -98,7 +100,9 @@ def _segment(partition: Partition, summary: SegmentSummary) -> Row:
 
 
 def _segments(place: Place, _findings: list[Finding]) -> Iterator[Row]:
-    """Rows of segments. Findings are in the rows."""
+    """Yield a row for each segment of a partition. The findings about a segment are in its row, so nothing is appended
+    to `_findings`.
+    """
     partition = reopened(place)
     following: list[int | None] = [segment.base_offset for segment in partition.segments[1:]]
     for segment, base in zip(partition.segments, [*following, None], strict=False):
@@ -141,8 +145,8 @@ PER_PARTITION: dict[str, Callable[[Place, list[Finding]], Iterator[Row]]] = {
 
 
 def checkpoint_rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
-    """Yield one row per entry of the offset checkpoint files of a log directory. Missing files are skipped; damage
-    is appended to `findings`. Raises `StorageError`.
+    """Yield a row for each entry of the offset checkpoint files of a log directory, file by file. Missing files are
+    skipped; findings about damage are appended to `findings`. Raises `StorageError` if a file cannot be read.
     """
     for name in CHECKPOINTS:
         path = os.path.join(place.path, name)
@@ -156,18 +160,18 @@ def checkpoint_rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
 
 
 def finding_places(inventory: Inventory) -> list[Place]:
-    """Return the units of work for contents=findings: log directories with the others of their broker, then
-    partitions, and findings about all directories together.
-
-    Raises `UsageError` for a log directory in an object store: predicting a broker's start needs local files.
+    """Return the units of work for contents=findings, in this order: log directories, each with all directories of its
+    broker; the partitions in them; partitions in no log directory; and, if there are any, the findings that need all
+    directories together. Raises `UsageError` for a log directory in an object store, because local files are needed to
+    predict a broker's start.
     """
-    remote = next((each.path for each in inventory.log_dirs if is_uri(each.path)), None)
+    remote = next((log_dir.path for log_dir in inventory.log_dirs if is_uri(log_dir.path)), None)
     if remote is not None:
         raise UsageError(
             f"contents=findings of the log directory {remote} needs it mounted, because it tells what a broker's start "
             f"would do; name its partition directories ({remote}/*-[0-9]*), of which it tells all but that"
         )
-    by_path = {real(each.path): each for each in inventory.log_dirs}
+    by_path = {real(log_dir.path): log_dir for log_dir in inventory.log_dirs}
     directories, partitions = [], []
     brokers = of_one_broker(list(by_path))
     for broker, controllers in zip(brokers, controllers_beside(brokers), strict=True):
@@ -181,8 +185,12 @@ def finding_places(inventory: Inventory) -> list[Place]:
                 closed_at=log_dir.closed_at,
             )
             partitions += [
-                Place(path=each.path, partition=each, told=beside.told_of(each, lost.get(each.path)))
-                for each in log_dir.partitions
+                Place(
+                    path=partition.path,
+                    partition=partition,
+                    told=beside.told_of(partition, lost.get(partition.path)),
+                )
+                for partition in log_dir.partitions
             ]
     known = tuple(inventory.findings_together())
     together = [Place(path="", known=known)] if known else []
@@ -191,13 +199,14 @@ def finding_places(inventory: Inventory) -> list[Place]:
 
 def finding_rows(place: Place) -> Iterator[Row]:
     """Yield the findings of `verify` for one place (a log directory, a partition, or findings known beforehand) as
-    rows. All places together give all findings of `verify`. Raises `StorageError`.
+    rows. All places together give all findings of `verify`. Raises `StorageError` if a file cannot be read.
     """
     if place.partition is None:
         yield from map(_finding_row, _of_log_dir(place) if place.path else place.known)
         return
     is_alone = place.told is None and place.partition.state is DirectoryState.LIVE and is_directory(place.path)
-    partition = open_partition(place.path) if is_alone else reopened(place)  # with what the directory around says
+    # opened alone, a partition has the findings from its parent directory too
+    partition = open_partition(place.path) if is_alone else reopened(place)
     report = verify_partition(partition)
     told = () if place.told is None else place.told.findings(partition, report)
     for finding in (*report.findings, *told):
@@ -205,17 +214,17 @@ def finding_rows(place: Place) -> Iterator[Row]:
 
 
 def _of_log_dir(place: Place) -> list[Finding]:
-    """Return the findings about a log directory as a whole, including those of a simulated broker start. Reads the
-    logs where a check depends on their end.
+    """Return the findings about a log directory as a whole, including those of a simulated broker start. Logs are read
+    if a check depends on their end. Raises `StorageError` if the directory cannot be read.
     """
     with listed_once():
-        log_dir = open_log_dir(place.path)  # first: what is listed once keeps the path that was given
+        log_dir = open_log_dir(place.path)  # listed first, so that the cached entries have the path of the place
         listed = AsListed(log_dir, replace(read_topic_facts(place.broker), controllers=place.controllers))
     ends: dict[str, int | None] = {}
 
     def ends_at(partition: Partition, offset: int) -> bool:
         if not partition.segments or offset < partition.segments[-1].base_offset:
-            return False  # reads no log that goes on
+            return False  # no need to read a log that ends later
         if partition.path not in ends:
             ends[partition.path] = _end_of(partition)
         return ends[partition.path] == offset
@@ -235,7 +244,7 @@ def _end_of(partition: Partition) -> int | None:
 
 
 def _report_of(partition: Partition) -> PartitionReport | None:
-    """Result of the checks of a log without its records; None if a file cannot be read."""
+    """Return the result of the checks of a log without decoding its records; None if a file cannot be read."""
     try:
         return verify_partition(partition, deep=False)
     except StorageError:

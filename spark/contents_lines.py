@@ -1,4 +1,4 @@
-"""Columns that rows of `contents` have beside the fields of a line of the commands."""
+"""Declare the columns that rows of `contents` have in addition to the fields of the commands' lines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PlaceLine(Struct, frozen=True, kw_only=True):
 
 
 class StateLine(Struct, frozen=True, kw_only=True):
-    """What a segment has beside its own fields."""
+    """Columns that the row of a segment has in addition to the segment's own fields."""
 
     state: str
     """`live`, `delete`, `future` or `stray`, from the suffix of the directory's name"""

@@ -1,4 +1,4 @@
-"""The reader of all contents except records: rows of one place at a time, as Arrow batches."""
+"""Spark's reader of all contents except records. A task reads the rows of one place, as Arrow batches."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class ContentsPartition(InputPartition):
-    """Input of one task. None for contents about the state of the whole cluster."""
+    """Input of one task. `place` is None for contents about the state of the whole cluster."""
 
     place: Place | None
 
 
 class ContentsReader(DataSourceReader):
-    """Reads the columns of `schema`, which was checked by `contents_schema.chosen`."""
+    """Spark's reader of the columns of `schema`, which `contents_schema.chosen` has checked."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
 
     def partitions(self) -> list[ContentsPartition]:
-        """Return one Spark partition for each partition or log directory, or a single one for the state of a
+        """Return the inputs of the tasks: one for each partition or log directory, or a single one for the state of a
         cluster. Lists the paths. Raises `UsageError` if a path or a selected partition does not exist.
         """
         options = self._options
@@ -62,11 +62,11 @@ class ContentsReader(DataSourceReader):
         return [ContentsPartition(place) for place in places]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the Arrow batches of one task; then errors found in the data raise `FormatError` with mode FAILFAST,
-        and are a warning otherwise. Yields nothing for Spark's placeholder of an empty plan. Raises `StorageError` if a
-        file cannot be read.
+        """Yield the Arrow batches of one task. Afterwards, errors that were found in the data raise `FormatError` with
+        mode FAILFAST, and cause a warning otherwise. Yield nothing for Spark's placeholder of an empty plan. Raises
+        `StorageError` if a file cannot be read.
         """
-        if not isinstance(partition, ContentsPartition):  # Spark's stand-in where nothing was planned
+        if not isinstance(partition, ContentsPartition):  # Spark's placeholder if there is nothing to read
             return
         findings: list[Finding] = []
         place = partition.place
@@ -87,8 +87,8 @@ class ContentsReader(DataSourceReader):
         return PER_PARTITION[options.contents](place, findings)
 
     def _judge(self, findings: list[Finding]) -> None:
-        """Raise `FormatError` for the first error among the findings with mode FAILFAST; in other modes warn once
-        about all of them. Does nothing without findings of severity ERROR.
+        """Raise `FormatError` for the first finding of severity ERROR with mode FAILFAST; in other modes give one
+        warning about all of them. Do nothing if there are none.
         """
         errors = [finding for finding in findings if finding.severity is Severity.ERROR]
         if errors and self._options.mode is Mode.FAILFAST:

@@ -1,4 +1,4 @@
-"""Conversion of rows to Arrow batches with the requested columns."""
+"""Convert rows to Arrow batches with the requested columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _LARGEST: dict[type[DataType], int] = {LongType: 2**63 - 1, IntegerType: 2**31 -
 
 
 def _microseconds(value: object) -> int | None:
-    """Convert a time from ms; None if out of range."""
+    """Convert a time from ms to microseconds. Return None if the value is not an int or the result does not fit 64
+    bits.
+    """
     return value * MICROSECONDS if isinstance(value, int) and -LARGEST_MS <= value <= LARGEST_MS else None
 
 
@@ -34,22 +36,22 @@ def _as_column(value: object, kind: DataType) -> object:
     if isinstance(kind, TimestampType):
         return _microseconds(value)
     if isinstance(value, list | tuple) and isinstance(kind, ArrayType):
-        return [_as_column(each, kind.elementType) for each in value]
+        return [_as_column(element, kind.elementType) for element in value]
     if isinstance(value, dict) and isinstance(kind, StructType):
         return {field.name: _as_column(value.get(field.name), field.dataType) for field in kind.fields}
     return value
 
 
 def _clean(value: object, kind: DataType) -> object:
-    """Return the value as Arrow accepts it: surrogates (Python's form of bytes that are not UTF-8) escaped, and
-    integers that are too large None, also inside dicts and lists. Tuples become lists.
+    """Return a copy of the value that Arrow accepts: surrogates (Python's form of bytes that are not UTF-8) become
+    escapes, and integers that do not fit the type become None, also inside dicts and lists. Tuples become lists.
     """
     if isinstance(value, str):
         return without_surrogates(value)
     if isinstance(value, list | tuple) and isinstance(kind, ArrayType):
-        return [_clean(each, kind.elementType) for each in value]
+        return [_clean(element, kind.elementType) for element in value]
     if isinstance(value, dict) and isinstance(kind, MapType):
-        return {_clean(name, kind.keyType): _clean(each, kind.valueType) for name, each in value.items()}
+        return {_clean(name, kind.keyType): _clean(element, kind.valueType) for name, element in value.items()}
     if isinstance(value, dict) and isinstance(kind, StructType):
         return {field.name: _clean(value.get(field.name), field.dataType) for field in kind.fields}
     largest = _LARGEST.get(type(kind))
@@ -65,8 +67,9 @@ def _array(values: list[object], kind: pa.DataType, spark_kind: DataType) -> pa.
 
 
 def arrow_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Yield Arrow batches of up to `ROWS` rows with exactly the columns of `schema`. Missing columns are null,
-    others are dropped; times are converted from ms to microseconds, and what does not fit is null.
+    """Yield Arrow batches of up to `ROWS` rows with exactly the columns of `schema`; none if there are no rows. Missing
+    columns are null, and others are dropped. Times are converted from ms to microseconds; a value that does not fit its
+    type becomes null.
     """
     target = arrow_schema(schema)
     converted = {field.name for field in schema.fields if "timestamp" in field.dataType.simpleString()}

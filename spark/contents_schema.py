@@ -1,7 +1,7 @@
-"""Values of `contents` and their columns, which do not depend on the versions that wrote the files.
+"""The values of the option `contents`, and their columns, which do not depend on the versions that wrote the files.
 
-Names are those of kafka-dump-log, of Kafka's admin client and of ZooKeeper. Times are timestamps. Values that a version
-does not have are null.
+Names are those of kafka-dump-log, of Kafka's admin client and of ZooKeeper. Times are timestamps. A value that a
+version does not have is null.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SHAPES: dict[str, tuple[type[Struct], ...]] = {
 """Lines whose fields are the columns of each kind of contents; those of `batches` are `BATCH_FIELDS`."""
 
 _OTHER_COLUMNS: dict[str, dict[str, Any]] = {
-    # the path is `file`; what is behind damage needs the whole log
+    # the path is the column `file`; batches after damage are found only by searching the whole log
     "segments": {
         "without": ("path", "sound_batches_behind_damage", "sound_records_behind_damage"),
         "last": ("findings",),
@@ -62,7 +62,7 @@ _OTHER_COLUMNS: dict[str, dict[str, Any]] = {
     "producer_state": {"without": ("timestamp",)},  # the same as `lastTimestamp`
     # fields of the history, and of offsets in ZooKeeper
     "offsets": {"without": ("timestamp", "previous", "source", "zxid", "chroot")},
-    # answers to questions that only the command takes
+    # results of options that only the command has
     "groups": {
         "without": ("assignmentWithout", "assignmentWith", "assignmentGrown"),
         "last": ("coordinator", "shareState"),
@@ -73,7 +73,7 @@ _OTHER_COLUMNS: dict[str, dict[str, Any]] = {
     },
     "znodes": {"without": ("kafka",), "types": {"data": BinaryType()}},  # what the data says
 }
-"""Where columns differ from the fields of the lines, as `struct_of` takes it."""
+"""Arguments of `struct_of` for contents whose columns differ from the fields of the lines."""
 
 _OF_KIND: dict[Kind, DataType] = {
     Kind.INT8: IntegerType(), Kind.INT16: IntegerType(), Kind.INT32: IntegerType(), Kind.INT64: LongType(),
@@ -93,8 +93,8 @@ SCHEMAS: dict[str, StructType] = {
 
 
 def chosen(schema: StructType, contents: str) -> StructType:
-    """Return `schema` after checking it as a choice of the columns of `contents`. Raises `UsageError` if a column is
-    unknown, has another type or is NOT NULL, or if there is no column.
+    """Check that `schema` is a selection of the columns of `contents`, and return it. Raises `UsageError` if a column
+    is unknown, has another type or is NOT NULL, or if there is no column.
     """
     whole = {field.name: field.dataType for field in SCHEMAS[contents].fields}
     if not schema.fields:

@@ -1,4 +1,4 @@
-"""Selects the types of decoded keys and values, on the driver, from schemas and the first records of each topic."""
+"""Determine on the driver the types of decoded keys and values, from schemas and the first records of each topic."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _SHOWN = 3
 
 
 def decided(options: ReadOptions) -> DecodedParts:
-    """Return the keys and values to decode and their types according to the options; nothing if no option asks for it.
-    Reads schemas and the first records of each topic. Raises `UsageError` if no single type fits all data, or if a
-    package is missing.
+    """Return the keys and values to decode and their types according to the options; `NOTHING_DECODED` if no option
+    asks for decoding. Reads schemas and the first records of each topic. Raises `UsageError` if no single type fits all
+    data, or if a package is missing.
     """
     if not options.formats:
         return NOTHING_DECODED
@@ -69,8 +69,8 @@ class _Deciding:
 
     @cached_property
     def _topics(self) -> dict[str | None, list[Partition]]:
-        """Return topic -> the partitions to read, without an error for selected ones that do not exist; the topic of a
-        single segment is None. Raises `UsageError` if a path does not exist.
+        """Partitions to read, by topic; None is the topic of a single segment file. Selected partitions that do not
+        exist cause no error. Raises `UsageError` if a path does not exist.
         """
         inventory = open_all(*self._options.in_both_tiers(expand_paths(self._options.paths)))
         topics: defaultdict[str | None, list[Partition]] = defaultdict(list)
@@ -79,14 +79,15 @@ class _Deciding:
         return topics
 
     def _frames(self, part: str) -> dict[str | None, list[Framed]]:
-        """Return topic -> the first frames (payloads with a schema id) of its keys or values (`part`), from the
-        first partition that has some, of `_PARTITIONS_LOOKED_AT`. Topics without frames are missing.
+        """Return, by topic, the first frames (payloads with a schema id) of its keys or values (`part`). They come from
+        the first partition that has frames, among the first `_PARTITIONS_LOOKED_AT` of the topic. Topics without frames
+        are left out.
         """
-        found = {}
+        by_topic = {}
         for topic, partitions in self._topics.items():
             looked_at = (first_frames(partition, part) for partition in partitions[:_PARTITIONS_LOOKED_AT])
-            found[topic] = next((frames for frames in looked_at if frames), [])
-        return {topic: frames for topic, frames in found.items() if frames}
+            by_topic[topic] = next((frames for frames in looked_at if frames), [])
+        return {topic: frames for topic, frames in by_topic.items() if frames}
 
     def _reader(self, part: str, frames: dict[str | None, list[Framed]]) -> Schema:
         """Return the latest schema of the subject to which all frames of `part` (`key` or `value`) belong. Raises
@@ -94,12 +95,12 @@ class _Deciding:
         """
         registry = self._decoder.registry
         of = {topic: subjects_of(registry, topic, part, payloads) for topic, payloads in frames.items()}
-        subjects = sorted({subject for each in of.values() for subject in each})
+        subjects = sorted({subject for subjects_of_topic in of.values() for subject in subjects_of_topic})
         if len(subjects) == 1 and (schema := registry.latest(subjects[0])) is not None:
             return schema
         if subjects:
             raise UsageError(
-                f"the {part}s of {_listed(sorted(str(topic) for topic, each in of.items() if each))} have schemas of "
+                f"the {part}s of {_listed(sorted(str(topic) for topic, names in of.items() if names))} have schemas of "
                 f"{len(subjects)} subjects, {_listed(subjects)}, and so no one type: {part}Schema names one of them as "
                 f"the type, subscribe chooses topics, and {part}Format=json gives every {part} as JSON text"
             )
@@ -110,18 +111,18 @@ class _Deciding:
         )
 
     def _path(self, wanted: PartFormat, reader: Schema, frames: dict[str | None, list[Framed]]) -> bytes:
-        """Return the encoded path of the message type within a Protobuf schema that the frames use; empty, which
-        means the first type, if there are no frames. Raises `UsageError` if they use several types.
+        """Return the encoded path, within a Protobuf schema, of the message type that the frames use. Empty bytes,
+        which mean the schema's first type, if there are no frames. Raises `UsageError` if the frames use several types.
         """
-        found: dict[str, bytes] = {}
+        paths: dict[str, bytes] = {}
         for topic, payloads in frames.items():
-            found |= messages_of(self._decoder, payloads, topic, wanted.part, reader)
-        if len(found) > 1:
+            paths |= messages_of(self._decoder, payloads, topic, wanted.part, reader)
+        if len(paths) > 1:
             raise UsageError(
-                f"the {wanted.part}s are messages {_listed(sorted(found))} of subject {reader.subject!r}, and so "
+                f"the {wanted.part}s are messages {_listed(sorted(paths))} of subject {reader.subject!r}, and so "
                 f"of no one type: {wanted.part}Format=json gives every {wanted.part} as JSON text"
             )
-        return next(iter(found.values()), b"")
+        return next(iter(paths.values()), b"")
 
 
 def _listed(names: Sequence[str]) -> str:

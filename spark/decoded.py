@@ -1,4 +1,4 @@
-"""Decoded keys and values: their types in Spark, and decoding of Arrow batches in a task.
+"""Decode keys and values: their types in Spark, and the decoding of Arrow batches in a task.
 
 Times of day are numbers, because Spark 4.3 rejects its own type for them in many places.
 """
@@ -27,17 +27,17 @@ _UINT64 = pa.decimal128(20, 0)
 
 
 def spark_type(kind: pa.DataType, *, nanoseconds: bool = False) -> pa.DataType:
-    """Return the Spark type, as an Arrow type, that holds values of an Arrow type, also inside structs, lists and maps:
-    unsigned integers of 32 bits become signed ones of 64, those of 64 bits decimals, decimals of 256 bits strings,
-    times integers, timestamps microseconds. With `nanoseconds`, timestamps of that unit become integers. Map keys
-    become strings; other types are unchanged.
+    """Return the Spark type, as an Arrow type, that holds values of an Arrow type. 32-bit unsigned integers become
+    64-bit integers, 64-bit unsigned integers become decimals, 256-bit decimals become strings, times become integers,
+    and timestamps have microseconds. With `nanoseconds`, timestamps in nanoseconds become integers. Types inside
+    structs, lists and maps are converted too, and map keys become strings. Other types are unchanged.
     """
 
     def of(kind: pa.DataType) -> pa.DataType:
         return spark_type(kind, nanoseconds=nanoseconds)
 
     if pa.types.is_struct(kind):
-        return pa.struct([(each.name, of(each.type)) for each in kind])
+        return pa.struct([(field_of_struct.name, of(field_of_struct.type)) for field_of_struct in kind])
     if pa.types.is_list(kind):
         return pa.list_(of(kind.value_type))
     if pa.types.is_map(kind):
@@ -53,8 +53,8 @@ def spark_type(kind: pa.DataType, *, nanoseconds: bool = False) -> pa.DataType:
 
 
 def _as_spark(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Convert an array to the type returned by `spark_type`, also inside structs, lists and maps; nanoseconds are
-    rounded down. Raises `ArrowInvalid` for a value that does not fit.
+    """Convert an array to the type `kind`, which `spark_type` returned for its type, also inside structs, lists and
+    maps; nanoseconds are rounded down to microseconds. Raises `ArrowInvalid` for a value that does not fit.
     """
     if array.type == kind:
         return array
@@ -62,7 +62,8 @@ def _as_spark(array: pa.Array, kind: pa.DataType) -> pa.Array:
         children = [_as_spark(array.field(number), kind.field(number).type) for number in range(kind.num_fields)]
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
     if pa.types.is_list(kind) or pa.types.is_map(kind):
-        array = pa.concat_arrays([array, array.slice(0, 0)]) if array.offset else array  # offsets that begin with 0
+        # a copy, whose offsets begin with 0
+        array = pa.concat_arrays([array, array.slice(0, 0)]) if array.offset else array
         if pa.types.is_list(kind):
             values = _as_spark(array.values, kind.value_type)
             return pa.ListArray.from_arrays(array.offsets, values, type=kind, mask=array.is_null())
@@ -74,7 +75,9 @@ def _as_spark(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 class DecodedPart(Struct, frozen=True):
-    """How to decode keys or values. Sent to every task."""
+    """How to decode the keys or the values (`part`): their schema, and their type in Spark. It is sent to every
+    task.
+    """
 
     part: str
     chosen: ColumnSchema
@@ -82,7 +85,7 @@ class DecodedPart(Struct, frozen=True):
 
 
 class DecodedBatch(NamedTuple):
-    """Columns of a batch, and errors of rows that were not decoded."""
+    """Decoded columns of a batch by part (`key`, `value`), and errors of rows that were not decoded."""
 
     columns: dict[str, pa.Array]
     problems: dict[int, dict[str, str]]
@@ -91,7 +94,7 @@ class DecodedBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class DecodedParts:
-    """The decoded keys and values. Decoders of a topic are created on demand."""
+    """The keys and values to decode, and the schema registry for it. Decoders of a topic are created on demand."""
 
     parts: tuple[DecodedPart, ...] = ()
     registry: SchemaRegistry | None = None
@@ -104,11 +107,11 @@ class DecodedParts:
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        """The type of each part."""
+        """Spark types, as Arrow types, by part."""
         return {decoded_part.part: decoded_part.type for decoded_part in self.parts}
 
     def among(self, names: Sequence[str]) -> DecodedParts:
-        """Only the parts among these columns."""
+        """Return a copy with only the parts whose columns are in `names`."""
         return DecodedParts(tuple(part for part in self.parts if part.part in names), self.registry)
 
     @cached_property
@@ -128,8 +131,9 @@ class DecodedParts:
         return column_decoder
 
     def decode(self, batch: pa.RecordBatch, topic: str | None) -> DecodedBatch:
-        """Decode keys and values of a batch, whose columns have them as bytes. Returns the decoded columns by part
-        (`key`, `value`) and the problems: row number -> part -> reason. A value with a problem is null.
+        """Decode keys and values of a batch, whose columns have them as bytes. Return the decoded columns by part
+        (`key`, `value`), and the problems by row number and part, with the reason as text. A value with a problem is
+        null.
         """
         from kafkalog.values.fitting import fitting
         from kafkalog.values.to_arrow import headers_of

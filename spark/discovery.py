@@ -1,6 +1,6 @@
-"""Planning: from paths and options to partitions, offsets and spans.
+"""Plan a read: turn paths and options into partitions, offsets and spans.
 
-Runs on the driver. The rules for offsets and timestamps are those of `KafkaOffsetReader`, applied to the log.
+This runs on the driver. The rules for offsets and timestamps are those of `KafkaOffsetReader`, applied to the log.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ def _remote(path: str) -> list[str]:
 
 
 def expand_paths(paths: Sequence[str]) -> list[str]:
-    """Return the paths with globs expanded (matches sorted) and without `file:`; other URIs are kept or expanded by
-    the object store. Raises `UsageError` if a path does not exist, a glob has no match, or a `file:` URI names
-    another host.
+    """Return the paths in the given order, with globs expanded (matches sorted) and without `file:`. A URI of an object
+    store with a pattern is expanded by the store. Raises `UsageError` if a path does not exist, a pattern has no match,
+    or a `file:` URI names another host; `StorageError` if an object store cannot be listed.
     """
-    found: list[str] = []
+    expanded: list[str] = []
     for path in paths:
         local = path
         if _SCHEME.match(path) and not os.path.lexists(path):
             parts = urlsplit(path)
             if parts.scheme.lower() != "file":
-                found.extend(_remote(path))
+                expanded.extend(_remote(path))
                 continue
             if parts.netloc not in ("", "localhost"):
                 raise UsageError(f"{path} is on another machine; kafkalog reads what is mounted here")
@@ -77,25 +77,28 @@ def expand_paths(paths: Sequence[str]) -> list[str]:
         if os.path.lexists(local) or not glob.has_magic(local):
             if not os.path.lexists(local):
                 raise UsageError(f"{path} does not exist")
-            found.append(local)
+            expanded.append(local)
             continue
         matching = sorted(glob.glob(local))
         if not matching:
             raise UsageError(f"nothing matches {path}")
-        found.extend(matching)
-    return found
+        expanded.extend(matching)
+    return expanded
 
 
 def key_of(partition: Partition) -> TopicPartition | None:
-    """Topic and partition number; None for a single segment file."""
+    """Return the topic and the partition number of a partition; None if it is a single segment file, which has no
+    name.
+    """
     return (partition.name.topic, partition.name.partition) if partition.name is not None else None
 
 
 def selected(partitions: Sequence[Partition], options: ReadOptions, *, all_there: bool = True) -> list[Partition]:
-    """Return the partitions selected by subscribe, subscribePattern or assign, in order; all by default.
+    """Return the partitions that the options `subscribe`, `subscribePattern` or `assign` select, in the order of
+    `partitions`; all of them if none of these options is set.
 
-    With `all_there`, raises `UsageError` if a topic of `subscribe` or a partition of `assign` does not exist; a
-    pattern may match nothing.
+    With `all_there`, raises `UsageError` if a topic of `subscribe` or a partition of `assign` is not among
+    `partitions`. A pattern may match nothing.
     """
     keys = {key for partition in partitions if (key := key_of(partition)) is not None}
     topics = {topic for topic, _ in keys}
@@ -116,15 +119,16 @@ def selected(partitions: Sequence[Partition], options: ReadOptions, *, all_there
 
 
 def partitions_to_read(inventory: Inventory, options: ReadOptions, *, all_there: bool = True) -> list[Partition]:
-    """Return the partitions that a consumer would read, of those that `selected` returns. Raises as `selected` and
-    `Inventory.readable` do.
+    """Return the partitions that the options select, each with one log, as a consumer would read it: see
+    `Inventory.readable` and `selected`, whose errors are raised. With `all_there`, each topic or partition that the
+    options name must exist.
     """
     return selected(inventory.readable(options.replica, wants=wanted_names(options)), options, all_there=all_there)
 
 
 def check_named(bound: Bound, partitions: Sequence[Partition]) -> None:
-    """Raise `UsageError` unless a bound by partition names exactly the partitions to read; also if one of these is a
-    single segment file, which has no name. Accepts a bound that is the same for all.
+    """Raise `UsageError` unless a bound by partition names exactly `partitions`, the partitions to read; also if one of
+    these is a single segment file, which has no name. A bound that is the same for all partitions is accepted.
     """
     if bound.named is None:
         return
@@ -141,7 +145,7 @@ def check_named(bound: Bound, partitions: Sequence[Partition]) -> None:
 
 
 class Range:
-    """The requested offsets of a partition: `start` is inclusive, `end` exclusive."""
+    """The offsets of a partition that the options request: from `start` (inclusive) to `end` (exclusive)."""
 
     def __init__(self, partition: Partition, options: ReadOptions) -> None:
         self._partition = partition
@@ -151,11 +155,12 @@ class Range:
 
     def start(self) -> int:
         """Return the first requested offset; by default the log start offset. For a timestamp it is the offset of the
-        first record at or after it; if there is none, the log end with startingOffsetsByTimestampStrategy=latest, else
-        `UsageError`.
+        first record at or after it. If there is no such record, it is the log end with
+        startingOffsetsByTimestampStrategy=latest; otherwise `UsageError` is raised.
 
-        An offset outside the log raises `UsageError` too, or is limited to the log with failOnDataLoss=false. Damage
-        that may hide a record for a timestamp raises `FormatError` with mode FAILFAST.
+        An offset outside the log raises `UsageError` too; with failOnDataLoss=false it is replaced by the nearer bound
+        of the log. With mode FAILFAST, damage that may hide a record for a timestamp raises `FormatError`. Raises
+        `StorageError` if a file cannot be read.
         """
         first, bound = self._partition.log_start_offset, self._options.start
         timestamp = bound.timestamp_of(self._key)
@@ -177,25 +182,26 @@ class Range:
         return self._there(bound, int(offset or 0), first)
 
     def end(self) -> int:
-        """Return the exclusive end: `NO_END` for the latest, which is the default, or if no record is at or after the
-        requested timestamp. An offset outside the log raises `UsageError`; with failOnDataLoss=false the result is
-        never less than the offset asked for.
+        """Return the end (exclusive) of the requested offsets; `NO_END` for the latest offset, which is the default,
+        and if no record is at or after the requested timestamp. An offset outside the log raises `UsageError`; with
+        failOnDataLoss=false the log start offset replaces a lower one, and a higher one is returned unchanged. Raises
+        `StorageError` if a file cannot be read.
         """
         bound = self._options.end
         timestamp = bound.timestamp_of(self._key)
-        if timestamp is not None:  # damage before it is met by who reads
+        if timestamp is not None:  # damage before the record is reported when the rows are read
             offset_and_timestamp = self._partition.offset_for_timestamp(timestamp, through_damage=True)
             return NO_END if offset_and_timestamp is None else offset_and_timestamp.offset
         offset = bound.offset_of(self._key)
         if offset in (None, LATEST):
             return NO_END
-        asked = int(offset or 0)
-        # not less than asked, even if the log ends before: where it ends in damage, that is to be met
-        return max(asked, self._there(bound, asked, self._partition.log_start_offset))
+        requested = int(offset or 0)
+        # not less than requested, even if the log ends before: if it ends in damage, the reader must reach it
+        return max(requested, self._there(bound, requested, self._partition.log_start_offset))
 
     def _since(self, timestamp: int) -> OffsetAndTimestamp | None:
-        """Return the first record with at least this timestamp (ms); None if there is none. Damage that may hide it
-        raises `FormatError` with FAILFAST, and is a warning in the other modes.
+        """Return the first record with this timestamp (ms) or a later one, and its offset; None if there is none.
+        Damage that may hide it raises `FormatError` with FAILFAST, and is a warning in the other modes.
         """
         if self._options.mode is Mode.FAILFAST:
             return self._partition.offset_for_timestamp(timestamp)
@@ -207,12 +213,12 @@ class Range:
 
     @cached_property
     def _log_end(self) -> int:
-        """Log end offset, found from the last index entry."""
+        """The log end offset, found from the last index entry on. At least the log start offset."""
         return max(Follower().look(self._partition).end_offset, self._partition.log_start_offset)
 
     def _there(self, bound: Bound, offset: int, first: int) -> int:
-        """Return `offset` if it is from `first` to the log end, both included. Otherwise raise `UsageError`, or with
-        failOnDataLoss=false return the nearer bound.
+        """Return `offset` if it is from `first` to the log end, both included. Otherwise raise `UsageError`, or return
+        the nearer of the two with failOnDataLoss=false.
         """
         last = self._log_end
         if first <= offset <= last:
@@ -230,8 +236,8 @@ _Wanted = tuple[Partition, int, int]
 
 
 def _wanted(partition: Partition, options: ReadOptions) -> _Wanted:
-    asked = Range(partition, options)
-    start, end = asked.start(), asked.end()
+    requested = Range(partition, options)
+    start, end = requested.start(), requested.end()
     if start > end:
         raise UsageError(
             f"{partition.name or partition.path} would start at offset {start} ({options.start.option}), "
@@ -241,18 +247,18 @@ def _wanted(partition: Partition, options: ReadOptions) -> _Wanted:
 
 
 def _bytes_of(wanted: _Wanted) -> int:
-    """Return the approximate number of log bytes with the requested offsets, from the offset indexes; 0 if the range is
-    empty. Raises `StorageError` if an index cannot be read.
+    """Return the approximate number of log bytes of the requested offsets, from the offset indexes; 0 if no offset is
+    requested. Raises `StorageError` if an index cannot be read.
     """
     partition, start, end = wanted
     total = 0
     segments = partition.segments
     for number, segment in enumerate(segments):
-        behind = segments[number + 1].base_offset if number + 1 < len(segments) else NO_END
-        if start >= end or behind <= start or segment.base_offset >= end:
+        next_base = segments[number + 1].base_offset if number + 1 < len(segments) else NO_END
+        if start >= end or next_base <= start or segment.base_offset >= end:
             continue
         low = segment.likely_position_of(start)
-        high = segment.likely_position_of(end) if end < behind else segment.size
+        high = segment.likely_position_of(end) if end < next_base else segment.size
         total += max(high - low, 1)
     return total
 
@@ -265,11 +271,11 @@ def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts
         if view.open_transaction is not None:
             LOGGER.warning("%s: %s", partition.name or partition.path, view.open_transaction)
     elif options.isolation_level == READ_COMMITTED:
-        # through damage, which is for the reader to report: a transaction after it is none to leave out
+        # This goes on after damage, which the reader reports. A transaction that begins after it does not matter.
         followed = Follower(transactions=True).look(partition)
         first_open, damaged_from = followed.first_open_offset, followed.damaged_from
         if damaged_from is not None and start <= damaged_from:
-            # the query ends there, and not before what is open behind it
+            # the query ends at the damage, not at an open transaction after it
             first_open = first_open if first_open is not None and first_open < damaged_from else None
         view = view.committed(followed.aborted, () if first_open is None else (first_open,))
         if view.end_offset < end:
@@ -279,7 +285,7 @@ def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts
     exact = options.max_records_per_partition is not None
     segments = segments_between(partition, view.start_offset, view.end_offset, target, exact=exact)
     low, high = view.start_offset, view.end_offset
-    # as `Partition.to_arrow`, which fails at damage from the position on that the index names for the start
+    # like `Partition.to_arrow`, which fails at damage after the position that the index has for the start
     fails = options.mode is Mode.FAILFAST
     return PartitionFacts(
         topic=partition.topic,
@@ -296,8 +302,8 @@ def segments_between(
     partition: Partition, start: int, end: int, target: int, *, exact: bool
 ) -> tuple[SegmentFacts, ...]:
     """Return the segments with offsets from `start` to `end` (exclusive), each with its spans, which are byte ranges of
-    whole batches: of about `target` bytes by the index, or with `exact` by reading batch headers. Segments without a
-    span are omitted. Raises `StorageError` if a file cannot be read.
+    whole batches, in order. The spans have about `target` bytes and are found with the offset index, or with `exact` by
+    reading all batch headers. Segments without a span are omitted. Raises `StorageError` if a file cannot be read.
     """
     segments = []
     there = partition.segments[index_of(partition.segments, start) :]
@@ -306,19 +312,21 @@ def segments_between(
             break
         next_base = None if following is None else following.base_offset
         if exact:
-            found = list(_up_to(end, segment, spans_from(segment, start, next_base)))
+            found_spans = list(_up_to(end, segment, spans_from(segment, start, next_base)))
         else:
-            found = spans(segment, target, next_base, start=start, end=end)
+            found_spans = spans(segment, target, next_base, start=start, end=end)
         if segment.base_offset < start and not exact:
-            found = _from_offset(segment, found, start)
+            found_spans = _from_offset(segment, found_spans, start)
         if next_base is not None:
-            found = [span if span.next_offset <= next_base else _believed(segment, span, next_base) for span in found]
-        if found:
+            found_spans = [
+                span if span.next_offset <= next_base else _believed(segment, span, next_base) for span in found_spans
+            ]
+        if found_spans:
             segments.append(
                 SegmentFacts(
                     path=segment.path,
                     base_offset=segment.base_offset,
-                    spans=tuple(found),
+                    spans=tuple(found_spans),
                     is_last=following is None,
                     next_base=next_base,
                 )
@@ -327,46 +335,53 @@ def segments_between(
 
 
 def _believed(segment: Segment, span: Span, next_base: int) -> Span:
-    """Limit the next offset of an unsound span, since otherwise it would hide offsets of the next segment."""
+    """Return the span, whose `next_offset` is beyond the next segment's base offset `next_base`. If it has damage,
+    `next_offset` is limited to what its readable batches reach (at least `next_base`), because a damaged header would
+    otherwise hide offsets of the next segment.
+    """
     with segment.open() as source:
         scanner = Scanner(source, position=span.start, end=span.end)
         reached = max([next_base, *(batch.header.next_offset for batch in scanner)])
     return span if scanner.valid_bytes >= span.end else replace(span, next_offset=min(reached, span.next_offset))
 
 
-def _up_to(end: int, segment: Segment, found: Iterable[Span]) -> Iterator[Span]:
-    """Yield the spans that begin below `end`, and the first other one, extended to the end of the segment; later
-    ones are dropped.
+def _up_to(end: int, segment: Segment, all_spans: Iterable[Span]) -> Iterator[Span]:
+    """Yield the spans that begin below the offset `end`, and the first other one, extended to the end of the segment.
+    Later spans are dropped.
     """
-    for span in found:
+    for span in all_spans:
         if span.first_offset >= end:
             yield replace(span, end=max(span.end, segment.size))
             return
         yield span
 
 
-def _from_offset(segment: Segment, found: list[Span], start: int) -> list[Span]:
-    """Return the spans without the bytes before the batch of offset `start`; `found` unchanged if no such batch is
-    found.
+def _from_offset(segment: Segment, all_spans: list[Span], start: int) -> list[Span]:
+    """Return the spans without the bytes before the batch that holds the offset `start`. If there is no such batch, all
+    spans are returned unchanged.
     """
     begin = next(spans_from(segment, start), None)
     if begin is None:
-        return found
-    kept = [span for span in found if span.end > begin.start]
+        return all_spans
+    kept = [span for span in all_spans if span.end > begin.start]
     if kept and kept[0].start < begin.start:
         kept[0] = replace(kept[0], start=begin.start, first_offset=begin.first_offset, expected=begin.expected)
     return kept
 
 
 def plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
-    """Return the pieces of each task. Raises `UsageError` or `StorageError`."""
+    """Return one tuple of pieces for each Spark task, in the order of partitions and offsets; empty if there is nothing
+    to read. Lists the paths, and reads indexes and batch headers. Raises `UsageError` for missing paths or partitions
+    and for bounds that do not fit; `StorageError`; and with FAILFAST `FormatError` if damage may hide where a timestamp
+    begins.
+    """
     with looking_once():
         return _plan_read(options)
 
 
 def wanted_names(options: ReadOptions) -> Wants:
-    """Return a predicate that says whether the options subscribe, subscribePattern or assign select a partition, by
-    the name of its directory; always true without these options.
+    """Return a predicate of a partition directory's name: whether the options subscribe, subscribePattern or assign
+    select the partition. It is always true if none of them is set.
     """
     if options.assign is not None:
         named = frozenset(options.assign)
@@ -388,13 +403,14 @@ def _plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
     partitions = partitions_to_read(inventory, options)
     check_named(options.start, partitions)
     check_named(options.end, partitions)
-    each_of = in_threads if in_store else lambda act, items: list(map(act, items))
-    wanted = each_of(lambda partition: _wanted(partition, options), partitions)
+    for_all = in_threads if in_store else lambda act, items: list(map(act, items))
+    wanted = for_all(lambda partition: _wanted(partition, options), partitions)
     target = target_bytes(
-        sum(each_of(_bytes_of, wanted)),
+        sum(for_all(_bytes_of, wanted)),
         largest=options.max_partition_bytes,
         min_partitions=options.min_partitions,
         cores=os.cpu_count() or 1,
     )
-    facts = [found for found in each_of(lambda each: _facts(each, options, target), wanted) if found is not None]
-    return plan(facts, target, max_records=options.max_records_per_partition)
+    facts = for_all(lambda bounds: _facts(bounds, options, target), wanted)
+    nonempty = [partition for partition in facts if partition is not None]
+    return plan(nonempty, target, max_records=options.max_records_per_partition)

@@ -1,8 +1,8 @@
-"""Checks or recovers many log directories, each in its own Spark task.
+"""Check or recover many log directories, each in its own Spark task.
 
-There is a report for every directory, whatever happens. The work is done once, when the function returns. The DataFrame
-only holds the reports. Every executor must reach the directories under the same path, so recovery is for shared
-storage, or for a cluster on a single machine.
+There is a report for every directory, even if its task fails with an error of kafkalog. The work is done once, before
+the function returns; the DataFrame only holds the reports. Every executor must reach the directories under the same
+path, so recovery is for shared storage, or for a cluster on a single machine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["recover_many", "verify_many"]
 
 
 class VerifiedLine(Struct, frozen=True, kw_only=True):
-    """Row of one directory that was checked."""
+    """The row of a directory that was checked."""
 
     path: str
     outcome: str
@@ -42,7 +42,7 @@ class VerifiedLine(Struct, frozen=True, kw_only=True):
 
 
 class RecoveredLine(Struct, frozen=True, kw_only=True):
-    """Row of one directory that was recovered."""
+    """The row of a directory that was recovered."""
 
     path: str
     outcome: str
@@ -57,8 +57,8 @@ Group = tuple[str, ...]
 
 
 def _cells(value: object) -> object:
-    """Convert a Struct to the tuple of its fields, also inside; positions and offsets beyond 64 bits, as in damaged
-    headers, become None.
+    """Return the value as Spark takes it: a Struct as the tuple of its fields, an enum as its value, and the same for
+    items of lists and fields of Structs. Integers beyond 64 bits, such as offsets from damaged headers, become None.
     """
     match value:
         case Struct():
@@ -109,7 +109,7 @@ def _recover(
         return [RecoveredLine(path=path, outcome="failed", message=str(error)) for path in group]
     rows: list[Line] = []
     for path, result in zip(group, results, strict=True):
-        # a task that was run again finds nothing to do, and says which run had to be completed
+        # a repeated task may find nothing to do: the run that it had to complete is then the last one
         runs = [*result.completed, *([result.run_id] if result.run_id is not None else [])]
         line = RecoveredLine(
             path=path,
@@ -124,14 +124,14 @@ def _recover(
 
 
 def _distinct(paths: Iterable[PathLike]) -> list[str]:
-    found = [os.path.abspath(os.fspath(path)) for path in paths]
+    absolute = [os.path.abspath(os.fspath(path)) for path in paths]
     seen: dict[str, str] = {}
-    for path in found:
+    for path in absolute:
         other = seen.setdefault(os.path.realpath(path), path)
-        if found.count(path) > 1 or other != path:
+        if absolute.count(path) > 1 or other != path:
             raise UsageError(f"{path} is named twice; each directory is worked on once")
-    refuse_no_path(found)
-    return found
+    refuse_no_path(absolute)
+    return absolute
 
 
 def _run(
@@ -144,11 +144,12 @@ def _run(
 
 
 def verify_many(spark: SparkSession, paths: Iterable[PathLike], *, deep: bool = True) -> DataFrame:
-    """Check log or partition directories, each in its own task. One row each, in the order of the paths.
+    """Check log or partition directories, each in its own Spark task, and return a DataFrame with one row per
+    directory, in the order of the paths. Returns when all are checked. Changes nothing.
 
-    Columns: path; outcome (`clean`, `findings`, or `failed` with a message); errors, warnings; findings, with the
-    fields of their JSON (times in ms); report, the JSON of `kafkalog verify --json`. Changes nothing. Raises
-    `UsageError` for repeated paths.
+    Columns: path; outcome (`clean`, `findings`, or `failed` with a message); errors and warnings, their numbers;
+    findings, with the fields of their JSON (times in ms); message, None unless it failed; report, the JSON of `kafkalog
+    verify --json`. Without `deep`, batches are not decoded. Raises `UsageError` if a path is repeated or none is given.
     """
     return _run(spark, partial(_verify, deep=deep), _distinct(paths), VerifiedLine)
 
@@ -163,19 +164,19 @@ def recover_many(
     quarantine: str | None = None,
     accept_loss: bool = False,
 ) -> DataFrame:
-    """Recover log directories, each in its own Spark task, and return a DataFrame with one row per directory.
-    Several directories of one broker, given as a list, are recovered in one task. The tasks run when the DataFrame
-    is evaluated.
+    """Recover log directories, each in its own Spark task, and return a DataFrame with one row per directory, in the
+    order of the paths. Several directories of one broker, given as a list, are recovered in one task. Returns when all
+    tasks have ended; using the DataFrame does not recover again.
 
-    Columns: path; outcome (`unchanged`, `recovered`, `refused` or `failed`); run_id, for `kafkalog undo`;
-    quarantine; message: why it was refused, failed, or left partitions unchanged (including unreadable ones);
-    report, the JSON of `kafkalog recover --json`. `mode`, `config`, `full`, `quarantine` and `accept_loss` are those
-    of `kafkalog.recover`. If Spark repeats a task, it completes what the first one began, because of the lock and
-    the journal in the directory. Raises `UsageError` for repeated paths or an unknown mode.
+    Columns: path; outcome (`unchanged`, `recovered`, `refused` or `failed`); run_id, for `kafkalog undo`; quarantine;
+    message: why it was refused, failed, or left partitions unchanged (including unreadable ones); report, the JSON of
+    `kafkalog recover --json`. `mode`, `config`, `full`, `quarantine` and `accept_loss` are those of `kafkalog.recover`.
+    If Spark repeats a task, it completes what the first one began, because of the lock and the journal in the
+    directory. Raises `UsageError` for repeated paths, no path, or an unknown mode.
     """
     from kafkalog.recovery.facts.recovery_request import mode_named
 
-    mode_named(mode)  # refused before anything starts
+    mode_named(mode)  # an unknown mode raises before anything starts
     groups = [[path] if isinstance(path, (str, os.PathLike)) else list(path) for path in paths]
     names = iter(_distinct(path for group in groups for path in group))
     items = [tuple(next(names) for _ in group) for group in groups]

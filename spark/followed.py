@@ -1,7 +1,7 @@
-"""The logs of a stream, as known to the driver: listed at every trigger and followed.
+"""Keep the driver's view of a stream's logs: list them at every trigger, and follow what was appended.
 
-Missing data is handled as in `KafkaMicroBatchStream`: with `failOnDataLoss` it fails the stream, else there is a
-warning and the stream continues with what there is.
+Missing data is handled as in `KafkaMicroBatchStream`: with `failOnDataLoss` it fails the stream; otherwise there is a
+warning, and the stream continues with what there is.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _TRIES = 5
 
 
 class View(Struct, frozen=True, kw_only=True):
-    """A partition at one moment."""
+    """What is known of a partition at one moment."""
 
     partition: Partition
     first: int
@@ -64,12 +64,14 @@ class View(Struct, frozen=True, kw_only=True):
 
 
 def name_of(key: TopicPartition) -> str:
-    """Return the name, as `topic-0`."""
+    """Return the name of a partition, such as `topic-0`."""
     return f"{key[0]}-{key[1]}"
 
 
 class FollowedLogs:
-    """Lists directories repeatedly. Raises `UsageError` and `StorageError`."""
+    """The partitions that a stream reads, listed again for each `look`. What is already known of a log is kept, so that
+    only new batches are read.
+    """
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -80,18 +82,18 @@ class FollowedLogs:
 
     def look(self, *, all_there: bool = False, patient: bool = True) -> dict[TopicPartition, View]:
         """List the directories and return the view of each selected partition that has a segment. With `all_there`,
-        those named in options must exist. Sleeps first if the last look was a short time ago; looks again if a file
-        vanishes meanwhile.
+        raises `UsageError` if a topic or partition that the options name does not exist. Sleeps first if the last look
+        was a short time ago, and looks again if a file vanishes meanwhile.
 
-        Open transactions that end committed data are logged as a warning, once each; with `patient` not while the
-        log was modified within the last 60 seconds, as a live writer may still end them. Raises `UsageError`,
-        `StorageError`.
+        If an open transaction ends the committed data, that is logged as a warning, once for each transaction. With
+        `patient` it is not logged while the log was modified within the last 60 seconds, because a live writer may
+        still end the transaction. Raises `UsageError`, `StorageError`.
         """
         time.sleep(max(0.0, self._next_look - time.monotonic()))
         started = time.monotonic()
         for attempt in range(_TRIES):
             try:
-                found = self._look(all_there, patient)
+                views = self._look(all_there, patient)
             except MissingFileError:
                 if attempt == _TRIES - 1:
                     raise
@@ -99,7 +101,7 @@ class FollowedLogs:
             break
         now = time.monotonic()
         self._next_look = now + max(_LOOK_EVERY_S, min(_REST * (now - started), _LONGEST_REST_S))
-        return found
+        return views
 
     def _look(self, all_there: bool, patient: bool) -> dict[TopicPartition, View]:
         inventory = settled(*expand_paths(self._options.paths))
@@ -111,7 +113,7 @@ class FollowedLogs:
             if key is None or not os.path.isdir(partition.path):
                 raise UsageError(f"{partition.path} is a segment; a stream follows partition and log directories")
             if not partition.segments:
-                continue  # its directory was made just now
+                continue  # a new directory, without files yet
             follower = self._followers.setdefault(key, Follower(transactions=self._committed))
             followed = follower.look(partition)
             stable, why = followed.last_stable_offset, followed.open_transaction
@@ -133,35 +135,37 @@ class FollowedLogs:
         return views
 
     def starts(self, views: Mapping[TopicPartition, View]) -> dict[TopicPartition, int]:
-        """Return partition -> start offset of a new stream. With "latest", and with a start timestamp that no record
-        reaches, it is the end up to which the stream reads now (`View.end`).
+        """Return partition -> start offset of a new stream, for all partitions of `views`. With "latest", and with a
+        start timestamp that no record reaches, it is the end up to which the stream can read now (`View.end`).
 
         Raises `UsageError` if a bound by partition does not name exactly these partitions, and the errors of
         `Range.start`.
         """
         bound = self._options.start
         check_named(bound, [view.partition for view in views.values()])
-        found = {}
+        offsets = {}
         for key, view in views.items():
             by_time = bound.timestamp_of(key) is not None
             start = LATEST if not by_time and bound.offset_of(key) == LATEST else self._first(view)
-            found[key] = view.end if start == LATEST or (by_time and start >= view.log_end) else start
-        return found
+            offsets[key] = view.end if start == LATEST or (by_time and start >= view.log_end) else start
+        return offsets
 
     def _first(self, view: View) -> int:
         return Range(view.partition, self._options).start()
 
     @staticmethod
     def ends(views: Mapping[TopicPartition, View], start: Offsets) -> dict[TopicPartition, int]:
-        """End offsets. Never before `start`, unless the log was truncated."""
+        """Return partition -> offset (exclusive) up to which the stream can read, for all partitions of `views`. It is
+        the partition's offset in `start` if that is higher, unless the log was truncated below it.
+        """
         return {
             key: start[key] if view.end < start.get(key, 0) <= view.log_end else view.end for key, view in views.items()
         }
 
     def check(self, views: Mapping[TopicPartition, View], start: Offsets) -> None:
-        """Report partitions and offsets from `start` (partition -> next offset to read) on that no longer exist or are
-        no longer selected by the options, that were truncated, or that a new partition lacks: as `StorageError`, or as
-        warnings with failOnDataLoss=false.
+        """Report missing data, as `lost` does: partitions of `start` (partition -> next offset to read) that no longer
+        exist or that the options no longer select, logs that were truncated or whose records were deleted before they
+        were read, and new partitions that do not begin at offset 0.
         """
         for key, offset in start.items():
             view = views.get(key)
@@ -183,15 +187,15 @@ class FollowedLogs:
                 self.lost(f"{name_of(key)} is new and begins at offset {view.first} instead of 0")
 
     def lost(self, sentence: str) -> None:
-        """Report lost data: an error or a warning, depending on the option."""
+        """Report lost data with a sentence: raise `StorageError`, or only warn with failOnDataLoss=false."""
         if self._options.fail_on_data_loss:
             raise StorageError(f"{sentence}; {LOSS}")
         tell(sentence)
 
     def plan(self, start: Offsets, end: Offsets) -> list[tuple[Piece, ...]]:
-        """Return the pieces of the log that each task reads, from the offsets `start` to `end` (exclusive). Lists
-        the directories again. Raises `StorageError` if data is missing, which with failOnDataLoss=false is a
-        warning, or if files vanish repeatedly.
+        """Return one tuple of pieces for each Spark task, for the records from the offsets `start` to `end`
+        (exclusive); empty if there are none. Lists the directories again. Missing data raises `StorageError`, or is a
+        warning with failOnDataLoss=false. Raises `MissingFileError` if files vanish repeatedly.
         """
         for attempt in range(_TRIES):
             try:
@@ -208,7 +212,8 @@ class FollowedLogs:
         for key, behind in end.items():
             view = views.get(key)
             first = start.get(key, view.first if view is not None else 0)
-            if behind < start.get(key, behind):  # before Spark 4.2 a restarted stream is not told where it begins
+            # before Spark 4.2, `latestOffset` does not get the start of a restarted stream and cannot check it
+            if behind < start.get(key, behind):
                 self.lost(
                     f"{name_of(key)} was read up to offset {start[key]} and ends at {behind} now: it was truncated"
                 )
@@ -257,25 +262,26 @@ class FollowedLogs:
 
 def bytes_between(view: View, low: int, high: int) -> int:
     """Return the approximate number of log bytes with the offsets from `low` to `high` (exclusive), assuming that
-    they are evenly distributed within each segment.
+    offsets are evenly distributed within each segment.
     """
     total = 0
     segments = view.partition.segments
     for number, segment in enumerate(segments):
-        behind = segments[number + 1].base_offset if number + 1 < len(segments) else max(view.end, segment.base_offset)
-        common = min(high, behind) - max(low, segment.base_offset)
+        upto = segments[number + 1].base_offset if number + 1 < len(segments) else max(view.end, segment.base_offset)
+        common = min(high, upto) - max(low, segment.base_offset)
         if common > 0:
-            total += segment.size * common // (behind - segment.base_offset)
+            total += segment.size * common // (upto - segment.base_offset)
     return total
 
 
 def end_within(view: View, start: int, end: int, max_bytes: int) -> int:
-    """Return the offset, at most `end`, up to which `max_bytes` of log can be read from `start`; at least one batch
-    is included, even if it is larger. Reads batch headers.
+    """Return the offset (exclusive, at most `end`) up to which the batches from offset `start` on have at most
+    `max_bytes`. The first batch is always included, even if it is larger. Reads batch headers. Raises `StorageError` if
+    a file cannot be read.
     """
     left = max_bytes
     reached = start
-    segments = [each for each in view.partition.segments if each.base_offset < end]
+    segments = [segment for segment in view.partition.segments if segment.base_offset < end]
     for segment in segments[index_of(segments, start) :]:
         for span in spans_from(segment, start):
             if span.next_offset <= start:

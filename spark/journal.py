@@ -1,9 +1,10 @@
-"""Journal of a commit, written before it changes anything, and committed batches of streams.
+"""Read and write the journal of a commit, and the list of committed batches of streams. The journal is written before
+the commit changes anything.
 
-An unfinished commit is rolled back by the next one, because whoever was not told of its success will write the rows
+An unfinished commit is rolled back by the next one, because whoever does not know that it succeeded will write the rows
 again. Only data proven to be from that commit is rolled back. These files may be forged by whoever provides a
 directory. So each has a checksum and the inode of the log directory, and one that came with a copied directory is
-refused. Names must be those a commit uses, so they cannot point elsewhere.
+refused. Names must be those that a commit uses, so that they cannot point elsewhere.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _LARGEST = 1024 * MIB
 
 
 class Planned(Struct, frozen=True, kw_only=True):
-    """Planned change of a partition."""
+    """The change of a partition that a commit is going to make."""
 
     name: str
     start: int | None
@@ -61,7 +62,7 @@ class Planned(Struct, frozen=True, kw_only=True):
 
 
 class Journal(Struct, frozen=True, kw_only=True):
-    """A commit."""
+    """What a commit is going to do, with everything that is needed to roll it back."""
 
     job: str
     query: str | None
@@ -72,10 +73,11 @@ class Journal(Struct, frozen=True, kw_only=True):
 
 
 def name_aside(name: PartitionName, job: str, state: DirectoryState) -> str:
-    """Return the name of a partition directory set aside by a job.
+    """Return the new name of a partition directory that a job sets aside.
 
     During the commit it ends with `-stray`, which no broker removes. Afterwards it ends with `-delete`, as in
-    `LogManager.asyncDelete`, so that a broker would continue deleting it.
+    `LogManager.asyncDelete`, so that a broker would go on deleting it. The topic is shortened if the name would be too
+    long for a file system.
     """
     suffix = f"-{name.partition}.{job[-_MARK:]}-{state.value}"
     return name.topic[: _LONGEST_NAME - len(suffix)] + suffix
@@ -92,34 +94,36 @@ def _read(work: str, name: str) -> dict[str, object] | None:
     except FileNotFoundError:
         return None
     try:
-        found: dict[str, object] = json.loads(data)
+        content: dict[str, object] = json.loads(data)
     except (ValueError, RecursionError):
         raise FormatError(
             "not the JSON that a commit writes; move it away if you know what it was", source=path
         ) from None
     try:
-        checksum = found.pop("checksum")
-        if found.pop("version") != _VERSION:
+        checksum = content.pop("checksum")
+        if content.pop("version") != _VERSION:
             raise ValueError
-        is_whole = checksum == _checksum(found)
+        is_whole = checksum == _checksum(content)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         raise FormatError(
             "not the journal of a commit of this version of kafkalog; move it away if you know what it was", source=path
         ) from None
     if not is_whole:
         raise FormatError("its checksum is wrong; move it away if you know what it was", source=path)
-    if found.pop("directory") != _inode(work):
+    if content.pop("directory") != _inode(work):
         root = log_directory_of(work)
         raise RecoveryRefused(
             f"{path} is of a commit into another directory than {root}, which is a copy of that, was put in its place, "
             f"or came with the file; nothing is done that it says. To go on with what is in {root}, remove {path}",
             reason="journal",
         )
-    return found
+    return content
 
 
 def _write(work: str, name: str, content: Mapping[str, object]) -> None:
-    """Write a file. Durable when this returns."""
+    """Replace a JSON file in the work directory by `content` with a version, the directory's inode and a checksum. It
+    is durable when this returns. Raises `StorageError`.
+    """
     bound = {**content, "directory": _inode(work)}
     whole = {"version": _VERSION, **bound, "checksum": _checksum(bound)}
     fs.replace(os.path.join(work, name), json.dumps(whole).encode())
@@ -134,14 +138,16 @@ def _inode(work: str) -> int:
 
 
 def _job(value: object) -> str:
-    """Check the name of a job, which must be a plain directory name."""
+    """Return the name of a job, after checking that it is one and no path. Otherwise raise `ValueError`."""
     if not isinstance(value, str) or os.path.basename(value) != value or JOB.fullmatch(value) is None:
         raise ValueError(value)
     return value
 
 
 def _file(value: object) -> str:
-    """Check a path of a job and one of its files."""
+    """Return the path of a staged file, `<job>/<file>`, after checking both names. Raises `ValueError` if it is
+    anything else.
+    """
     job, _, file = str(value).partition("/")
     if os.path.basename(file) != file or file in ("", ".", ".."):
         raise ValueError(value)
@@ -155,7 +161,7 @@ def _number(value: object) -> int:
 
 
 def _planned(value: dict[str, object], job: str) -> Planned:
-    """Return a partition of a commit's journal from its JSON object; `job` is the job of the journal. Raises
+    """Return the change of a partition from its JSON object in a journal; `job` is the job of the journal. Raises
     `ValueError`, `TypeError` or `KeyError` if a commit would not have written it.
     """
     name = parse_partition_directory(str(value["name"]))
@@ -186,21 +192,22 @@ def _planned(value: dict[str, object], job: str) -> Planned:
 
 
 def load_journal(work: str) -> Journal | None:
-    """Return the journal of a commit into the log directory of the work directory `work`, None if there is none. If its
-    `done` is True, the commit was complete and only the removal of the journal was missing.
+    """Return the journal in the work directory `work`, of a commit into the log directory that belongs to it; None if
+    there is none. If its `done` is True, the commit was complete, and only removing what it replaced and the journal
+    remains.
 
     Raises `FormatError` if the file was not written by a commit of this version, `RecoveryRefused` if it is about
     another directory, `StorageError` if it cannot be read.
     """
-    found = _read(work, COMMIT_JOURNAL)
-    if found is None:
+    content = _read(work, COMMIT_JOURNAL)
+    if content is None:
         return None
     try:
-        job, query, batch = _job(found["job"]), found["query"], found["batch"]
+        job, query, batch = _job(content["job"]), content["query"], content["batch"]
         if not isinstance(query, str | None) or not isinstance(batch, int | None):
-            raise TypeError(found)
-        partitions = tuple(_planned(each, job) for each in found["partitions"])  # type: ignore[attr-defined]
-        return Journal(job=job, query=query, batch=batch, partitions=partitions, done=bool(found["done"]))
+            raise TypeError(content)
+        partitions = tuple(_planned(item, job) for item in content["partitions"])  # type: ignore[attr-defined]
+        return Journal(job=job, query=query, batch=batch, partitions=partitions, done=bool(content["done"]))
     except (KeyError, TypeError, ValueError):
         raise FormatError(
             "not the journal of a commit of this version of kafkalog", source=os.path.join(work, COMMIT_JOURNAL)
@@ -208,30 +215,39 @@ def load_journal(work: str) -> Journal | None:
 
 
 def save_journal(work: str, journal: Journal) -> None:
-    """Write the journal durably, before the commit changes anything."""
+    """Write the journal, in the work directory, which is created if it is missing. It is durable when this returns, so
+    that the commit can begin. Raises `StorageError`.
+    """
     fs.make_directory(work, follow=False)
     _write(work, COMMIT_JOURNAL, to_builtins(journal))
 
 
 def remove_journal(work: str) -> None:
-    """Remove the journal of a commit that is finished or rolled back."""
+    """Remove the journal of a commit that is finished or rolled back, durably; nothing happens if there is none. Raises
+    `StorageError`.
+    """
     fs.remove(os.path.join(work, COMMIT_JOURNAL))
     fs.sync_directory(work)
 
 
 def _streams(work: str) -> dict[str, int]:
-    found = _read(work, _STREAMS)
-    streams = {} if found is None else found.get("streams")
+    content = _read(work, _STREAMS)
+    streams = {} if content is None else content.get("streams")
     if not isinstance(streams, dict) or not all(type(number) is int for number in streams.values()):
         raise FormatError("not the list of streams that a commit writes", source=os.path.join(work, _STREAMS))
     return streams
 
 
 def committed_batch(work: str, query: str) -> int:
-    """Return the last committed batch of a stream; -1 if there is none."""
+    """Return the number of the last committed batch of a stream, given the id of its query; -1 if there is none. Raises
+    `FormatError` if the list of streams was not written by this version, `RecoveryRefused` if it is about another
+    directory, `StorageError` if it cannot be read.
+    """
     return _streams(work).get(query, -1)
 
 
 def note_batch(work: str, query: str, batch: int) -> None:
-    """Record durably that a batch of a stream is committed."""
+    """Record durably that this batch is the last committed one of a stream; `query` is the id of the stream's query.
+    Raises the errors of `committed_batch`.
+    """
     _write(work, _STREAMS, {"streams": {**_streams(work), query: batch}})

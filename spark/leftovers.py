@@ -1,4 +1,4 @@
-"""Files of jobs that were killed before their commit, beside a log directory. They are removed by age. Needs no Spark.
+"""Find and remove the files of jobs that were killed before their commit, beside a log directory. Needs no Spark.
 
 Whether a job still runs cannot be seen from outside. Its directory counts as left over if nothing was written to it for
 a long time.
@@ -24,7 +24,7 @@ OLD_SECONDS = 7 * 24 * 60 * 60
 
 
 class Leftover(Struct, frozen=True, kw_only=True):
-    """The staged files of a job."""
+    """The staged files of one job, beside a log directory."""
 
     job: str
     path: str
@@ -37,40 +37,40 @@ class Leftover(Struct, frozen=True, kw_only=True):
 
 
 def leftovers(path: PathLike) -> list[Leftover]:
-    """Return the staged files for the log directory `path`, one entry per Spark job, oldest first, including those
-    of running jobs. Empty if there is no work directory, or if it is a link.
+    """Return the staged files for the log directory `path`, one entry per Spark job, ordered by modification time with
+    the oldest first. Running jobs are included. Empty if there is no work directory, or if it is a link.
 
     `is_pending` marks the job of an unfinished commit. Raises `StorageError`, and the errors of `load_journal`.
     """
     work = work_directory(os.path.abspath(os.fspath(path)))
-    if not os.path.isdir(work) or os.path.islink(work):  # what a link leads to is nobody's leftovers
+    if not os.path.isdir(work) or os.path.islink(work):  # files that a link leads to may belong to somebody else
         return []
     journal = load_journal(work)
     leftovers = []
     for entry in scan_directory(work):
         if not entry.is_dir(follow_symlinks=False) or JOB.fullmatch(entry.name) is None:
             continue
-        status = [each.stat(follow_symlinks=False) for each in scan_directory(entry.path)]
-        newest = max(each.st_mtime for each in (*status, entry.stat(follow_symlinks=False)))
-        size = sum(each.st_size for each in status)
+        status = [file.stat(follow_symlinks=False) for file in scan_directory(entry.path)]
+        newest = max(stat.st_mtime for stat in (*status, entry.stat(follow_symlinks=False)))
+        size = sum(stat.st_size for stat in status)
         pending = journal is not None and journal.job == entry.name
         leftovers.append(
             Leftover(
                 job=entry.name, path=entry.path, bytes=size, files=len(status), modified=newest, is_pending=pending
             )
         )
-    return sorted(leftovers, key=lambda each: (each.modified, each.job))
+    return sorted(leftovers, key=lambda leftover: (leftover.modified, leftover.job))
 
 
 def clear_leftovers(path: PathLike, older_than_seconds: float = OLD_SECONDS) -> list[Leftover]:
-    """Remove the staged files of jobs that were last changed `older_than_seconds` ago or earlier, except those
-    needed for rolling back a commit; return the removed entries, oldest first. Also removes the work directory if it
-    is empty then. Raises `UsageError` for a negative age, `StorageError`.
+    """Remove the staged files of jobs that were last changed `older_than_seconds` ago or earlier, except those needed
+    for rolling back a commit. Return the removed entries, oldest first. The work directory is removed too if it is
+    empty then. Raises `UsageError` for a negative age, `StorageError`, and the errors of `load_journal`.
     """
     if older_than_seconds < 0:
         raise UsageError("an age cannot be negative")
     before = time.time() - older_than_seconds
-    gone = [each for each in leftovers(path) if each.modified <= before and not each.is_pending]
+    gone = [leftover for leftover in leftovers(path) if leftover.modified <= before and not leftover.is_pending]
     for leftover in gone:
         fs.remove_tree(leftover.path)
     if gone:

@@ -1,4 +1,4 @@
-"""Options of a read, parsed and checked before any file is opened.
+"""Parse and check the options of a read, before any file is opened.
 
 Names, defaults, precedence and refusals are those of Spark's Kafka source (`KafkaSourceProvider`) and of Spark's file
 sources. Spark passes names in lower case and checks none of them.
@@ -95,7 +95,9 @@ _OF_A_TABLE = frozenset({"provider", "owner", "location"})
 
 
 class Mode(enum.Enum):
-    """What to do with unreadable bytes."""
+    """What to do with bytes that cannot be read and records that cannot be decoded: fail the query, return a row that
+    describes the damage, or leave them out.
+    """
 
     FAILFAST = "FAILFAST"
     PERMISSIVE = "PERMISSIVE"
@@ -103,7 +105,7 @@ class Mode(enum.Enum):
 
 
 class PartFormat(Struct, frozen=True):
-    """Format of keys or values, if not bytes."""
+    """The format of keys or values that are not returned as bytes."""
 
     part: str
     """`key` or `value`"""
@@ -114,7 +116,7 @@ class PartFormat(Struct, frozen=True):
 
 
 class ReadOptions(Struct, frozen=True, kw_only=True):
-    """The parsed options of a read."""
+    """The parsed and checked options of a read."""
 
     paths: tuple[str, ...]
     assign: tuple[TopicPartition, ...] | None
@@ -148,18 +150,21 @@ class ReadOptions(Struct, frozen=True, kw_only=True):
     """names of options without effect, as in the documentation"""
 
     def in_both_tiers(self, paths: Sequence[str]) -> list[str]:
-        """Return the paths to read, including the remote part if the option was given."""
+        """Return the paths to open for `paths`, the expanded paths of the options: the same, or with the option
+        `remote` paths that stand for the local and the remote part together. These are opened once. Raises the errors
+        of `RemotePart.paths`.
+        """
         return list(paths) if self.remote is None else self.remote.paths(paths)
 
 
-def _check_names(given: Mapping[str, str]) -> tuple[str, ...]:
+def _check_names(options: Mapping[str, str]) -> tuple[str, ...]:
     ignored = []
-    for name in given:
+    for name in options:
         if name in _SPELLING:
             if _SPELLING[name] in (*OF_A_STREAM, *_WITHOUT_MEANING):
                 ignored.append(_SPELLING[name])
             continue
-        if name.startswith(_STORAGE):  # of a store that fsspec knows
+        if name.startswith(_STORAGE):  # for an object store, passed on to fsspec
             continue
         if name in _REFUSED:
             raise UsageError(f"option {name} is not supported, here as in Spark's Kafka source: {_REFUSED[name]}")
@@ -172,8 +177,8 @@ def _check_names(given: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(ignored)
 
 
-def _boolean(given: Mapping[str, str], name: str, default: bool) -> bool:
-    text = given.get(name.lower())
+def _boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
+    text = options.get(name.lower())
     if text is None:
         return default
     if text.lower() not in ("true", "false"):
@@ -181,11 +186,11 @@ def _boolean(given: Mapping[str, str], name: str, default: bool) -> bool:
     return text.lower() == "true"
 
 
-def positive(given: Mapping[str, str], name: str) -> int | None:
-    """Return the number in an option, None if it is not set. Names in `given` are in lower case. Raises `UsageError`
-    if it is not a number of 1 to 18 digits, or is 0.
+def positive(options: Mapping[str, str], name: str) -> int | None:
+    """Return the number that an option has, None if it is not set. Names in `options` must be in lower case. Raises
+    `UsageError` if the number does not have 1 to 18 digits, or is 0.
     """
-    text = given.get(name.lower())
+    text = options.get(name.lower())
     if text is None:
         return None
     if not re.fullmatch(r"[0-9]{1,18}", text.strip()) or int(text) == 0:
@@ -193,69 +198,69 @@ def positive(given: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _limits(given: Mapping[str, str]) -> Limits:
-    unpacked = positive(given, _UNPACKED)
+def _limits(options: Mapping[str, str]) -> Limits:
+    unpacked = positive(options, _UNPACKED)
     return DEFAULT_LIMITS if unpacked is None else replace(DEFAULT_LIMITS, decompressed_batch_bytes=unpacked)
 
 
-def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
-    found: list[str] = []
-    if given.get("path"):
-        found.append(given["path"])
-    if "paths" in given:
+def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
+    paths: list[str] = []
+    if options.get("path"):
+        paths.append(options["path"])
+    if "paths" in options:
         try:
-            several = json.loads(given["paths"])
+            several = json.loads(options["paths"])
         except ValueError:
             several = None
         if not isinstance(several, list) or not all(isinstance(path, str) for path in several):
-            raise UsageError(f"option paths is a JSON list of paths, not {given['paths']!r}")
-        found.extend(several)
-    if not found and _REMOTE not in given:
+            raise UsageError(f"option paths is a JSON list of paths, not {options['paths']!r}")
+        paths.extend(several)
+    if not paths and _REMOTE not in options:
         raise UsageError(
             "no path was given: load(path); in SQL, CREATE TEMPORARY VIEW ... USING kafkalog OPTIONS (path '...'), "
             "because Spark drops the options of CREATE TABLE when it reads"
         )
-    return tuple(found)
+    return tuple(paths)
 
 
-def _one_of(given: Mapping[str, str], name: str, words: tuple[str, ...], default: str) -> str:
-    text = given.get(name.lower(), default)
+def _one_of(options: Mapping[str, str], name: str, words: tuple[str, ...], default: str) -> str:
+    text = options.get(name.lower(), default)
     for word in words:
         if text.strip().lower() == word.lower():
             return word
     raise UsageError(f"option {name} is one of {', '.join(words)}, not {text!r}")
 
 
-def _selection(given: Mapping[str, str]) -> None:
-    named = [name for name in ("assign", "subscribe", "subscribePattern") if name.lower() in given]
+def _selection(options: Mapping[str, str]) -> None:
+    named = [name for name in ("assign", "subscribe", "subscribePattern") if name.lower() in options]
     if len(named) > 1:
         raise UsageError(f"only one of the options {', '.join(named)} can be given")
 
 
-def _contents(given: Mapping[str, str]) -> str:
-    contents = _one_of(given, "contents", CONTENTS, RECORDS)
-    named = [name for name in _OF_RECORDS if name.lower() in given]
+def _contents(options: Mapping[str, str]) -> str:
+    contents = _one_of(options, "contents", CONTENTS, RECORDS)
+    named = [name for name in _OF_RECORDS if name.lower() in options]
     if contents != RECORDS and named:
         raise UsageError(f"option {named[0]} is for records, and contents is {contents}")
     return contents
 
 
-def _remote(given: Mapping[str, str], contents: str) -> RemotePart | None:
-    if _REMOTE not in given:
+def _remote(options: Mapping[str, str], contents: str) -> RemotePart | None:
+    if _REMOTE not in options:
         for name in (_LAYOUT, _PRIVATE_KEYS):
-            if name.lower() in given:
+            if name.lower() in options:
                 raise UsageError(f"option {name} is about the option {_REMOTE}, which was not given")
         return None
     if contents != RECORDS:
         raise UsageError(f"option {_REMOTE} is for records, and contents is {contents}")
-    keys = given.get(_PRIVATE_KEYS.lower(), "")
-    return RemotePart(given[_REMOTE], given.get(_LAYOUT.lower()), tuple(each for each in keys.split(",") if each))
+    keys = options.get(_PRIVATE_KEYS.lower(), "")
+    return RemotePart(options[_REMOTE], options.get(_LAYOUT.lower()), tuple(key for key in keys.split(",") if key))
 
 
-def _formats(given: Mapping[str, str]) -> Iterator[PartFormat]:
+def _formats(options: Mapping[str, str]) -> Iterator[PartFormat]:
     for part in PARTS:
-        name, schema = f"{part}Format", given.get(f"{part}schema")
-        format = _one_of(given, name, (BYTES, CONFLUENT, JSON), BYTES)
+        name, schema = f"{part}Format", options.get(f"{part}schema")
+        format = _one_of(options, name, (BYTES, CONFLUENT, JSON), BYTES)
         if schema is not None and format != CONFLUENT:
             raise UsageError(f"option {part}Schema is about {name}={CONFLUENT}, and {name} is {format}")
         if format != BYTES:
@@ -264,8 +269,8 @@ def _formats(given: Mapping[str, str]) -> Iterator[PartFormat]:
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> ReadOptions:
-    """Return the checked options of a read. Names may be in any case. Raises `UsageError` with one sentence that
-    names the option as documented, for unknown, invalid or contradictory options.
+    """Return the checked options of a read, with defaults for those that are not set. Names may be in any case. Raises
+    `UsageError` with one sentence that names the option as documented, for unknown, invalid or contradictory options.
 
     With `streaming` the default start is the latest offset, and restrictions of batch queries are not checked.
     """
@@ -277,7 +282,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> Rea
         )
     ignored = _check_names(given)
     paths = _paths(given)
-    contents = _contents(given)  # before the options that only records have
+    contents = _contents(given)  # checked first, since options for records are refused for other contents
     _selection(given)
     subscribe = tuple(topic.strip() for topic in given["subscribe"].split(",")) if "subscribe" in given else None
     if subscribe is not None and not all(subscribe):

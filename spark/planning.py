@@ -1,4 +1,4 @@
-"""Divides segments into Spark partitions, using only facts from directories, indexes and headers.
+"""Divide segments among Spark tasks, using only facts from directories, indexes and headers.
 
 Slices begin with a batch. Large ones have about the same size, and small ones share a task, in offset order. Nothing
 here opens a file.
@@ -32,7 +32,7 @@ _FULL = 1.25
 
 
 class SegmentFacts(Struct, frozen=True, kw_only=True):
-    """A log file and its spans in order."""
+    """What the planning needs to know of a log file: its place in the log and its spans, in order."""
 
     path: str
     base_offset: int
@@ -43,7 +43,7 @@ class SegmentFacts(Struct, frozen=True, kw_only=True):
 
 
 class PartitionFacts(Struct, frozen=True, kw_only=True):
-    """A partition, its segments in order, and the requested offsets."""
+    """What the planning needs to know of a partition: its segments in order, and the requested offsets."""
 
     topic: str | None
     partition: int | None
@@ -57,7 +57,7 @@ class PartitionFacts(Struct, frozen=True, kw_only=True):
 
 
 class Piece(Struct, frozen=True, kw_only=True):
-    """A slice with additional data for its reader."""
+    """A slice of a segment for one task, with what its reader must know of the partition."""
 
     topic: str | None
     partition: int | None
@@ -66,9 +66,9 @@ class Piece(Struct, frozen=True, kw_only=True):
 
 
 def target_bytes(total: int, *, largest: int, min_partitions: int | None, cores: int) -> int:
-    """Return the size in bytes of a task, at least 1, for `total` bytes: at most `largest`, so that all cores get
-    the same number of tasks if there is enough data. `min_partitions` makes tasks smaller if there would be fewer
-    (None: no minimum).
+    """Return the size in bytes of a task, at least 1, for `total` bytes to read. It is at most `largest`, and is chosen
+    so that all cores get the same number of tasks if there is enough data. With `min_partitions` tasks become smaller
+    if there would be fewer than that (None: no minimum).
     """
     smallest = min(SMALLEST_TARGET, largest)
     rounds = max(_TASKS_FOR_A_CORE, -(-total // (largest * cores)))
@@ -81,7 +81,11 @@ def target_bytes(total: int, *, largest: int, min_partitions: int | None, cores:
 def plan(
     partitions: Iterable[PartitionFacts], target: int, *, max_records: int | None = None
 ) -> list[tuple[Piece, ...]]:
-    """Return the pieces of each task."""
+    """Return one tuple of pieces for each Spark task, of about `target` bytes; empty if there is nothing to read. Tasks
+    and pieces are in the order of `partitions` and their offsets, and a task may have pieces of several partitions.
+    `max_records` is how many offsets, claimed by batches, a task may have (None: no limit); see `_by_records` for
+    exceptions.
+    """
     pieces = [piece for partition in partitions for piece in _pieces(partition, target)]
     if max_records is None:
         return _packed([(piece, 0) for piece, _ in pieces], target, 0)
@@ -94,7 +98,9 @@ Cut = tuple[Piece, tuple[Span, ...]]
 def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
     next_offset = facts.start_offset
     below = [_below(segment, facts.start_offset) for segment in facts.segments]
-    if facts.checks_below and any(count < len(each.spans) for count, each in zip(below, facts.segments, strict=True)):
+    if facts.checks_below and any(
+        count < len(segment.spans) for count, segment in zip(below, facts.segments, strict=True)
+    ):
         below = [0] * len(below)
     for segment, first_wanted in zip(facts.segments, below, strict=True):
         for group in _grouped(_wanted(segment, first_wanted, next_offset, facts), target):
@@ -113,34 +119,34 @@ def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
             )
             aborted = _aborted(facts.aborted, min(first.first_offset, next_offset), _highest(segment, group))
             yield Piece(topic=facts.topic, partition=facts.partition, slice=part, aborted=aborted), tuple(group)
-            # what was there before is not read again, in this segment or in one that overlaps it
+            # lower offsets are not read again, whether later in this segment or in one that overlaps it
             next_offset = max(next_offset, *(span.next_offset for span in group))
 
 
 def _wanted(segment: SegmentFacts, first: int, reached: int, facts: PartitionFacts) -> list[Span]:
-    """Return the spans to read: from number `first` through the last one that starts below `facts.end_offset`, and
-    after it as many as are needed to reach that offset. `reached` is the offset (exclusive) up to which earlier
-    segments go.
+    """Return the spans to read, in order: from the span with index `first` through the last one that starts below
+    `facts.end_offset`, and after it as many as are needed to reach that offset. `reached` is the offset (exclusive) up
+    to which earlier segments go.
 
     No span in between is left out because of its headers. If they are wrong, the reader reports it.
     """
     spans = segment.spans
-    last = max((at for at, span in enumerate(spans) if span.first_offset < facts.end_offset), default=-1)
-    found: list[Span] = []
-    for at in range(first, len(spans)):
-        if at > last and reached >= facts.end_offset:
+    last = max((index for index, span in enumerate(spans) if span.first_offset < facts.end_offset), default=-1)
+    wanted: list[Span] = []
+    for index in range(first, len(spans)):
+        if index > last and reached >= facts.end_offset:
             break
-        found.append(spans[at])
-        reached = max(reached, spans[at].next_offset)
-    return found
+        wanted.append(spans[index])
+        reached = max(reached, spans[index].next_offset)
+    return wanted
 
 
 def _below(segment: SegmentFacts, start: int) -> int:
-    """Return the number of leading spans that certainly have only offsets below `start`, so that they need not be
-    read.
+    """Return how many spans at the beginning of a segment certainly have only offsets below `start`, so that they need
+    not be read.
 
-    A span with unknown or decreasing offsets ends the count, and so does one without sound headers throughout, since
-    anything may follow it.
+    The count ends at a span with unknown or decreasing offsets, and at one that does not have sound headers throughout,
+    since anything may follow it.
     """
     expected = segment.base_offset
     for number, span in enumerate(segment.spans):
@@ -151,8 +157,8 @@ def _below(segment: SegmentFacts, start: int) -> int:
 
 
 def _grouped(spans: Sequence[Span], target: int) -> list[list[Span]]:
-    """Group adjacent spans into groups of about equal size, near `target` bytes; spans that are not adjacent in the
-    file are never in one group.
+    """Return the spans, in order, in groups of about equal size, near `target` bytes. Spans that are not adjacent in
+    the file are never in one group.
     """
     total = sum(span.size for span in spans)
     groups: list[list[Span]] = []
@@ -169,7 +175,9 @@ def _grouped(spans: Sequence[Span], target: int) -> list[list[Span]]:
 
 
 def _highest(segment: SegmentFacts, group: Sequence[Span]) -> int:
-    """Return the highest offset a reader may find. After damage it may be beyond what headers claim."""
+    """Return an offset that is at least as high as any that a reader of the group may find. At the end of a segment it
+    is the base offset of the next one, or `NO_END`, because offsets after damage may be higher than headers claim.
+    """
     if group[-1] == segment.spans[-1] and (segment.is_last or segment.next_base is not None):
         return NO_END if segment.next_base is None else segment.next_base
     return max(span.next_offset for span in group)
@@ -178,19 +186,21 @@ def _highest(segment: SegmentFacts, group: Sequence[Span]) -> int:
 def _aborted(
     aborted: tuple[AbortedTransaction, ...] | None, low: int, high: int
 ) -> tuple[AbortedTransaction, ...] | None:
-    """Return the aborted transactions that overlap these offsets."""
+    """Return the aborted transactions that have offsets from `low` to `high`, both included, in their order; None if
+    `aborted` is None.
+    """
     if aborted is None:
         return None
-    return tuple(each for each in aborted if each.last_offset >= low and each.first_offset <= high)
+    return tuple(txn for txn in aborted if txn.last_offset >= low and txn.first_offset <= high)
 
 
 def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
-    """Divide a piece of a log into ranges of at most `most` offsets; yield (piece, number of its offsets), in order.
-    A batch shared by two ranges is read for both.
+    """Divide a piece into pieces of at most `most` offsets each; yield (piece, number of its offsets), in order. A
+    batch that two of them share is read for both.
 
-    Only offsets claimed by batches are counted, and per batch no more than it may have records. So gaps from
-    compaction and damaged headers add nothing. A cut is only made where everything before claims lower offsets and
-    everything after it higher ones, so a range may be larger than `most`.
+    Only offsets claimed by batches are counted, and per batch no more than it may have records. So gaps from compaction
+    and damaged headers add nothing. A cut is only made where everything before claims lower offsets and everything
+    after it higher ones, so a piece may be larger than `most`.
     """
     piece, spans = cut
     whole = piece.slice
@@ -199,7 +209,7 @@ def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
     total = sum(count for _, count in claimed)
     ranges = max(1, -(-total // most))
     is_shared = False
-    begin, start_offset, highest, done, given, number = 0, whole.start_offset, whole.start_offset, 0, 0, 1
+    begin, start_offset, highest, done, yielded, number = 0, whole.start_offset, whole.start_offset, 0, 0, 1
     for last, (first_offset, count) in enumerate(claimed):
         while number < ranges and (target := total * number // ranges) <= done + count:
             number += 1
@@ -209,37 +219,38 @@ def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
             goes_on = end_offset < spans[last].next_offset
             part = replace(
                 whole, start=spans[begin].start, end=spans[last].end, start_offset=start_offset,
-                # between two batches bytes end it: a record may lie beyond what its batch claims
+                # a cut between two batches is given by bytes, since records may have offsets that no batch claims
                 end_offset=end_offset if goes_on else whole.end_offset,
                 is_last=False, expected=spans[begin].expected if begin else whole.expected,
                 is_shared=is_shared,
             )  # fmt: skip
-            yield replace(piece, slice=part), target - given
+            yield replace(piece, slice=part), target - yielded
             is_shared = goes_on
-            begin, start_offset, given = last + (not is_shared), end_offset, target
+            begin, start_offset, yielded = last + (not is_shared), end_offset, target
         done += count
         highest = max(highest, spans[last].next_offset)
     expected = spans[begin].expected if begin else whole.expected
     last_part = replace(
         whole, start=spans[begin].start, start_offset=start_offset, expected=expected, is_shared=is_shared
     )
-    yield replace(piece, slice=last_part), total - given
+    yield replace(piece, slice=last_part), total - yielded
 
 
 def _claimed(spans: Sequence[Span], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield for each span (first offset between `start` and `end`, exclusive, that no earlier span claims; number of
-    such offsets, limited to the records that its bytes can hold). The number is 0 if there are none.
+    """Yield for each span, in order, its first offset between `start` and `end` (exclusive) that no earlier span
+    claims, and the number of such offsets, limited to the records that its bytes can hold. The number is 0 if there is
+    no such offset.
     """
     for span in spans:
-        first, behind = max(start, span.first_offset), min(end, span.next_offset)
+        first, span_end = max(start, span.first_offset), min(end, span.next_offset)
         most = min(DEFAULT_LIMITS.records_per_batch, span.size * _MOST_IN_A_BYTE)
-        yield first, min(max(behind - first, 0), most)
-        start = max(start, behind)
+        yield first, min(max(span_end - first, 0), most)
+        start = max(start, span_end)
 
 
 def _packed(pieces: Sequence[tuple[Piece, int]], target: int, most: int) -> list[tuple[Piece, ...]]:
-    """Pack pieces, in order, into tasks of about `target` bytes and at most `most` records; a piece that is larger
-    is a task by itself. `pieces` are pairs of piece and number of records.
+    """Return the pieces, in order, as tasks of about `target` bytes and at most `most` records. A piece that is larger
+    is a task by itself. `pieces` has pairs of a piece and its number of records.
     """
     tasks: list[list[Piece]] = []
     size = count = 0

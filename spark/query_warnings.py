@@ -1,6 +1,6 @@
-"""Warnings of a query, with Python's `warnings` and `logging`.
+"""Send warnings of a query to Python's `warnings` and `logging`.
 
-Spark shows neither for a worker, but writes its standard error to the executor's log.
+Spark shows neither for a worker, but writes the worker's standard error to the executor's log.
 """
 
 from __future__ import annotations
@@ -14,6 +14,6 @@ LOGGER = logging.getLogger("kafkalog.spark")
 
 
 def tell(sentence: str, category: type[Warning] = RuntimeWarning) -> None:
-    """Send a sentence to both."""
+    """Send a sentence as a warning to both `logging` and `warnings`, where its category is `category`."""
     LOGGER.warning(sentence)
     warnings.warn(sentence, category, stacklevel=3)

@@ -1,4 +1,4 @@
-"""The batch reader: plans on the driver, and reads slices into Arrow batches on the executors.
+"""Read a batch query: plan on the driver, and read slices into Arrow batches on the executors.
 
 Spark does not say when it stops a task, so nothing here needs to be cleaned up. Open files are closed with the last
 reference.
@@ -42,14 +42,14 @@ CORRUPT_BYTES = MIB
 
 @dataclass(frozen=True)
 class LogInputPartition(InputPartition):
-    """Input of one task: pieces in order, each a byte range of a file and the requested offsets."""
+    """The input of one task: pieces in order, each a byte range of a file and the requested offsets."""
 
     pieces: tuple[Piece, ...]
     work_bytes: int
     """size of the whole query, which decides whether to load compiled code"""
 
     def __repr__(self) -> str:
-        """One line for each piece: partition, offsets, file and bytes."""
+        """Return one line for each piece: partition, offsets, file and bytes."""
         return "\n".join(map(_piece_text, self.pieces))
 
 
@@ -61,7 +61,7 @@ def _piece_text(piece: Piece) -> str:
 
 
 class LogReader(DataSourceReader):
-    """Reads the columns of `layout`.
+    """The reader of a batch query, which returns the columns of `layout`.
 
     `pushFilters` is not implemented: Spark 4.1 to 4.3 gives wrong results with it, and 4.0 does not have it.
     """
@@ -71,9 +71,9 @@ class LogReader(DataSourceReader):
         self._layout = layout
 
     def partitions(self) -> list[LogInputPartition]:
-        """Return one Spark input partition for each task. Lists the paths and reads indexes and headers. Raises
-        `UsageError` for missing paths or partitions, `StorageError`, and with FAILFAST `FormatError` if damage may hide
-        where a timestamp begins.
+        """Return one Spark input partition for each task; empty if there is nothing to read. Lists the paths and reads
+        indexes and headers. Raises `UsageError` for missing paths or partitions, `StorageError`, and with FAILFAST
+        `FormatError` if damage may hide where a timestamp begins.
         """
         from kafkalog.spark.discovery import plan_read
 
@@ -82,13 +82,19 @@ class LogReader(DataSourceReader):
         return [LogInputPartition(task, work_bytes) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Arrow batches of one task."""
-        if not isinstance(partition, LogInputPartition):  # Spark's stand-in where nothing was planned
+        """Return the Arrow batches of one task, with the columns in the order of the schema, read as they are consumed.
+        Damage raises `FormatError` with FAILFAST, is a row with PERMISSIVE, and is left out with a warning with
+        DROPMALFORMED; a record that cannot be decoded is handled in the same way. A file that no longer exists, or
+        missing offsets, raise `StorageError`, or are a warning with failOnDataLoss=false.
+        """
+        if not isinstance(partition, LogInputPartition):  # Spark passes another one if no task was planned
             return iter(())
         return _Task(self._options, self._layout, partition).read()
 
 
 class _Task:
+    """The reading of one task on an executor."""
+
     def __init__(self, options: ReadOptions, layout: Layout, partition: LogInputPartition) -> None:
         self._options = options
         self._layout = layout
@@ -136,18 +142,18 @@ class _Task:
             files=self._files,
         )  # fmt: skip
         try:
-            for found in reader:
-                if isinstance(found, Damage):
-                    if found.goes_on:
-                        self._telling(found.finding)
+            for part in reader:
+                if isinstance(part, Damage):
+                    if part.goes_on:
+                        self._telling(part.finding)
                     else:
-                        yield from self._damage(piece, found)
+                        yield from self._damage(piece, part)
                     continue
-                self._check(lossy, found)
+                self._check(lossy, part)
                 if self._layout.decoded.parts:
-                    yield self._decoded(piece, found)
+                    yield self._decoded(piece, part)
                 else:
-                    yield self._in_order(found, {})
+                    yield self._in_order(part, {})
         except MissingFileError as error:
             if self._options.fail_on_data_loss:
                 message = f"{piece.slice.path} existed when the query was planned and no longer does; {LOSS}"
@@ -155,8 +161,8 @@ class _Task:
             tell(f"{piece.slice.path} no longer exists and is left out")
 
     def _check(self, lossy: Lossy, batch: pa.RecordBatch) -> None:
-        """Warn about header names that are not UTF-8 and times that became null; with FAILFAST such a time raises
-        `FormatError`. `lossy` returns the findings of a batch.
+        """Warn about header names that are not UTF-8 and times that became null. With FAILFAST such a time raises
+        `FormatError`. `lossy` finds them in a batch, the first of each kind in its partition.
         """
         for finding in lossy(batch):
             if self._options.mode is Mode.FAILFAST and finding.severity is Severity.ERROR:
@@ -194,25 +200,25 @@ class _Task:
             data = source.read(damage.start, min(damage.end - damage.start, CORRUPT_BYTES))
         if self._layout.corrupt_is_binary:
             return data
-        told = plain(shaped(damage.finding, FindingJson))
-        told |= {"start": damage.start, "end": damage.end, "offset": damage.next_offset}
-        return json.dumps(told | {"bytes_b64": base64.b64encode(data).decode()})
+        row = plain(shaped(damage.finding, FindingJson))
+        row |= {"start": damage.start, "end": damage.end, "offset": damage.next_offset}
+        return json.dumps(row | {"bytes_b64": base64.b64encode(data).decode()})
 
     def _decoded(self, piece: Piece, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch with keys and values decoded. A record that cannot be decoded raises `FormatError` with
-        FAILFAST; with PERMISSIVE its value is null and the corrupt column, if requested, has the reason or the
-        bytes; with DROPMALFORMED it is removed and counted in `_undecodable`.
+        """Return a batch with keys and values decoded, and the columns in Spark's order. A record that cannot be
+        decoded raises `FormatError` with FAILFAST. With PERMISSIVE its key or value is null and the corrupt column, if
+        requested, has the reason or the bytes. With DROPMALFORMED it is removed and counted in `_undecodable`.
         """
         columns, problems = self._layout.decoded.decode(batch, piece.topic)
         if not problems:
             return self._in_order(batch, columns)
         if self._options.mode is Mode.PERMISSIVE:
             if self._layout.corrupt is not None:
-                told: list[str | bytes | None] = [None] * batch.num_rows
+                reasons: list[str | bytes | None] = [None] * batch.num_rows
                 for row, parts in problems.items():
-                    told[row] = self._undecoded(piece, batch, row, parts)
+                    reasons[row] = self._undecoded(piece, batch, row, parts)
                 kind = pa.binary() if self._layout.corrupt_is_binary else pa.string()
-                columns[self._layout.corrupt] = pa.array(told, kind)
+                columns[self._layout.corrupt] = pa.array(reasons, kind)
             return self._in_order(batch, columns)
         row, parts = next(iter(sorted(problems.items())))
         first = _not_decoded(piece, batch, row, parts)
@@ -230,9 +236,9 @@ class _Task:
         return json.dumps(plain(shaped(_not_decoded(piece, batch, row, parts), FindingJson)) | shown)
 
     def _in_order(self, batch: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-        """Return a batch with the columns in the order of the schema that Spark expects: those in `columns`, else
-        those of `batch`; the corrupt column is null unless it is in `columns`. Returns `batch` itself if nothing
-        changes.
+        """Return a batch with the columns in the order of the schema that Spark expects. A column is taken from
+        `columns`, or from `batch` if it is not there; the corrupt column is null unless it is in `columns`. Returns
+        `batch` itself if nothing changes.
         """
         if not columns and batch.schema.names == self._schema.names:
             return batch

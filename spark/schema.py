@@ -1,4 +1,4 @@
-"""Columns of the Spark source, as in Spark's Kafka source, and validation of a user's `.schema(...)`.
+"""Define the columns of the Spark source, which are those of Spark's Kafka source, and check a user's `.schema(...)`.
 
 Spark accepts any schema from the user without checking, so names and types are checked here. It expects Arrow data of
 exactly that schema.
@@ -30,7 +30,7 @@ _CORRUPT_TYPES: dict[DataType, pa.DataType] = {
 
 
 class Layout(Struct, frozen=True, kw_only=True):
-    """The columns to return, in order. One of them may be for damage, as text or as raw bytes."""
+    """The columns to return, in order. One of them may be for damage: the reason as text, or the raw bytes."""
 
     names: tuple[str, ...]
     corrupt: str | None
@@ -40,22 +40,26 @@ class Layout(Struct, frozen=True, kw_only=True):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns read from records; at least one."""
+        """The columns to read from records; at least one. `offset` and `headers` are added where decoding needs
+        them.
+        """
         read = tuple(name for name in self.names if name != self.corrupt) or ("offset",)
         beside = ("offset", "headers") if self.decoded.parts else ()
         return (*read, *(name for name in beside if name not in read))
 
     def arrow(self) -> pa.Schema:
-        """Return the Arrow schema expected by Spark."""
+        """Return the Arrow schema that Spark expects for these columns."""
         types = TYPES | self.decoded.types
         corrupt = pa.binary() if self.corrupt_is_binary else pa.string()
         return pa.schema([pa.field(name, corrupt if name == self.corrupt else types[name]) for name in self.names])
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema Spark expects from a source. Before Spark 4.2 there is no time zone."""
-    asked = "timezone" in signature(to_arrow_schema).parameters
-    return to_arrow_schema(schema, timezone="UTC") if asked else to_arrow_schema(schema)
+    """Return the Arrow schema that Spark expects from a source for its own schema. Timestamps are in UTC; before Spark
+    4.2, `to_arrow_schema` decides on their time zone.
+    """
+    takes_timezone = "timezone" in signature(to_arrow_schema).parameters
+    return to_arrow_schema(schema, timezone="UTC") if takes_timezone else to_arrow_schema(schema)
 
 
 def _spark_types(decoded: DecodedParts) -> dict[str, DataType]:
@@ -64,7 +68,7 @@ def _spark_types(decoded: DecodedParts) -> dict[str, DataType]:
 
 def full_schema(options: ReadOptions, decoded: DecodedParts = NOTHING_DECODED) -> StructType:
     """Return the schema that is used if the user gives none: the columns of Spark's Kafka source, with headers if
-    requested, and with mode PERMISSIVE the corrupt column as text. Decoded keys and values have their decoded types.
+    requested, and with mode PERMISSIVE the corrupt column, as text. Decoded keys and values have their decoded types.
     """
     types = _spark_types(decoded)
     names = [name for name in DEFAULT_COLUMNS if name != "headers" or options.include_headers]
@@ -75,8 +79,9 @@ def full_schema(options: ReadOptions, decoded: DecodedParts = NOTHING_DECODED) -
 
 
 def layout_of(schema: StructType, options: ReadOptions, decoded: DecodedParts = NOTHING_DECODED) -> Layout:
-    """Return the layout of the columns that a schema requests. Raises `UsageError` if a column is unknown, has
-    another type or is NOT NULL, if the corrupt column is used without mode PERMISSIVE, or if there is no column.
+    """Return the layout of the columns that a schema requests, in its order. Raises `UsageError` if a column is
+    unknown, has another type or is NOT NULL, if the corrupt column is used without mode PERMISSIVE, or if there is no
+    column.
     """
     corrupt = None
     is_binary = False

@@ -1,6 +1,7 @@
-"""Columns that can be written, as in Spark's Kafka sink (`KafkaWriter.validateQuery`).
+"""Check and convert the columns that can be written, which are those of Spark's Kafka sink
+(`KafkaWriter.validateQuery`).
 
-`timestamp` is also accepted. Other columns are ignored, as in the sink, so what was read can be written again.
+`timestamp` is also accepted. Other columns are ignored, as in the sink, so that what was read can be written again.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ def _are_headers(kind: DataType) -> bool:
 
 
 def rows_of(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
-    """Return the rows with the columns of `ROWS`: key and value as bytes, timestamp in ms (rounded down) and
-    headers. Missing columns are null, and missing timestamps become `now_ms`.
+    """Return the rows with the columns of `ROWS`: key and value as bytes, timestamp in ms (rounded down) and headers.
+    Missing columns are null, and missing timestamps become `now_ms`.
     """
     names = set(batch.schema.names)
     count = batch.num_rows
@@ -80,6 +81,6 @@ def rows_of(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
 
 
 def _remainder(micros: pa.Array) -> pa.Array:
-    """Remainder of the division by 1000, not negative for times before 1970."""
+    """Return the remainders of the division by 1000. They are not negative for times before 1970 either."""
     left = pc.subtract(micros, pc.multiply(pc.divide(micros, _MICROSECONDS), _MICROSECONDS))
     return pc.if_else(pc.less(left, 0), pc.add(left, _MICROSECONDS), left)

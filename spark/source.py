@@ -1,4 +1,4 @@
-"""The data source `kafkalog`. Options and schema are checked here, on the driver, before anything is read."""
+"""Define the data source `kafkalog`. Options and schema are checked here, on the driver, before anything is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ __all__ = ["KafkaLogSource"]
 
 
 class KafkaLogSource(DataSource):
-    """`read` and `readStream` with format `kafkalog`: columns and options of Spark's Kafka source, over files."""
+    """The format `kafkalog` for `read`, `readStream`, `write` and `writeStream`: columns and options of Spark's Kafka
+    source and sink, over files.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -23,13 +25,13 @@ class KafkaLogSource(DataSource):
         return "kafkalog"
 
     def schema(self) -> StructType:
-        """Return the default schema for the options. If keys or values are to be decoded, reads the first records.
+        """Return the default schema for the options. If keys or values are to be decoded, the first records are read.
         Raises `UsageError` for wrong options, missing paths, and data that no single type fits.
         """
         from kafkalog.spark.discovery import expand_paths
         from kafkalog.spark.options import RECORDS, parse_options
 
-        # whether this is for a batch query or for a stream is not said yet
+        # Spark does not say yet whether this is for a batch query or for a stream
         options = parse_options(self.options, streaming=True)
         expand_paths(options.paths)
         if options.contents != RECORDS:
@@ -42,8 +44,8 @@ class KafkaLogSource(DataSource):
         return full_schema(options, decided(options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the batch reader for the columns of `schema`: Spark passes the default ones, or those of the user. If
-        keys or values are to be decoded, reads the first records. Warns about options without an effect. Raises
+        """Return the batch reader for the columns of `schema`, which are the default ones or those of the user. If keys
+        or values are to be decoded, the first records are read. Warns about options without an effect. Raises
         `UsageError` for wrong options, columns or paths.
         """
         from kafkalog.spark.deciding import decided
@@ -66,8 +68,8 @@ class KafkaLogSource(DataSource):
         return LogReader(options, layout_of(schema, options, decided(options)))
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
-        """Return the streaming reader for the columns of `schema`: Spark passes the default ones, or those of the user.
-        If keys or values are to be decoded, reads the first records. Warns about options without an effect. Raises
+        """Return the streaming reader for the columns of `schema`, which are the default ones or those of the user. If
+        keys or values are to be decoded, the first records are read. Warns about options without an effect. Raises
         `UsageError` for wrong options or columns.
         """
         from kafkalog.spark.deciding import decided
@@ -83,13 +85,18 @@ class KafkaLogSource(DataSource):
         return LogStreamReader(options, layout_of(schema, options.read, decided(options.read)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return the batch writer."""
+        """Return the batch writer for rows of `schema`; with `overwrite` the topics that have rows are replaced.
+        Creates the directory for staged files beside the log directory, and warns about options without an effect.
+        Raises `UsageError` for wrong options or columns, `StorageError`.
+        """
         from kafkalog.spark.writer import LogArrowWriter
 
         return LogArrowWriter(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        """Return the writer of a stream's batches."""
+        """Return the writer of a stream's batches, for rows of `schema`. Warns about options without an effect. Raises
+        `UsageError` for wrong options or columns, with `overwrite`, and before PySpark 4.1.
+        """
         from kafkalog.spark.writer import LogStreamArrowWriter
 
         return LogStreamArrowWriter(self.options, schema, overwrite=overwrite)

@@ -1,4 +1,4 @@
-"""Files written by tasks before the commit: one file of batches per attempt, read only by the commit.
+"""Write and read the files of tasks before the commit: one file of batches per attempt, read only by the commit.
 
 They are beside the log directory, in `<log directory>.writing`, because a broker refuses to start with an unknown
 directory inside it. A failed or superseded attempt leaves a file that is never used.
@@ -32,7 +32,7 @@ _TRIES = 5
 
 @dataclass(frozen=True)
 class Staged(WriterCommitMessage):
-    """Result of a task attempt."""
+    """The result of a task attempt: what it has written, for the commit."""
 
     task: int
     """Spark's partition number, which defines the order of rows"""
@@ -45,8 +45,8 @@ class Staged(WriterCommitMessage):
 
 
 def _persistently(change: Callable[[], object], *disturbed: int) -> None:
-    """Call `change`, and call it again, up to `_TRIES` times in total, if it fails with `StorageError` and one of
-    the errno values `disturbed`, which concurrent jobs cause. Raises the last error, and any other error at once.
+    """Call `change`. If it fails with `StorageError` and one of the errno values `disturbed`, which concurrent jobs
+    cause, call it again, up to `_TRIES` times in total. Raises the last error, and any other error at once.
     """
     for tries_left in reversed(range(_TRIES)):
         try:
@@ -58,19 +58,21 @@ def _persistently(change: Callable[[], object], *disturbed: int) -> None:
 
 
 def begin(work: str, job: str) -> None:
-    """Create the directory for the staged files of a job, and the work directory around it. Directories that exist
-    are kept. Raises `StorageError`.
+    """Create the directory for the staged files of a job in the work directory `work`, which is created too if it is
+    missing. Directories that exist are kept. Raises `StorageError`.
     """
 
     def make() -> None:
         fs.make_directory(work, follow=False)
         fs.make_directory(os.path.join(work, job), follow=False)
 
-    _persistently(make, errno.ENOENT)  # another job that ends removes the directory for all of them while it is empty
+    _persistently(make, errno.ENOENT)  # another job that ends removes the work directory while it is empty
 
 
 class StagingFile:
-    """The file of an attempt, created with the first batch in the directory made by `begin`."""
+    """The file of one attempt. It is created with the first batch, in the directory that `begin` has made. `extents`
+    has the place of each batch written so far, by partition.
+    """
 
     def __init__(self, work: str, job: str, name: str) -> None:
         self.extents: dict[TopicPartition, list[Extent]] = {}
@@ -78,7 +80,9 @@ class StagingFile:
         self._file: fs.AppendFile | None = None
 
     def append(self, owner: TopicPartition, batch: BuiltBatch) -> None:
-        """Write a batch of a partition."""
+        """Write a batch of the partition `owner` at the end of the file, and record its extent. Raises `UsageError` if
+        the job is over, `StorageError`.
+        """
         if self._file is None:
             self._file = self._created()
         self.extents.setdefault(owner, []).append((self._file.size, len(batch.data), batch.records))
@@ -96,7 +100,9 @@ class StagingFile:
             raise UsageError("the job was ended before this attempt of a task began to write") from error
 
     def close(self, *, durable: bool) -> None:
-        """Close the file, with `durable` after flushing it for a commit."""
+        """Close the file, if a batch was written. With `durable` its data is flushed to the disk first, as a commit
+        needs it. Raises `StorageError`.
+        """
         if self._file is not None:
             if durable:
                 self._file.sync()
@@ -104,20 +110,20 @@ class StagingFile:
 
 
 def placed(staged: Iterable[tuple[str, list[Extent]]], offset: int, leader_epoch: int) -> Iterator[RecordBatch]:
-    """Yield the batches of staged files with consecutive offsets from `offset` on and the given leader epoch.
-    `staged` has each file's path with (position, size, number of records) per batch.
+    """Yield the batches of staged files, in order, with consecutive offsets from `offset` on and the given leader
+    epoch. `staged` has each file's path with (position, size, number of records) per batch.
 
-    Base offset and leader epoch are outside a batch's checksum, so nothing is decoded; the checksum is verified.
-    Raises `FormatError` if a batch is damaged or not the one a task wrote, `StorageError`.
+    Base offset and leader epoch are outside a batch's checksum, so nothing is decoded; the checksum is verified. Raises
+    `FormatError` if a batch is damaged or not the one that a task wrote, `StorageError`.
     """
-    at, behind = BATCH.position("base_offset"), BATCH.end("base_offset")
-    epoch_at, epoch_behind = BATCH.position("partition_leader_epoch"), BATCH.end("partition_leader_epoch")
+    offset_start, offset_end = BATCH.position("base_offset"), BATCH.end("base_offset")
+    epoch_start, epoch_end = BATCH.position("partition_leader_epoch"), BATCH.end("partition_leader_epoch")
     for path, extents in staged:
         with FileSource(path) as source:
             for position, size, records in extents:
                 data = bytearray(source.read(position, size))
-                data[at:behind] = offset.to_bytes(behind - at, "big")
-                data[epoch_at:epoch_behind] = leader_epoch.to_bytes(epoch_behind - epoch_at, "big", signed=True)
+                data[offset_start:offset_end] = offset.to_bytes(offset_end - offset_start, "big")
+                data[epoch_start:epoch_end] = leader_epoch.to_bytes(epoch_end - epoch_start, "big", signed=True)
                 batch = parse_batch(bytes(data))
                 header = batch.header
                 if not isinstance(header, BatchHeader) or header.last_offset_delta != records - 1:
@@ -127,18 +133,19 @@ def placed(staged: Iterable[tuple[str, list[Extent]]], offset: int, leader_epoch
 
 
 def discard(work: str, jobs: Iterable[str]) -> None:
-    """Remove the directories with the staged files of jobs, and the work directory if it is empty then. Raises
-    `StorageError`.
+    """Remove the directories with the staged files of jobs from the work directory `work`, and `work` too if it is
+    empty then. Jobs without a directory are skipped. Raises `StorageError`.
     """
     for job in sorted(set(jobs)):
         removal = partial(fs.remove_tree, os.path.join(work, job))
-        _persistently(
-            removal, errno.ENOTEMPTY, errno.EEXIST
-        )  # an attempt that outlives its job has just begun to write
+        # an attempt that outlives its job may have just begun to write
+        _persistently(removal, errno.ENOTEMPTY, errno.EEXIST)
     fs.remove_if_empty(work)
 
 
 def discard_all(work: str, prefix: str) -> None:
-    """Remove the files of all jobs whose name starts with `prefix`."""
+    """Remove the staged files of all jobs whose name starts with `prefix`, as `discard` does. Nothing happens if `work`
+    does not exist or is a link. Raises `StorageError`.
+    """
     if os.path.isdir(work) and not os.path.islink(work):
         discard(work, [entry.name for entry in scan_directory(work) if entry.name.startswith(prefix)])

@@ -1,4 +1,4 @@
-"""The streaming reader: decides on the driver how far each trigger reads, and reads like the batch reader.
+"""Read a stream: decide on the driver how far each trigger reads, and read like the batch reader.
 
 The decisions follow `KafkaMicroBatchStream`, except that the log end must be found in the files. Spark keeps one reader
 in a process of its own for the life of a query, and copies of it in the tasks.
@@ -32,11 +32,11 @@ try:
         ReadMinRows,
         SupportsTriggerAvailableNow,
     )
-except ImportError:  # before Spark 4.2 a Python source is told no limits
+except ImportError:  # before Spark 4.2 a Python source gets no limits
     _LIMITS = False
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """A stand-in: there is no such thing."""
+        """An empty base class, since this version of Spark has no such class."""
 else:
     _LIMITS = True
 
@@ -44,7 +44,9 @@ __all__ = ["LogStreamReader"]
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The stream reader. Offsets are `{"topic": {"0": n}}`, as in checkpoints of Spark's Kafka source."""
+    """The reader of a stream. Its offsets are JSON values like `{"topic": {"0": 23}}`, as in checkpoints of Spark's
+    Kafka source: for each partition, the offset of the next record to read.
+    """
 
     def __init__(self, options: StreamOptions, layout: Layout) -> None:
         limited = (options.max_offsets, options.min_offsets, options.max_bytes) != (None, None, None)
@@ -66,8 +68,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- offsets -----------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
-        """Return the start offsets of a new query, `{"topic": {"0": n}}`; determined once and then kept. A query
-        with a checkpoint continues from there, and ignores them. Raises `UsageError`, `StorageError`.
+        """Return the start offsets of a new query, like `{"topic": {"0": 23}}`. They are determined by the first call
+        and then kept. A query with a checkpoint ignores them and continues from there. Raises `UsageError`,
+        `StorageError`.
         """
         if self._initial is None:
             views = self._logs.look(all_there=True)
@@ -78,26 +81,26 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def latestOffset(self, start: Any = None, limit: ReadLimit | None = None) -> dict[str, dict[str, int]]:  # noqa: N802
-        """Return the offsets at which the next batch ends (exclusive), within `limit`; equal to `start` if there is
-        nothing new, or less than minOffsetsPerTrigger before the maximum delay has passed. The first batch of a query
-        that begins at the latest offset is empty, so that Spark stores its start. With the trigger AvailableNow no
-        offset is beyond the ends at which the query found the logs. If `start` is None, the last result is the start.
+        """Return the offsets at which the next batch ends (exclusive), within `limit`. They are equal to `start` if
+        there is nothing new, or less than minOffsetsPerTrigger before the maximum delay has passed. The first batch of
+        a query that begins at the latest offset is empty, so that Spark stores its start. With the trigger AvailableNow
+        no offset is beyond the ends of the logs when the query began. If `start` is None, the last result is the start.
 
         Lists the directories again. Data from `start` on that no longer exists raises `StorageError`, or is a warning
         with failOnDataLoss=false. Raises `UsageError` if `start` is not of a kafkalog stream.
         """
         if self._begins_at_the_end and start in (None, self._initial):
-            # An empty first batch: only what a batch ends at is kept by Spark, and the end of today is lost tomorrow.
+            # An empty first batch: Spark stores only where a batch ends, and a restart would find a later log end.
             self._begins_at_the_end = False
             return self.initialOffset()
-        start = self._until if start is None else start  # before Spark 4.2 it is not told
+        start = self._until if start is None else start  # Spark passes it since 4.2
         begun = from_json(start) if start is not None else {}
         views = self._logs.look()
         if start is not None:
             self._logs.check(views, begun)
         until = self._available = self._logs.ends(views, begun)
         if self._target is not None:
-            # nothing that came after the query began, and nothing rolled back that a batch has read
+            # no data that was written after the query began, and no offset before those that a batch has read
             until = {
                 key: max(min(end, self._target.get(key, 0)), min(begun.get(key, 0), end))
                 for key, end in until.items()
@@ -131,8 +134,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return until
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the limit that Spark passes to `latestOffset`: maxOffsetsPerTrigger, else the maximum of bytes,
-        else minOffsetsPerTrigger, else none. Triggers such as AvailableNow may ignore it.
+        """Return the limit that Spark passes to `latestOffset`. The first of the options maxOffsetsPerTrigger,
+        maxBytesPerTrigger and minOffsetsPerTrigger that is set decides it; there is no limit if none is set. Triggers
+        such as AvailableNow may ignore it.
         """
         options = self._options
         if options.max_offsets is not None:
@@ -144,21 +148,28 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802 - Spark's name
-        """What the latest look found, regardless of limits, for the query's progress."""
+        """Return the ends of the logs that the last call of `latestOffset` found, regardless of limits, for the
+        progress that the query reports. None before the first call.
+        """
         return None if self._available is None else to_json(self._available)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Note the ends of the logs, up to which the query reads."""
+        """Look for the ends of the logs now; the query reads up to them and then stops. Raises `UsageError`,
+        `StorageError`.
+        """
         self._target = {key: view.end for key, view in self._logs.look(patient=False).items()}
 
     # -- records -----------------------------------------------------------------------------------------------------
 
     def partitions(self, start: Any, end: Any) -> list[LogInputPartition]:
-        """Return the pieces of each task of a batch."""
+        """Return one Spark input partition for each task of a batch from the offsets `start` to `end` (exclusive);
+        empty if there is nothing to read. Raises the errors of `FollowedLogs.plan`, and `UsageError` for offsets that
+        are not of a kafkalog stream.
+        """
         tasks = self._logs.plan(from_json(start), from_json(end))
         work_bytes = sum(piece.slice.size for task in tasks for piece in task)
         return [LogInputPartition(task, work_bytes) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Arrow batches of one task."""
+        """Return the Arrow batches of one task, as `LogReader.read` does."""
         return LogReader(self._options.read, self._layout).read(partition)

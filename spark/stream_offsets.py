@@ -1,4 +1,4 @@
-"""Offsets of a stream as JSON, as in Spark's Kafka source, and division of a limit.
+"""Convert the offsets of a stream from and to JSON, as in Spark's Kafka source, and divide a limit among partitions.
 
 The shares are as in `KafkaMicroBatchStream.rateLimit`. Nothing here opens a file.
 """
@@ -18,16 +18,18 @@ Offsets = Mapping[TopicPartition, int]
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Convert to `{"topic": {"0": 5}}`, sorted because Spark compares offsets as text."""
-    found: dict[str, dict[str, int]] = {}
+    """Return the offsets like `{"topic": {"0": 23}}`, sorted by topic and partition number, because Spark compares
+    offsets as text.
+    """
+    by_topic: dict[str, dict[str, int]] = {}
     for topic, partition in sorted(offsets):
-        found.setdefault(topic, {})[str(partition)] = offsets[topic, partition]
-    return found
+        by_topic.setdefault(topic, {})[str(partition)] = offsets[topic, partition]
+    return by_topic
 
 
 def from_json(value: Any) -> dict[TopicPartition, int]:
-    """Return (topic, partition) -> offset from JSON like `{"topic": {"0": 23}}`. Raises `UsageError` for other
-    contents of a checkpoint.
+    """Return (topic, partition) -> offset from JSON like `{"topic": {"0": 23}}`. Raises `UsageError` for anything else,
+    such as offsets in the checkpoint of another source.
     """
     try:
         return {
@@ -43,9 +45,9 @@ def from_json(value: Any) -> dict[TopicPartition, int]:
 
 
 def shared_out(limit: int, sizes: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Divide `limit` among partitions in proportion to their sizes (numbers of offsets or bytes); return partition
-    -> share, at most its size. If the sizes add up to at most `limit`, they are returned unchanged. A partition with
-    data never gets 0, so the shares may exceed `limit` slightly.
+    """Divide `limit` among partitions in proportion to their sizes, which are numbers of offsets or bytes. Return
+    partition -> share, at most its size. If the sizes add up to at most `limit`, they are returned unchanged. A
+    partition with data never gets 0, so the shares may exceed `limit` slightly.
     """
     total = sum(sizes.values())
     if total <= limit:

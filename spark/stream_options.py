@@ -1,4 +1,4 @@
-"""Options of a stream: those of a batch read that apply, and limits per trigger.
+"""Parse and check the options of a stream: those of a batch read that apply, and limits per trigger.
 
 Names, defaults and refusals are those of Spark's Kafka source (`KafkaSourceProvider`, `KafkaMicroBatchStream`), with
 `maxBytesPerTrigger` from Spark's file sources.
@@ -25,7 +25,7 @@ _DEFAULT_DELAY = "15m"
 
 
 class StreamOptions(Struct, frozen=True, kw_only=True):
-    """The parsed options of a stream."""
+    """The parsed and checked options of a stream."""
 
     read: ReadOptions
     max_offsets: int | None
@@ -43,19 +43,19 @@ def _milliseconds(option: str, text: str) -> int:
 
 
 def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
-    """Return the checked options of a stream. Raises `UsageError` with one sentence that names the option as
-    documented: for unknown or invalid options, an end, other contents than records, a remote tier, or paths that are
-    not local.
+    """Return the checked options of a stream, with defaults for those that are not set. Raises `UsageError` with one
+    sentence that names the option as documented: for unknown or invalid options, an end, other contents than records, a
+    remote tier, or paths that are not local.
     """
-    given = {name.lower(): value for name, value in options.items()}
+    lowered = {name.lower(): value for name, value in options.items()}
     for name in _ENDINGS:
-        if name.lower() in given:
+        if name.lower() in lowered:
             raise UsageError(f"option {name} has no effect for a stream, which does not end")
-    if given.get("contents", RECORDS).strip().lower() != RECORDS:
-        raise UsageError(f"option contents is {given['contents']}, and a stream reads {RECORDS}")
-    if "remote" in given:
+    if lowered.get("contents", RECORDS).strip().lower() != RECORDS:
+        raise UsageError(f"option contents is {lowered['contents']}, and a stream reads {RECORDS}")
+    if "remote" in lowered:
         raise UsageError("option remote is for batch queries: a stream reads what is written to the local part")
-    read = parse_options(given, streaming=True)
+    read = parse_options(lowered, streaming=True)
     for path in read.paths:
         scheme, mark, _ = path.partition("://")
         if mark and scheme.lower() != "file":
@@ -63,13 +63,13 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     for (topic, partition), offset in read.start.offsets or ():
         if offset < EARLIEST:
             raise UsageError(f"option {read.start.option} has offset {offset} for {topic}-{partition}")
-    max_offsets, min_offsets = positive(given, _MAX_OFFSETS), positive(given, _MIN_OFFSETS)
+    max_offsets, min_offsets = positive(lowered, _MAX_OFFSETS), positive(lowered, _MIN_OFFSETS)
     if max_offsets is not None and min_offsets is not None and min_offsets > max_offsets:
         raise UsageError(f"option {_MIN_OFFSETS} is {min_offsets}, above {_MAX_OFFSETS}, which is {max_offsets}")
     return StreamOptions(
         read=replace(read, ignored=tuple(name for name in read.ignored if name not in OF_A_STREAM)),
         max_offsets=max_offsets,
         min_offsets=min_offsets,
-        max_bytes=positive(given, _MAX_BYTES),
-        max_delay_ms=_milliseconds(_MAX_DELAY, given.get(_MAX_DELAY.lower(), _DEFAULT_DELAY)),
+        max_bytes=positive(lowered, _MAX_BYTES),
+        max_delay_ms=_milliseconds(_MAX_DELAY, lowered.get(_MAX_DELAY.lower(), _DEFAULT_DELAY)),
     )

@@ -1,7 +1,7 @@
-"""Spark's columns from the Structs of JSON lines: a new field of a line becomes a column without another edit.
+"""Derive Spark's columns from the Structs of JSON lines: a new field of a line becomes a column without another edit.
 
-JSON has one kind of integer. Spark's are 64 bits wide but for the names below, whose values Kafka stores in 32 bits or
-fewer. Times are timestamps.
+JSON has one kind of integer. Spark's integers are 64 bits wide here, except for the names below, whose values Kafka
+stores in 32 bits or fewer. Times are timestamps.
 """
 
 from __future__ import annotations
@@ -46,13 +46,15 @@ _PLAIN: dict[type[msgspec.inspect.Type], DataType] = {
 
 
 def column_name(name: str) -> str:
-    """Convert the name of a field in JSON to that of its column: `valid_bytes` is `validBytes`."""
-    return re.sub("_([a-z])", lambda found: found[1].upper(), name)
+    """Return the name of the column for a field in JSON: `validBytes` for `valid_bytes`. A name without an underscore
+    is not changed.
+    """
+    return re.sub("_([a-z])", lambda match: match[1].upper(), name)
 
 
 def as_columns(line: Struct | Row, names: Mapping[str, str] | None = None) -> Row:
-    """Return a line as a row with the names of columns. `names` is as `struct_of` takes it, for fields whose names in
-    Python and in JSON are equal.
+    """Return a line as a row: column name -> value as in JSON. `names` has other column names, as for `struct_of`, for
+    fields whose names in Python and in JSON are equal.
     """
     kind = type(line).__name__
     return {(names or {}).get(f"{kind}.{name}", column_name(name)): value for name, value in plain(line).items()}
@@ -66,12 +68,13 @@ def struct_of(
     types: Mapping[str, DataType] | None = None,
     as_json: bool = False,
 ) -> StructType:
-    """Return a schema with a column for each field of the shapes, in their order; of fields with the same name only the
-    first. `last` are moved to the end, in the order given, because they came later than the others; `without` are
-    left out. `names` are other names of columns, by shape and field (`Unread.first_offset`), `types` other types, by
-    column.
+    """Return a schema with a column for each field of the shapes, in their order; of several fields with the same name
+    only the first. `last` are moved to the end, in the order given, because they were added later than the others;
+    `without` are left out. `names` has other names of columns, by shape and field (`Unread.first_offset`), and `types`
+    other types, by column.
 
-    With `as_json` names are those of JSON, and times numbers. Raises `TypeError` for a field without a type for Spark.
+    With `as_json` names are those of JSON, and times are numbers. Raises `TypeError` for a field that has no type in
+    Spark.
     """
     columns: dict[str, DataType] = {}
     for shape in shapes:
@@ -79,16 +82,16 @@ def struct_of(
             name = (names or {}).get(f"{shape.__name__}.{field.name}")
             name = name or (field.encode_name if as_json else column_name(field.encode_name))
             if name not in columns and name not in without and field.encode_name not in without:
-                given = (types or {}).get(name)
-                columns[name] = given or _type(field.type, field.encode_name, with_times=not as_json)
+                other_type = (types or {}).get(name)
+                columns[name] = other_type or _type(field.type, field.encode_name, with_times=not as_json)
     ordered = [*(name for name in columns if name not in last), *last]
     return StructType([StructField(name, columns[name]) for name in ordered])
 
 
 def _fields(shape: type[Struct]) -> Iterator[msgspec.inspect.Field]:
-    found = msgspec.inspect.type_info(shape)
-    if isinstance(found, msgspec.inspect.StructType):
-        yield from found.fields
+    info = msgspec.inspect.type_info(shape)
+    if isinstance(info, msgspec.inspect.StructType):
+        yield from info.fields
 
 
 def _type(kind: msgspec.inspect.Type, name: str, *, with_times: bool) -> DataType:
@@ -102,9 +105,9 @@ def _type(kind: msgspec.inspect.Type, name: str, *, with_times: bool) -> DataTyp
                 return TimestampType()
             return IntegerType() if column in _SMALL else LongType()
         case inspected.UnionType():
-            some = [each for each in kind.types if not isinstance(each, inspected.NoneType)]
-            if len(some) == 1:
-                return _type(some[0], name, with_times=with_times)
+            not_none = [member for member in kind.types if not isinstance(member, inspected.NoneType)]
+            if len(not_none) == 1:
+                return _type(not_none[0], name, with_times=with_times)
         case inspected.ListType() | inspected.VarTupleType():
             return ArrayType(_type(kind.item_type, name, with_times=with_times))
         case inspected.DictType():

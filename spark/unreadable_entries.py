@@ -1,4 +1,4 @@
-"""Reports links and other unreadable entries in place of data."""
+"""Report links and other entries that cannot be read and are in place of data."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ __all__ = ["check_left_out", "is_wanted"]
 
 
 def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
-    """Report entries in place of data that cannot be read (a link, a FIFO) for selected partitions: `StorageError`
-    with FAILFAST, else a warning for each. Also warns of unfinished recoveries.
+    """Report each file or directory of a selected partition that cannot be read, such as a link or a FIFO with the name
+    of a segment. With FAILFAST the first one raises `StorageError`; otherwise each is a warning. Recoveries that were
+    not completed are a warning with any mode and for any partition.
     """
     unread = (FindingCode.FOREIGN_FILE, FindingCode.FOREIGN_DIRECTORY, FindingCode.UNREADABLE)
     for finding in inventory.findings:
@@ -41,7 +42,9 @@ def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
 
 
 def is_wanted(key: TopicPartition, options: ReadOptions) -> bool:
-    """Whether the options assign, subscribe or subscribePattern select a partition; True without these options."""
+    """Return whether the options assign, subscribe or subscribePattern select a partition; True if none of them is
+    set.
+    """
     if options.assign is not None:
         return key in options.assign
     if options.subscribe is not None:

@@ -1,4 +1,4 @@
-"""Options of a write, checked once on the driver before anything is written.
+"""Parse and check the options of a write, once on the driver, before anything is written.
 
 Names are Kafka's topic and producer settings (optionally with `kafka.`, as in Spark's Kafka sink), and the option
 `topic` of that sink.
@@ -46,7 +46,7 @@ _LARGEST = 2**31 - 1
 
 
 class WriteOptions(Struct, frozen=True, kw_only=True):
-    """The parsed options of a write."""
+    """The parsed and checked options of a write."""
 
     path: str
     """absolute path of the log directory"""
@@ -63,18 +63,18 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
 
 
 def _given(options: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the options by documented name, and the names of those that are ignored with a warning: they begin with
-    `kafka.` and have no effect here. Options without an effect that Spark itself knows, such as `queryName`, are in
+    """Return the options by their documented names, and the names of those that are ignored with a warning: they begin
+    with `kafka.` and have no effect here. Options of Spark itself without an effect here, such as `queryName`, are in
     neither. Raises `UsageError` for an unknown or unsupported option.
     """
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     ignored: list[str] = []
     for raw, value in options.items():
         name = raw.lower()
         plain = name.removeprefix("kafka.")
         if plain in _SPELLING and (plain == name or _SPELLING[plain] in _MEANT):
             if _SPELLING[plain] in _MEANT:
-                found.setdefault(_SPELLING[plain], value)
+                by_name.setdefault(_SPELLING[plain], value)
         elif name in _REFUSED:
             raise UsageError(
                 f"option {name} is not supported, here as in Spark's Kafka sink: keys and values are bytes"
@@ -85,11 +85,11 @@ def _given(options: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]
             near = [_SPELLING[match] for match in get_close_matches(name, _SPELLING, n=3, cutoff=0.6)]
             hint = f"; is {' or '.join(near)} meant?" if near else f"; there are {', '.join(_MEANT)}"
             raise UsageError(f"kafkalog has no option {name} for writing{hint}")
-    return found, tuple(ignored)
+    return by_name, tuple(ignored)
 
 
-def _number(given: Mapping[str, str], name: str, *, least: int = 1) -> int | None:
-    text = given.get(name)
+def _number(options: Mapping[str, str], name: str, *, least: int = 1) -> int | None:
+    text = options.get(name)
     if text is None:
         return None
     if not re.fullmatch(r"-?[0-9]{1,18}", text.strip()) or not least <= int(text) <= _LARGEST:
@@ -106,27 +106,27 @@ def _local(path: str) -> str:
     return os.path.abspath(path)
 
 
-def _topic_id(given: Mapping[str, str]) -> str | None:
-    text = given.get("topicId")
+def _topic_id(options: Mapping[str, str]) -> str | None:
+    text = options.get("topicId")
     if text is not None:
         try:
             decode_uuid(text)
         except FormatError as error:
             raise UsageError(f"option topicId: {error.message}") from None
-        if "topic" not in given:
+        if "topic" not in options:
             raise UsageError("option topicId is the id of one topic; give its name with the option topic")
     return text
 
 
-def _partitioner(given: Mapping[str, str]) -> str:
-    name = given.get("partitioner", "murmur2").strip().lower()
+def _partitioner(options: Mapping[str, str]) -> str:
+    name = options.get("partitioner", "murmur2").strip().lower()
     if name not in COLUMN_PARTITIONERS:
         raise UsageError(f"option partitioner is one of {', '.join(COLUMN_PARTITIONERS)}, not {name!r}")
     return name
 
 
-def _level(given: Mapping[str, str], codec: Codec) -> int | None:
-    level = _number(given, "compression.level", least=-(2**17))
+def _level(options: Mapping[str, str], codec: Codec) -> int | None:
+    level = _number(options, "compression.level", least=-(2**17))
     if level is None:
         return None
     levels = SPECS[codec].levels
@@ -139,8 +139,8 @@ def _level(given: Mapping[str, str], codec: Codec) -> int | None:
 
 
 def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
-    """Return the checked options of a write, with defaults. Raises `UsageError` with one sentence that names the
-    option as documented, if one is unknown or invalid or there is no path.
+    """Return the checked options of a write, with defaults for those that are not set. Raises `UsageError` with one
+    sentence that names the option as documented, if one is unknown or invalid or there is no path.
     """
     given, ignored = _given(options)
     if not given.get("path"):

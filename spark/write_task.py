@@ -1,4 +1,4 @@
-"""One task: assigns rows to partitions and writes batches to the attempt's file."""
+"""Write the rows of one task: assign them to partitions, and write batches to the attempt's file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ def _now_ms() -> int:
 
 
 class Prepared:
-    """State shared by driver and tasks: checked options, and partition counts."""
+    """What driver and tasks need for a write: checked options, and the numbers of partitions.
+
+    Creating it warns about options without an effect. Raises `UsageError` for wrong options or columns and if the path
+    is not a log directory, `StorageError` if it cannot be read. With `overwrite`, existing partitions do not count.
+    """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         self.options = parse_write_options(options)
@@ -53,7 +57,7 @@ class Prepared:
 
 
 class _Task:
-    """Collects rows of a task and builds batches."""
+    """The rows of a task that are not written yet, by partition, and the file into which their batches go."""
 
     def __init__(self, prepared: Prepared, task: int, file: StagingFile) -> None:
         self._prepared = prepared
@@ -68,9 +72,9 @@ class _Task:
         self._partitions = ColumnPartitions(self._options.partitioner, first_turn=task)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add rows from Spark: assign them to partitions and keep them until a partition has enough for some
-        batches, or all together `_HELD_BYTES`; then batches are written to the attempt's file. Missing timestamps
-        become the current time.
+        """Add rows from Spark: assign them to partitions and keep them until a partition has enough for some batches,
+        or all together have `_HELD_BYTES`; then batches are written to the attempt's file. Missing timestamps become
+        the current time.
 
         Raises `UsageError` for rows that cannot be written, such as a wrong partition number, and `StorageError`.
         """
@@ -90,7 +94,9 @@ class _Task:
             self.finish()
 
     def finish(self) -> None:
-        """Build batches from all rows held."""
+        """Write batches of all rows that are held to the attempt's file. Raises `UsageError` if a batch is too large,
+        `StorageError`.
+        """
         for owner in list(self._held):
             self._flush(owner)
 
@@ -131,11 +137,12 @@ class _Task:
                 _check_name(owner)
             yield owner, chosen
 
-    def _numbers(self, given: pa.Array | None, keys: pa.Array, counts: Numbers) -> Numbers:
-        """Return the partition number of each row: from the column `partition`, else by the partitioner from the
-        key, else in turn. Raises `UsageError` if one is negative or too large (numPartitions or a default maximum).
+    def _numbers(self, column: pa.Array | None, keys: pa.Array, counts: Numbers) -> Numbers:
+        """Return the partition number of each row, in order: from the column `partition` if it is there and not null,
+        otherwise by the partitioner from the key, or in turn without a key. Raises `UsageError` if a number is negative
+        or too large (numPartitions or a default maximum).
         """
-        numbers = self._partitions.numbers(keys, counts, given)
+        numbers = self._partitions.numbers(keys, counts, column)
         most = self._options.num_partitions or max(_MOST_PARTITIONS, int(counts.max()))
         wrong = (numbers < 0) | (numbers >= most)
         if wrong.any():
@@ -150,9 +157,9 @@ def _check_name(owner: TopicPartition) -> None:
 
 
 def write_task(prepared: Prepared, batches: Iterator[pa.RecordBatch], job: str, task: int, attempt: str) -> Staged:
-    """Run one attempt of a task: write the rows in `batches` to one staged file, and return its name and the extents of
-    each partition (position, size and number of records per batch). The file is durable when this returns; the log
-    directory does not change. Raises `UsageError`, `StorageError`.
+    """Run one attempt of a task: write the rows in `batches` to one staged file of the job. Return its name and the
+    extents of each partition (position, size and number of records per batch). No file is created if there are no rows.
+    The file is durable when this returns; the log directory does not change. Raises `UsageError`, `StorageError`.
     """
     file = StagingFile(work_directory(prepared.options.path), job, f"{task}-{attempt}.batches")
     done = False

@@ -1,4 +1,4 @@
-"""The writers: tasks put batches beside the log directory, and the driver commits all or none.
+"""Write with Spark: tasks put batches beside the log directory, and the driver commits all of them or none.
 
 Spark's commit coordinator decides which attempt of a task counts. Files of other attempts are never read.
 """
@@ -23,11 +23,11 @@ from kafkalog.spark.write_task import Prepared, write_task
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
-except ImportError:  # before PySpark 4.1 a stream gives a Python sink rows, and no Arrow batches
+except ImportError:  # before PySpark 4.1 a stream passes rows to a Python sink, and no Arrow batches
     _STREAMS = False
 
     class DataSourceStreamArrowWriter:  # type: ignore[no-redef]
-        """A stand-in: there is no such thing."""
+        """An empty base class, since this version of PySpark has no such class."""
 else:
     _STREAMS = True
 
@@ -42,7 +42,9 @@ def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
 
 @contextmanager
 def _told_only() -> Iterator[None]:
-    """Turn `StorageError` into a warning after a commit, since a failure would cause rows to be written again."""
+    """Return a context that turns `StorageError` into a warning. It is for work after a commit, where an error would
+    cause the rows to be written again.
+    """
     try:
         yield
     except StorageError as error:
@@ -50,7 +52,9 @@ def _told_only() -> Iterator[None]:
 
 
 def _attempt() -> tuple[int, str, str | None]:
-    """Spark's number of the task, a name for the attempt, and the streaming query."""
+    """Return Spark's number of the task, a name for the attempt, and the id of the streaming query. Outside of a Spark
+    task the number is 0 and the name is random. The id is None if there is no streaming query.
+    """
     context = TaskContext.get()
     if context is None:
         return 0, uuid.uuid4().hex, None
@@ -58,7 +62,7 @@ def _attempt() -> tuple[int, str, str | None]:
 
 
 class LogArrowWriter(DataSourceArrowWriter):
-    """`df.write.format("kafkalog")`."""
+    """The writer for `df.write.format("kafkalog")`."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         self._overwrite = overwrite
@@ -66,19 +70,25 @@ class LogArrowWriter(DataSourceArrowWriter):
         begin(work_directory(self._prepared.options.path), self._prepared.job)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Run a task attempt."""
+        """Run one attempt of a task on an executor: write the rows to a staged file, and return the message for
+        `commit`. Raises `UsageError`, `StorageError`.
+        """
         task, attempt, _ = _attempt()
         return write_task(self._prepared, iterator, self._prepared.job, task, attempt)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit, after all tasks have written."""
+        """Commit what all tasks have written, as `spark.commit.commit` does. Then remove the job's staged files, and
+        old ones of other jobs; a `StorageError` of that is only a warning.
+        """
         commit(self._prepared.options, _staged(messages), overwrite=self._overwrite)
         with _told_only():
             self._discard()
             clear_leftovers(self._prepared.options.path)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Remove the files of the job after a task or the commit failed."""
+        """Remove the staged files of the job, after a task or the commit has failed. They are kept if the commit must
+        still be rolled back.
+        """
         self._discard()
 
     def _discard(self) -> None:
@@ -86,7 +96,7 @@ class LogArrowWriter(DataSourceArrowWriter):
 
 
 class LogStreamArrowWriter(DataSourceStreamArrowWriter):
-    """`df.writeStream.format("kafkalog")`. A committed batch is not written again after a restart."""
+    """The writer for `df.writeStream.format("kafkalog")`. A committed batch is not written again after a restart."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         if not _STREAMS:
@@ -101,23 +111,25 @@ class LogStreamArrowWriter(DataSourceStreamArrowWriter):
         """
         task, attempt, query = _attempt()
         job = f"stream-{query}-{self._prepared.job}"
-        begin(work_directory(self._prepared.options.path), job)  # the query has no name before its tasks run
+        begin(work_directory(self._prepared.options.path), job)  # the driver does not know the query's id
         staged = write_task(self._prepared, iterator, job, task, attempt)
         return Staged(staged.task, staged.job, staged.file, staged.extents, query)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Commit a batch of the stream, after all its tasks have written; a batch that is committed already is not
-        written again. Then removes the query's staged files, and old ones of other jobs; a `StorageError` of that is
-        only a warning. Errors of the commit are those of `spark.commit.commit`.
+        """Commit a batch of the stream, after all its tasks have written. A batch that is already committed is not
+        written again. Then remove the query's staged files, and old ones of other jobs; a `StorageError` of that is
+        only a warning. Raises the errors of `spark.commit.commit`.
         """
         staged = _staged(messages)
         commit(self._prepared.options, staged, overwrite=False, batch=batchId)
         work = work_directory(self._prepared.options.path)
         with _told_only():
-            for query in {message.query for message in staged}:  # what killed attempts of earlier batches left, too
+            for query in {message.query for message in staged}:  # this includes files of killed attempts
                 discard_all(work, f"stream-{query}-")
             clear_leftovers(self._prepared.options.path)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Remove the files of a batch after one of its tasks failed."""
+        """Remove the staged files of a batch, after one of its tasks or the commit has failed. They are kept if the
+        commit must still be rolled back.
+        """
         abandon(work_directory(self._prepared.options.path), [message.job for message in _staged(messages)])

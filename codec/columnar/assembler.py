@@ -60,13 +60,13 @@ class Bounds(Struct, frozen=True):
 
     @property
     def collected(self) -> int:
-        """Record bytes after which no more are collected for an Arrow batch."""
+        """Most record bytes to collect for one Arrow batch: the lower of `bytes` and `most_collected`."""
         return self.bytes if self.most_collected is None else min(self.bytes, self.most_collected)
 
 
 class ArrowAssembler:
-    """Convert log batches in order to Arrow batches, and to a `Fault` for records that cannot be decoded. The bytes of
-    the log batches must not change until their records were yielded.
+    """Converter of consecutive log batches to Arrow batches. It yields a `Fault` for a log batch with records that
+    cannot be decoded. The bytes of the log batches must not change until their records were yielded.
     """
 
     def __init__(
@@ -239,7 +239,9 @@ class ArrowAssembler:
 
     @property
     def is_full(self) -> bool:
-        """Whether enough was collected for an Arrow batch: then it should be taken before more is decompressed."""
+        """Whether the collected records reach the bound for one Arrow batch. If so, call `flush` before more is
+        decompressed.
+        """
         return self._bytes >= self._bounds.collected
 
     def flush(self) -> Iterator[Piece]:
@@ -261,7 +263,9 @@ class ArrowAssembler:
             del piece
 
     def _bounded(self, piece: Piece) -> Iterator[Piece]:
-        """Yield the decoded piece within the bounds; nothing if it has no rows."""
+        """Yield a `Fault` unchanged, and an Arrow batch whole or, if it exceeds the bounds, as consecutive slices.
+        Yield nothing for an Arrow batch without rows.
+        """
         if isinstance(piece, Fault):
             yield piece
         elif piece.num_rows:
@@ -312,7 +316,7 @@ def _bits_of_row(kind: pa.DataType) -> int | None:
 
 
 def _viewed_sizes(column: pa.Array) -> npt.NDArray[np.int64]:
-    """Return the size in bytes of each field of a view column. pyarrow has no function for it."""
+    """Return the size in bytes of each value of a view column, 0 for null. pyarrow has no function for it."""
     import numpy as np
 
     sizes = np.frombuffer(column.buffers()[1], np.int32, 4 * len(column), 16 * column.offset)[::4].astype(np.int64)
@@ -320,7 +324,9 @@ def _viewed_sizes(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _byte_ends(piece: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """Return, for each row, the total size in bytes of all columns from the first row to this one (cumulative)."""
+    """Return, for each row, the total size in bytes of the values of all columns from the first row through this one.
+    Arrow's own offsets and validity bits are not counted.
+    """
     import numpy as np
     import pyarrow.compute as pc  # takes a while to load, and is seldom needed
 

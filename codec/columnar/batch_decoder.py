@@ -71,8 +71,8 @@ class BatchDecoder:
             yield Fault(part.batch, record_finding(part.batch, done, fault), self._after(part, header, done))
 
     def _after(self, part: Part, header: BatchHeader, records: int) -> int | None:
-        """Decode the first `records` records of the batch again; return the offset after the last of them, or after the
-        last before a faulty one. None if `records` is 0 or the batch's first record is faulty.
+        """Decode the first `records` records of the batch again, but stop at a faulty one. Return the offset after the
+        last decoded record; None if no record was decoded.
         """
         data, position, offset = memoryview(part.payload), 0, None
         for _ in range(records):

@@ -54,7 +54,7 @@ _MOST_SLACK = MIB
 
 def arrow_buffer(memory: bytes | memoryview) -> pa.Buffer:
     """Return the same memory as an Arrow buffer."""
-    import pyarrow as pa  # who makes no Arrow batch does without
+    import pyarrow as pa  # not loaded if no Arrow batch is made
 
     return pa.py_buffer(memory)
 
@@ -99,8 +99,8 @@ class ColumnBuffers:
         return arrow_buffer(self._blocks[buffer].buffer)
 
     def number_of(self, memory: pa.Buffer) -> int:
-        """Return the index of this memory among the data buffers of view columns; append it if it is not one of the
-        last two. The memory must be smaller than 2 GiB (not checked).
+        """Return the index of this memory in the list of data buffers of view columns. It is appended if it is not one
+        of the last two in the list. The memory must be smaller than 2 GiB (not checked).
         """
         place = memory.address, memory.size
         for number in range(len(self._viewed) - 1, max(len(self._viewed) - 3, -1), -1):
@@ -110,11 +110,13 @@ class ColumnBuffers:
         return len(self._viewed) - 1
 
     def keep(self, number: int) -> None:
-        """Keep data buffer `number` with the columns: views point into it."""
+        """Mark data buffer `number` as used by a view: `viewed` then contains it."""
         self._in_use.add(number)
 
     def point_into(self, memory: bytes | memoryview) -> None:
-        """Set the memory into which the next views point."""
+        """Set the memory into which the next views point. It is added to the data buffers, and kept with the
+        columns.
+        """
         number = self.number_of(arrow_buffer(memory))
         self.keep(number)
         self.addresses[ArrowBuffer.VIEWED] = self._viewed[number].address
@@ -122,14 +124,16 @@ class ColumnBuffers:
 
     @property
     def viewed(self) -> list[pa.Buffer]:
-        """Data buffers of view columns. Buffers without a view are replaced by an empty one."""
+        """Data buffers of the view columns by number. Those into which no view points are replaced by an empty
+        buffer.
+        """
         nothing = arrow_buffer(b"")
         return [memory if number in self._in_use else nothing for number, memory in enumerate(self._viewed)]
 
     def ensure(self, rows: int, record_bytes: int, records: int | None = None) -> None:
-        """Make the buffers large enough for `rows` more rows and for everything that `record_bytes` more bytes of
-        records can hold. These are the bytes of `records` records, or (None) of all rows; that is only an estimate for
-        the sizes of the buffers. A buffer that grows is copied: its address in `addresses` changes.
+        """Make the buffers large enough for `rows` more rows and for `record_bytes` more bytes of records, whatever
+        these bytes contain. `records` is the number of records in these bytes (None: `rows`); it only improves the
+        estimate of how large to make new buffers. A buffer that grows is copied: its address in `addresses` changes.
         """
         filled, capacity = self.filled.tolist(), self.capacity.tolist()
         of_these = record_bytes / max(rows if records is None else records, 1)
@@ -145,7 +149,7 @@ class ColumnBuffers:
             if block is None or block.size < least:
                 if block is not None:
                     estimate = 2 * block.size
-                else:  # what all rows would take if they went on like these: growing means copying
+                else:  # room for all rows, if the next are as large as these: to grow a buffer is to copy it
                     of_row = self._bytes_of_row.get(buffer, _SHARES.get(buffer, 0) * of_these)
                     estimate = min(int(of_row * row_capacity), self._most_bytes) + slack
                 self._put(buffer, max(least, estimate), used)

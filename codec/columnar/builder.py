@@ -27,8 +27,8 @@ _LAST_ASCII = 0x7F
 
 
 class RecordBatchBuilder(Collector):
-    """Builder of one Arrow batch after another. It owns the buffers that compiled code fills, and is given the headers
-    of the decoded batches.
+    """Builder of one Arrow batch after another. It owns the buffers that compiled code fills; the headers of the
+    decoded batches are passed to `add_headers`.
     """
 
     def __init__(self, schema: pa.Schema, topic: str | None, partition: int | None, rows: int, most_bytes: int) -> None:
@@ -51,8 +51,8 @@ class RecordBatchBuilder(Collector):
         return COLUMNS[name].of_batch
 
     def add_headers(self, headers: Table, rows: Int64s, window_start: int = 0) -> None:
-        """Store the header fields of decoded batches that the wanted columns need. `rows` has the number of decoded
-        rows of each batch. Byte positions in `headers` are relative to `window_start`.
+        """Copy the header fields of decoded batches that the wanted columns need; do nothing if they need none. `rows`
+        has the number of decoded rows of each batch. Byte positions in `headers` are relative to `window_start`.
         """
         if self._of_batch:
             self._rows_of_batch.append(rows.copy())
@@ -61,7 +61,7 @@ class RecordBatchBuilder(Collector):
                 values.append(batch_values + window_start if COLUMNS[name].is_place else batch_values)
 
     def build(self) -> pa.RecordBatch:
-        """Return the decoded rows as an Arrow batch, and start a new one."""
+        """Return the decoded rows as an Arrow batch with the builder's schema, and forget them."""
         arrays = [self._column(name, COLUMNS[name]) for name in self._schema.names]
         self.reset()
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
@@ -74,7 +74,9 @@ class RecordBatchBuilder(Collector):
         super().reset()
 
     def of_rows(self, name: str) -> npt.NDArray[Any]:
-        """Return a column that depends on headers: one value for each row."""
+        """Return the values of a column that depends on headers, one for each row. For a column of texts these are the
+        numbers of the texts.
+        """
         values = np.concatenate(self._of_batch[name])
         if COLUMNS[name].words is None:
             values = values.astype(TYPES[name].to_pandas_dtype())

@@ -1,4 +1,4 @@
-"""Buffers for compiled code if no Arrow batch is wanted. Headers of batches are ignored."""
+"""Buffers that compiled code fills when no Arrow batch is wanted. The headers of batches are ignored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Collector"]
 
 
 class Collector:
-    """Owner of the wanted buffers, dimensioned for about `rows` rows and `most_bytes` bytes."""
+    """Buffers for the wanted columns, at first large enough for about `rows` rows and `most_bytes` bytes."""
 
     def __init__(self, wanted: Iterable[ArrowBuffer], rows: int, most_bytes: int) -> None:
         self.buffers = ColumnBuffers(wanted, rows, most_bytes)

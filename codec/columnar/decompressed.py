@@ -1,5 +1,5 @@
-"""Record bytes of many batches of a run (consecutive v2 batches), as addresses: in the window of the file if not
-compressed, otherwise in memory into which they were decompressed.
+"""Decompress the records of many batches of a run (consecutive v2 batches) at once. The results are addresses: of the
+file's window if a batch is not compressed, otherwise of the memory with the decompressed bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-
 class Decompressed(NamedTuple):
     """Addresses and sizes in bytes of the record bytes of the first batches of a run, and the memory that holds
     them.
@@ -47,10 +46,10 @@ class Decompressed(NamedTuple):
 
 
 def decompress_batches(run: BatchRun, codec: int, limits: Limits, budget: int) -> Decompressed:
-    """Decompress the first batches of a run, at least one, until they have about `budget` bytes; stop before a batch
-    that cannot be decompressed or exceeds the limits, or has more than `2 * budget` bytes if it is compressed. The
-    result is empty if that is the first batch. Uncompressed records are not copied: their addresses are in the run's
-    window. All batches must have the compression `codec` and at least one record.
+    """Decompress the first batches of a run until they have about `budget` bytes. Stops before a batch that cannot be
+    decompressed, exceeds the limits, or is compressed and has more than `2 * budget` bytes decompressed; if that is the
+    first batch, the result is empty. Uncompressed records are not copied: their addresses are in the run's window. All
+    batches must have the compression `codec` and at least one record.
     """
     window = run.window
     base = np.frombuffer(window, np.uint8).ctypes.data
@@ -63,7 +62,7 @@ def decompress_batches(run: BatchRun, codec: int, limits: Limits, budget: int) -
     decompressed = decompress_together(codec, sources, sizes, limits, budget)
     if len(decompressed.addresses):
         return decompressed
-    # what is larger than this is left to who takes one batch at a time
+    # larger batches are decompressed one at a time by the caller
     most = replace(limits, decompressed_batch_bytes=min(limits.decompressed_batch_bytes, 2 * budget))
     return _one_by_one(codec, run.starts + BATCH.size, sizes, memoryview(window), most, budget)
 
@@ -93,8 +92,8 @@ def decompress_together(
     return _in_one(locations[:, :count], block.buffer)
 
 
-def _in_one(found: npt.NDArray[np.int64], memory: bytes | memoryview) -> Decompressed:
-    return Decompressed(found[0], found[1], (memory,), np.zeros(found.shape[1], np.int64))
+def _in_one(locations: npt.NDArray[np.int64], memory: bytes | memoryview) -> Decompressed:
+    return Decompressed(locations[0], locations[1], (memory,), np.zeros(locations.shape[1], np.int64))
 
 
 def _decompress(codec: int, data: memoryview, limits: Limits, room: memoryview) -> bytes | memoryview:
@@ -157,8 +156,8 @@ def _opened(
 
 def opened_batches(run: BatchRun, limits: Limits, budget: int) -> Iterator[OpenedBatches]:
     """Yield the record bytes of the batches of a run in order, in groups of about `budget` bytes and one compression
-    each. Batches without records are left out, and so are batches that cannot be decompressed or have more than `2 *
-    budget` bytes after it.
+    each. Batches without records are left out. So are batches that cannot be decompressed or have more than `2 *
+    budget` bytes decompressed.
     """
     start = 0
     while start < len(run):

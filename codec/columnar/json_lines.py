@@ -1,4 +1,6 @@
-"""Make JSON lines of many records without an object for each. `cli.record_lines` makes the same lines in Python."""
+"""Make a JSON line for each of many records without making an object for each. `cli.record_lines` makes the same lines
+in Python.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ class JsonLines(OfRuns[memoryview]):
         self._target, self._other = np.empty(0, np.uint8), np.empty(0, np.uint8)
 
     def make(self) -> memoryview | None:
-        """Return the lines; None if one of the records has no line in this form. The memory is overwritten by the call
-        after the next.
+        """Return the lines as bytes; None if one of the records has no line in this form. The memory is overwritten by
+        the second next call.
         """
         size = self._write()
         return None if size < 0 else memoryview(self._target.data)[:size]

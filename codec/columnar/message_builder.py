@@ -14,10 +14,10 @@ __all__ = ["MessageBatchBuilder"]
 
 
 class MessageBatchBuilder(RecordBatchBuilder):
-    """Builder that is given tables of `MessageColumn`."""
+    """Builder for which `headers` are tables with the rows of `MessageColumn`."""
 
     def buffers_of(self, name: str) -> tuple[ArrowBuffer, ...]:
-        """Return the buffers of a column; none if messages do not have the field."""
+        """Return the buffers of a column; an empty tuple if v0 and v1 messages do not have the field."""
         return COLUMNS[name].buffers if COLUMNS[name].is_in_messages else ()
 
     def value_of_batch(self, name: str) -> Any:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["MessageDecoder"]
 
 
-
 class MessageDecoder:
     """Decoder that collects records up to a bound of rows and bytes, with the interface of `RunDecoder`."""
 
@@ -54,10 +53,11 @@ class MessageDecoder:
         return self._bytes == 0
 
     def build(self) -> pa.RecordBatch:
-        """Return the collected records as an Arrow batch, and start a new one."""
+        """Return the collected records as an Arrow batch with the decoder's schema, and forget them."""
         self._bytes = 0
         built = self._builder.build()
-        return built if built.schema.equals(self._schema) else built.cast(self._schema)  # views into what was copied
+        # the cast makes view columns, which point into the copied bytes
+        return built if built.schema.equals(self._schema) else built.cast(self._schema)
 
     def decode_run(self, run: MessageRun, low: Int64s, high: int) -> Iterator[HandedBack | None]:
         """Collect the records of a run with offsets from `low` (one for each entry) to `high` (exclusive). Yield None
@@ -69,21 +69,21 @@ class MessageDecoder:
                 yield None if handed is None else HandedBack(start + handed.start, start + handed.stop)
 
     def _decode_entries(self, run: MessageRun, opened: Opened, low: Int64s, high: int) -> Iterator[HandedBack | None]:
-        found = empty_table(MessageSet, len(run))
-        measure_sets(opened.addresses, opened.sizes, run.table, self._limits.records_per_batch, found)
-        faults = [*np.flatnonzero(found[MessageSet.COUNT] < 0).tolist(), len(run)]
+        sets = empty_table(MessageSet, len(run))
+        measure_sets(opened.addresses, opened.sizes, run.table, self._limits.records_per_batch, sets)
+        faults = [*np.flatnonzero(sets[MessageSet.COUNT] < 0).tolist(), len(run)]
         done = 0
         for fault in faults:
             while done < fault:
                 part = slice(done, min(fault, done + self.rows_bound + 1))
-                fitting = self._fitting(found[MessageSet.COUNT, part], opened.sizes[part])
+                fitting = self._fitting(sets[MessageSet.COUNT, part], opened.sizes[part])
                 if fitting == 0:
                     yield None
                     continue
                 these = slice(done, done + fitting)
                 taken = self._decode_sets(
                     opened.addresses[these], opened.sizes[these], run.part(done, done + fitting),
-                    found[:, these], low[these], high,
+                    sets[:, these], low[these], high,
                 )  # fmt: skip
                 self._bytes += int(opened.sizes[done : done + taken].sum())
                 done += taken
@@ -95,17 +95,17 @@ class MessageDecoder:
             done = fault + 1
 
     def _decode_sets(
-        self, addresses: Int64s, sizes: Int64s, run: MessageRun, found: Table, low: Int64s, high: int
+        self, addresses: Int64s, sizes: Int64s, run: MessageRun, sets: Table, low: Int64s, high: int
     ) -> int:
         """Decode the records of a run's first entries into the buffers. Return the number of entries decoded, which is
-        lower than `len(addresses)` if an entry has a fault. `addresses` and `sizes` are those of the entries' message
-        sets in bytes, and `found` the counts that compiled code found in the sets. Offsets from `low` (one for each
-        entry) to `high` (exclusive) are kept.
+        lower than `len(addresses)` if an entry has a fault. `addresses` and `sizes` (in bytes) locate the message set
+        of each entry; `sets` has the counts that compiled code measured in it. Records with offsets from `low` (one
+        bound for each entry) to `high` (exclusive) are kept.
         """
         buffers = self._builder.buffers
-        buffers.ensure(int(found[MessageSet.COUNT].sum()), int(sizes.sum()))
+        buffers.ensure(int(sets[MessageSet.COUNT].sum()), int(sizes.sum()))
         rows = np.zeros(len(addresses), np.int64)
-        done = decode_sets(addresses, run.table, found, low, high, buffers.addresses, buffers.filled, rows)
+        done = decode_sets(addresses, run.table, sets, low, high, buffers.addresses, buffers.filled, rows)
         self._builder.add_headers(run.table[:, :done], rows[:done], run.window_start)
         return done
 

@@ -1,5 +1,5 @@
-"""Find the messages of v0 and v1 entries: single ones in the window, sets of wrappers in memory into which they are
-decompressed.
+"""Locate the message set of each v0 or v1 entry. A single message is its own set, in the file's window; the set inside
+a wrapper is decompressed into new memory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BY_PIECES = -1
 
 
 class Opened(NamedTuple):
-    """Addresses and sizes of consecutive entries of a run, or of the sets inside wrappers. Size -1: it cannot be read
+    """Addresses and sizes in bytes of the message sets of consecutive entries of a run. Size -1: the set cannot be read
     or is too large. `start` is the number of the first entry; `keep` owns the memory.
     """
 
@@ -86,7 +86,7 @@ class _Values:
         self._limits = limits
         self._starts, self._sizes = values[0][wrappers], values[1][wrappers]
         self._codecs, self._magics = run["attributes"][wrappers] & CODEC_MASK, run["magic"][wrappers]
-        # the header checksum that lz4 frames have in magic 0 is wrong to the library, and zstd came with magic 2
+        # the library rejects the header checksum of lz4 frames in magic 0, and zstd came with magic 2
         calls = (
             (self._codecs == Codec.SNAPPY) | (self._codecs == Codec.GZIP)
             | ((self._codecs == Codec.LZ4) & (self._magics == 1))
@@ -97,9 +97,10 @@ class _Values:
         self.opened_bytes = 0
 
     def open_from(self, number: int) -> tuple[Int64s | int, Int64s | list[int]]:
-        """Decompress wrapper `number` (index among the wrappers), and the ones after it if that can be done in one
-        call. Return the addresses and the sizes in bytes of their message sets. One size of -1: wrapper `number` cannot
-        be decompressed or is too large. The memory is appended to `keep`, and its size added to `opened_bytes`.
+        """Decompress wrapper `number` (index among the wrappers), and the next ones too if one call can decompress them
+        together. Return the addresses and the sizes in bytes of their message sets. A single size of -1: wrapper
+        `number` cannot be decompressed or is too large. The memory is appended to `keep`, and its size added to
+        `opened_bytes`.
         """
         edge = int(self._edges[np.searchsorted(self._edges, number, side="right")])
         kind = int(self._kinds[number])

@@ -1,4 +1,4 @@
-"""Results of decoding: Arrow batches, and between them faults of log batches."""
+"""Results of decoding: Arrow batches, and a fault for each log batch that could not be decoded to its end."""
 
 from __future__ import annotations
 

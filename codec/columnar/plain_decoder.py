@@ -22,7 +22,7 @@ class PlainDecoder:
     def __init__(self, schema: pa.Schema, topic: str | None, partition: int | None, limits: Limits) -> None:
         self._schema = schema
         self._limits = limits
-        self._given = {"topic": topic, "partition": partition}
+        self._constants = {"topic": topic, "partition": partition}
 
     def decode(self, parts: Sequence[Part]) -> Iterator[Piece]:
         """Yield the wanted rows (offsets from `low` to `high`, exclusive) of all parts in order as Arrow batches. A
@@ -47,7 +47,7 @@ class PlainDecoder:
         yield self.columns(rows)
 
     def columns(self, rows: Sequence[tuple[RecordBatch, Record]]) -> pa.RecordBatch:
-        """Return the columns of records, each given with its batch."""
+        """Return an Arrow batch with one row for each record, in order. Each record comes with its batch."""
         arrays = [self._column(field, rows) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
@@ -57,7 +57,7 @@ class PlainDecoder:
             return pa.array([batch.position for batch, _ in rows], field.type)
         value = column.of_record
         if value is None:
-            return pa.repeat(pa.scalar(self._given[field.name], field.type), len(rows))
+            return pa.repeat(pa.scalar(self._constants[field.name], field.type), len(rows))
         values = [value(batch.header, record) for batch, record in rows]
         if len(values) == 1 and isinstance(values[0], memoryview):
             return _where_it_is(values[0]).cast(field.type)
@@ -65,6 +65,6 @@ class PlainDecoder:
 
 
 def _where_it_is(value: memoryview) -> pa.Array:
-    """Return a column of one value without copying it: it may be as large as a batch."""
+    """Return a binary column of one value that points to the memory of `value`, which may be as large as a batch."""
     ends = pa.array([0, len(value)], pa.int32()).buffers()[1]
     return pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(value)], 0)

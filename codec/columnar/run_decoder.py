@@ -1,5 +1,5 @@
-"""Decode runs (consecutive v2 batches in one window of a file) into buffers with compiled code. Batches that cannot be
-decoded so are handed back.
+"""Decode runs (consecutive v2 batches in one window of a file) into buffers with compiled code. Batches that compiled
+code cannot decode are left to the caller.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ class RunDecoder:
     ) -> tuple[int, int, int]:
         """Call the compiled `decode_window` once on the window from byte `start`. Return the number of batches decoded,
         the byte position after them, and why it stopped: the record bytes of the next batch if the buffers lack room
-        for them, `MEMORY_IS_FULL` if the decompression memory is full, else 0. Sets `order.next_offset`; header values
-        and viewed memory are passed to the builder.
+        for them, `MEMORY_IS_FULL` if the decompression memory is full, otherwise 0. Sets `order.next_offset`; header
+        values and viewed memory are passed to the builder.
         """
         headers, buffers, limits = self._headers, self.builder.buffers, self._limits
         self._capacity[:] = buffers.capacity
@@ -171,7 +171,7 @@ class RunDecoder:
 
     def _viewed(self, window: pa.Buffer) -> Int64s:
         """Return the C struct `Viewed`: addresses and buffer numbers of the window and the scratch memory, into which
-        views may point. Both are added to the builder's data buffers. A struct of zeros if no column is a view.
+        views may point. Both are added to the builder's data buffers. The struct is all zeros if no column is a view.
         """
         buffers = self.builder.buffers
         if not buffers.has_views:

@@ -21,6 +21,6 @@ class RunsToArrow(RunDecoder):
         super().__init__(self._batches, limits, rows, most_bytes)
 
     def build(self) -> pa.RecordBatch:
-        """Return the collected records as an Arrow batch, and start a new one."""
+        """Return the collected records as an Arrow batch, and forget them."""
         self._bytes = 0
         return self._batches.build()

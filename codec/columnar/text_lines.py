@@ -1,5 +1,5 @@
-"""Make kafka-dump-log's lines of many records without an object for each. `cli.dump.record_lines` makes the same lines
-in Python.
+"""Make the lines that kafka-dump-log prints for many records, without making an object for each record.
+`cli.dump.record_lines` makes the same lines in Python.
 """
 
 from __future__ import annotations

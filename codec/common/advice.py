@@ -1,5 +1,6 @@
-"""Advice about a refused request, as a value that Python and the command line put into their own words. A sentence of
-the library never names a command-line option; the command line has its own table.
+"""Advice in an error or finding: what the caller can request instead. It is kept as a value, which Python and the
+command line put into their own words. A sentence of the library never names a command-line option; the command line has
+its own table.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Ask(enum.StrEnum):
 
 
 class Advice(Struct, frozen=True):
-    """Part of a sentence with something that the caller can request, in place of `{}` in `text`."""
+    """Part of a sentence that names something the caller can request. `text` has `{}` at the place of the request."""
 
     text: str
     ask: Ask
@@ -76,13 +77,13 @@ class Advice(Struct, frozen=True):
 
 
 def in_python(advice: Advice) -> str:
-    """Return the advice as text for callers of the library: the first `{}` is replaced by a Python expression, such as
-    arguments of a recovery. If no recovery can satisfy the request, it is replaced by the brokers that must lead, or by
-    "nothing more" if there are none.
+    """Return the advice as text for callers of the library: the first `{}` of its text is replaced by a Python
+    expression, such as arguments of a recovery. If no recovery can help (`how` is None), it is replaced by "broker 1 or
+    2 to lead", with the brokers in `leaders`, or by "nothing more" if there are none.
     """
     if advice.ask is not Ask.WAY:
         return advice.text.replace("{}", str(advice.ask).format(**advice.values), 1)
-    if advice.values["how"] is None:  # no recovery takes it
+    if advice.values["how"] is None:  # no recovery can do it
         leaders = " or ".join(map(str, advice.values["leaders"]))
         return advice.text.replace("{}", f"broker {leaders} to lead" if leaders else "nothing more", 1)
     arguments = {name: value for name, value in advice.values["how"].items() if value}
@@ -100,7 +101,8 @@ class Sentence(str):
 
     def __new__(cls, *parts: str | Advice) -> Sentence:
         """Make a sentence from texts, advice and other sentences, joined without separator. A bare `Ask` becomes advice
-        without more text. `parts` keeps the parts, with those of sentences expanded.
+        without more text. `parts` of the new sentence has the texts and advice in order; a sentence among the arguments
+        is replaced by its own parts.
         """
         flat: list[str | Advice] = []
         for part in parts:
@@ -108,7 +110,7 @@ class Sentence(str):
                 flat += part.parts
             else:
                 flat.append(Advice("{}", part) if isinstance(part, Ask) else part)
-        sentence = super().__new__(cls, "".join(in_python(each) if isinstance(each, Advice) else each for each in flat))
+        sentence = super().__new__(cls, "".join(in_python(item) if isinstance(item, Advice) else item for item in flat))
         sentence.parts = tuple(flat)
         return sentence
 
@@ -116,7 +118,7 @@ class Sentence(str):
         return self.parts
 
     def worded(self, words: Callable[[Advice], str]) -> str:
-        """Return the sentence with its advice put into words by `words`."""
+        """Return the sentence as text in which `words` renders each piece of advice."""
         return "".join(words(part) if isinstance(part, Advice) else part for part in self.parts)
 
     @classmethod

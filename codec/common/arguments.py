@@ -1,8 +1,8 @@
-"""Check the caller's arguments against the annotations; raise `UsageError` with one sentence about an argument of
-another type. Arguments are checked at the public entries: functions when a package exports them (`lazily`), and methods
-of classes that are `checked`. Inside the library nothing is checked again. The annotation is the only declaration of an
-argument's type. Integers must fit 64 bits, and paths must be possible for the operating system. Memory of any item type
-is viewed as bytes: otherwise its length would count larger items.
+"""Check arguments of public functions and methods against their annotations, and raise `UsageError` with one sentence
+about an argument of another type. Functions are checked when a package exports them (`lazily`), methods if their class
+has the decorator `checked`. Inside the library nothing is checked again. Integers must fit 64 bits, and paths must be
+possible for the operating system. Memory of any item type is viewed as bytes: otherwise its length would count larger
+items.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ _PATH = "PathLike"
 
 
 def byte_view(data: Any) -> memoryview:
-    """Return a view of bytes on any contiguous memory. Raises `UsageError` if there is none."""
+    """Return a view of the memory of any bytes-like object as bytes. Raises `UsageError` if `data` has no contiguous
+    memory.
+    """
     try:
         return memoryview(data).cast("B")
     except (TypeError, BufferError, ValueError):
@@ -112,8 +114,8 @@ Count: TypeAlias = Annotated[int, Bounds((1, _INT64 - 1))]
 
 def _taking(name: str, hint: Any) -> _Take:
     """Return the function that checks values of the type `hint` for the argument `name`. It returns the value,
-    converted if the type requires it (a memory view for any bytes-like object, an int for an index), and raises any
-    exception for an unsuitable value; `_examiner` turns that into `UsageError`.
+    converted if the type requires it (a memory view for any bytes-like object, an int for an index). For an unsuitable
+    value it raises any exception, which `_examiner` turns into `UsageError`.
     """
     origin, arguments, members = typing.get_origin(hint), typing.get_args(hint), _members(hint)
     if len(members) > 1:
@@ -192,7 +194,7 @@ def _container(name: str, origin: type, arguments: Sequence[Any]) -> _Take:
 
 def _examiner(name: str, hint: Any, text: str) -> _Take:
     """Return the function that checks and converts values for the argument `name`. It returns the value to use, and
-    raises `UsageError` for one that is not of the type `hint` or not within its bounds; `text` is the type's name in
+    raises `UsageError` if the value is not of the type `hint` or not within its bounds. `text` is the type's name in
     the message.
     """
     extras = getattr(hint, "__metadata__", ())
@@ -224,8 +226,8 @@ def _examiner(name: str, hint: Any, text: str) -> _Take:
 
 
 def _examiners(module: str, annotations: Mapping[str, Any]) -> dict[str, _Take]:
-    """Return the checking function for each name. Annotations are resolved in `module`, so it must be completely
-    loaded.
+    """Return the checking function for each annotated name. Annotations are resolved in `module`, which must be loaded
+    completely: a `NameError` is raised if a name in them is not defined there.
     """
     holder = types.SimpleNamespace(__annotations__=dict(annotations))
     hints = typing.get_type_hints(holder, vars(sys.modules[module]), include_extras=True)
@@ -233,7 +235,9 @@ def _examiners(module: str, annotations: Mapping[str, Any]) -> dict[str, _Take]:
 
 
 def plain_type(text: str) -> str:
-    """Return the text of an annotation; of `Annotated[type, ...]` and of `Count` only that of the type."""
+    """Return the text of an annotation without bounds: the text of the type for `Annotated[type, ...]`, "int" for
+    `Count`, any other text unchanged.
+    """
     if text == "Count":
         return "int"
     if not text.startswith("Annotated["):
@@ -248,7 +252,7 @@ def _as_it_is(value: Any) -> Any:
 
 def _examining(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Return a wrapper of the function that checks, and if necessary converts, its arguments before each call. The
-    wrapper raises `UsageError` for one of another type. Annotations are evaluated at the first call.
+    wrapper raises `UsageError` for an argument of another type. Annotations are evaluated at the first call.
     """
 
     @functools.cache
@@ -276,8 +280,9 @@ _AT_DOORS: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def at_door(function: Callable[..., Any], package: str) -> Callable[..., Any]:
-    """Return a public function as `package` exports it: a wrapper that checks its arguments (`UsageError`) and is
-    pickled by its name in the package. The same wrapper is returned for every call with this function.
+    """Return the wrapper of a public function that `package` exports. The wrapper raises `UsageError` for an argument
+    of a wrong type, and is pickled by its name in the package. Every call for the same function returns the same
+    wrapper, with the package of the first call.
     """
     handed_out = _AT_DOORS.get(function)
     if handed_out is None:
@@ -288,8 +293,8 @@ def at_door(function: Callable[..., Any], package: str) -> Callable[..., Any]:
 
 def checked(*hot: str) -> Callable[[_Class], _Class]:
     """Return a class decorator that makes public methods, class methods, `__getitem__` and `__init__` check their
-    annotated arguments (`UsageError`). Not wrapped: names in `hot` (called too often), static methods, properties, and
-    the `__init__` of a dataclass. The class is changed in place.
+    annotated arguments and raise `UsageError`. Not wrapped: methods named in `hot` (called too often), static methods,
+    properties, and the `__init__` of a dataclass. The class is changed in place and returned.
     """
 
     def decorate(kind: _Class) -> _Class:
@@ -313,7 +318,9 @@ def _field_examiners(kind: Any) -> dict[str, _Take]:
 
 
 def check_fields(instance: Any) -> None:
-    """Check the fields of a Struct or dataclass against their annotations. To be called from `__post_init__`."""
+    """Check the fields of a Struct or dataclass against their annotations; raise `UsageError` for the first that does
+    not fit. Values are not converted. To be called from `__post_init__`.
+    """
     kind: Any = type(instance)
     for name, take in _field_examiners(kind).items():
         take(getattr(instance, name))

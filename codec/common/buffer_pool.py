@@ -36,7 +36,9 @@ def _address(memory: Any) -> int:
 
 
 class _Memory:
-    """Pages, their address, and the last thread that used them: they may still be in the cache of its processor."""
+    """Pages of memory, their address and size, and the last thread that used them, whose processor may still have them
+    in its cache.
+    """
 
     __slots__ = ("address", "pages", "size", "thread")
 
@@ -49,7 +51,7 @@ class _Memory:
 
 class _Pool:
     """Free memory of all threads. `give_back` may be called at any moment, even during `take`, and never waits. If the
-    lock is held, the pool is bypassed: in a forked child the thread that holds it may not exist.
+    lock is held, both methods work without the pool: in a forked child the thread that holds the lock may not exist.
     """
 
     def __init__(self) -> None:
@@ -72,9 +74,10 @@ class _Pool:
         return memory
 
     def _used_again(self, size: int, thread: int) -> _Memory | None:
-        """Remove and return free memory of `size` to `2 * size` bytes; None if there is none. Memory of this thread is
-        preferred, then the smallest, because other threads need the larger blocks. If none fits and much is free, the
-        oldest free blocks are released, until `size` bytes are released or little is free.
+        """Remove and return free memory of `size` to `2 * size` bytes; None if there is none. Memory last used by
+        `thread` is preferred, then the smallest, because other threads need the larger blocks. If no block fits and
+        more than `_UNFIT_BYTES` are free, the oldest free blocks are released, until `size` bytes are released or no
+        more than `_UNFIT_BYTES` are free.
         """
         free, best = self._free, -1
         for number in range(len(free) - 1, -1, -1):
@@ -109,7 +112,7 @@ class _Pool:
                 self._guard.release()
 
     def clear(self) -> None:
-        """Release all free memory."""
+        """Release all free memory. Does nothing if the lock is not free within `_LONG_SECONDS`."""
         if self._guard.acquire(timeout=_LONG_SECONDS):
             free, self._free, self._bytes = self._free, [], 0
             self._guard.release()
@@ -128,7 +131,9 @@ def give_back_free_memory() -> None:
 
 
 class _Lease:
-    """Owner of pooled memory: every buffer made of it refers to it, and its end returns the memory to the pool."""
+    """Owner of pooled memory. Every buffer made from it refers to it; when the last one is gone, it returns the memory
+    to the pool.
+    """
 
     memory: _Memory | None = None
 
@@ -144,7 +149,9 @@ def _lease_of(size: int) -> Any:
 
 
 class Block:
-    """At least `size` writable bytes with undefined contents."""
+    """Writable bytes, at least as many as requested, with undefined contents. Their address is `address`, their number
+    `size`.
+    """
 
     __slots__ = ("_lease", "address", "size")
 
@@ -170,7 +177,9 @@ class Block:
         return np.frombuffer(self.buffer, kind, count)
 
     def grown(self, size: int, used: int) -> Block:
-        """Return a larger block that begins with a copy of the first `used` bytes."""
+        """Return another block of at least `size` bytes that begins with a copy of the first `used` bytes; this block
+        does not change.
+        """
         larger = Block(size)
         used = min(used, self.size)
         larger.buffer[:used] = self.buffer[:used]

@@ -25,8 +25,9 @@ __all__ = [
 
 
 class PortableError(Exception):
-    """Exception that keeps all its attributes when it is pickled or copied, whatever its constructor requires. Python
-    would call the constructor with the message alone, and a `multiprocessing.Pool` would then wait forever.
+    """Exception that keeps all its attributes when it is pickled or copied, whatever its constructor requires. By
+    default Python would call the constructor with the message alone; if that fails, a `multiprocessing.Pool` waits
+    forever.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -48,8 +49,8 @@ class KafkaLogError(PortableError):
     @property
     def sentence(self) -> str:
         """Message with its advice kept as a value (`Sentence`), or the plain message if it has no advice."""
-        told = self.args[0] if len(self.args) == 1 else None
-        return told if isinstance(told, Sentence) else str(self)
+        argument = self.args[0] if len(self.args) == 1 else None
+        return argument if isinstance(argument, Sentence) else str(self)
 
     def concerning(self, *directories: str) -> Self:
         """Set the log directories that the exception is about, unless they are known; return the exception itself."""
@@ -57,7 +58,7 @@ class KafkaLogError(PortableError):
         return self
 
     def worded(self, words: Callable[[Advice], str]) -> str:
-        """Return the message, with its advice put into words by `words`."""
+        """Return the message as text in which `words` renders each piece of advice."""
         return str(said(self.sentence, words))
 
 
@@ -68,12 +69,14 @@ def _changed(changed: Mapping[str, str]) -> list[str]:
     return [f"{root} was changed before that, by run {runs}" for root, runs in changed.items()]
 
 
-def _also_about(told: Told, error: KafkaLogError, directories: Iterable[str]) -> Told:
-    """Return `told` with the notes and directories of `error`, and with more directories."""
-    told.directories = tuple(dict.fromkeys([*error.directories, *directories]))
+def _also_about(named: Told, error: KafkaLogError, directories: Iterable[str]) -> Told:
+    """Add the notes of `error` to `named`, and set `named.directories` to the directories of `error` followed by
+    `directories`, each once. Return `named`.
+    """
+    named.directories = tuple(dict.fromkeys([*error.directories, *directories]))
     for note in getattr(error, "__notes__", ()):
-        told.add_note(note)
-    return told
+        named.add_note(note)
+    return named
 
 
 class UsageError(KafkaLogError, ValueError):
@@ -140,8 +143,8 @@ class StorageError(KafkaLogError, OSError):
 
     @classmethod
     def wrap(cls, error: OSError, doing: str) -> StorageError:
-        """Return a `StorageError` with errno and file of `error`, and a message that begins with `doing`, the action
-        that failed.
+        """Return a `StorageError` with the errno and file name of `error`, which becomes its cause. Its message is
+        `doing` (the action that failed), a colon, and the system's message.
         """
         wrapped = cls(error.errno, f"{doing}: {error.strerror or error}", error.filename)
         wrapped.__cause__ = error
@@ -149,14 +152,18 @@ class StorageError(KafkaLogError, OSError):
 
     @classmethod
     def became_shorter(cls, position: int, path: str | None = None) -> StorageError:
-        """Return the error for a file that now ends at `position`, although it was longer when it was listed."""
+        """Return the error (ESTALE) for a file that now ends at byte `position`, although it was longer when it was
+        listed.
+        """
         what = f"the file became shorter while it was read, at byte {position}"
         return cls(errno.ESTALE, what) if path is None else cls(errno.ESTALE, what, path)
 
     def after(self, changed: Mapping[str, str]) -> StorageError:
-        """Return this error with the log directories that were changed before it, and by which executions."""
-        told = StorageError(self.errno, "; ".join([self.strerror or str(self), *_changed(changed)]), self.filename)
-        return _also_about(told, self, changed)
+        """Return a copy of this error whose message adds which log directories had already been changed, and by which
+        runs. `changed` maps each directory to the ids of its runs.
+        """
+        named = StorageError(self.errno, "; ".join([self.strerror or str(self), *_changed(changed)]), self.filename)
+        return _also_about(named, self, changed)
 
     def __str__(self) -> str:
         """File name and message, without the error number."""
@@ -170,9 +177,10 @@ class StorageError(KafkaLogError, OSError):
 
 
 class RecoveryRefused(KafkaLogError):
-    """A recovery was refused and nothing was changed, but for log directories that the message names as changed before.
-    The message says why; its advice says what would allow it.
-    `report` is the `ResultJson` of a recovery that had a plan, otherwise None. `is_unreadable` is True if something
+    """Error of a recovery that was refused. Nothing was changed, except in log directories that the message names as
+    changed before. The message says why it was refused; its advice says what would allow it.
+
+    `report` is the `ResultJson` of the recovery if it had a plan, otherwise None. `is_unreadable` is True if something
     could also not be read, which is worse than the refusal.
     """
 
@@ -197,18 +205,22 @@ class RecoveryRefused(KafkaLogError):
         super().__init__(Sentence.joined("; ", [message, *map(Sentence, advice)]))
 
     def about(self, directory: str) -> RecoveryRefused:
-        """Return this error with the log directory named, unless the message already names it."""
+        """Return a copy of this error for the log directory `directory`, whose name is put before the message unless
+        the message or the advice contains it.
+        """
         message = self.message if directory in str(self) else Sentence(f"{directory}: ", self.message)
         named = RecoveryRefused(message, reason=self.reason, report=self.report, advice=self.advice)
         named.is_unreadable, named.directories = self.is_unreadable, (directory,)
         return named
 
     def after(self, changed: Mapping[str, str]) -> RecoveryRefused:
-        """Return this error with the log directories that were changed before it, and by which executions."""
+        """Return a copy of this error whose message adds which log directories had already been changed, and by which
+        runs. `changed` maps each directory to the ids of its runs.
+        """
         message = Sentence.joined("; ", [self.message, *_changed(changed)])
-        told = RecoveryRefused(message, reason=self.reason, report=self.report, advice=self.advice)
-        told.is_unreadable, told.each, told.reports = self.is_unreadable, self.each, self.reports
-        return _also_about(told, self, changed)
+        named = RecoveryRefused(message, reason=self.reason, report=self.report, advice=self.advice)
+        named.is_unreadable, named.each, named.reports = self.is_unreadable, self.each, self.reports
+        return _also_about(named, self, changed)
 
     @classmethod
     def of_several(cls, each: Sequence[RecoveryRefused]) -> RecoveryRefused:

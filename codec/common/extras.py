@@ -18,9 +18,9 @@ _OPTIONAL = frozenset({
 
 @contextmanager
 def needed(what: str, extra: str) -> Iterator[None]:
-    """Context manager for imports that the feature `what` needs. If one of kafkalog's optional packages is missing, it
-    raises `UsageError` with the command that installs `extra` (a name in `kafkalog[...]`); a `ModuleNotFoundError` for
-    any other module passes through.
+    """Context manager around imports for the feature `what`. If one of kafkalog's optional packages is missing, it
+    raises `UsageError` with the command that installs `extra` (a name in `kafkalog[...]`). A `ModuleNotFoundError` for
+    any other module is not caught.
     """
     try:
         yield
@@ -32,7 +32,9 @@ def needed(what: str, extra: str) -> Iterator[None]:
 
 
 def how_to_install(extra: str) -> str:
-    """Return how to install an extra. The single-file program brings its own Python, which has no pip."""
+    """Return a phrase that says how to install an extra: with pip, or in a virtual environment of another Python if
+    this one has no pip, as in the single-file program.
+    """
     wanted = f"pip install 'kafkalog[{extra}]'"
     if find_spec("pip") is not None:
         return f"install kafkalog[{extra}] ({wanted})"

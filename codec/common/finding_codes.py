@@ -26,7 +26,7 @@ class Severity(enum.StrEnum):
 
 
 class FindingCode(enum.StrEnum):
-    """Stable names of everything that can be found; the comment describes the meaning."""
+    """The stable name of each kind of finding; a comment describes its meaning."""
 
     # how a walk over a segment can end
     TORN_TAIL = "torn_tail"
@@ -808,11 +808,13 @@ SPECS: Mapping[FindingCode, FindingSpec] = {
 
 @cache
 def codes_with(trait: Trait) -> frozenset[FindingCode]:
-    """Codes that have any of these traits."""
+    """Return the codes that have at least one of the given traits. Results are cached."""
     return frozenset(code for code, spec in SPECS.items() if spec.traits & trait)
 
 
 def advice_for(code: FindingCode) -> str:
-    """What to do about findings of this code, in a sentence or two."""
+    """Return what to do about findings of this code, in a sentence or two: the code's own advice, otherwise general
+    advice for faults inside a batch or for cluster data.
+    """
     spec = SPECS[code]
     return spec.advice or (_RECORDS if Trait.INSIDE_BATCH in spec.traits else _CLUSTER)

@@ -51,8 +51,8 @@ class Unread(Struct, frozen=True):
 
     @property
     def parts(self) -> list[str]:
-        """Phrases for people: the unreadable offsets, then "between", "after" or "before" the times of the batches
-        around them. Only the offsets if neither time is known.
+        """Phrases for people: first the unreadable offsets, then, if one is known, the time between, after or before
+        which the records were written.
         """
         offsets = _offsets(self.first_offset, self.last_offset)
         before = None if self.newest_before is None else moment_text(self.newest_before)
@@ -89,7 +89,9 @@ class OutlinedHeader(Protocol):
 
 
 class BatchOutline(Struct, frozen=True):
-    """What the header of a batch says: a claim where its checksum cannot be compared, because the batch is torn."""
+    """Offsets, number of records and times according to the header of a batch. If the batch is torn, its checksum
+    cannot be compared, so the header may be wrong.
+    """
 
     first_offset: int
     """of the batch"""
@@ -110,13 +112,13 @@ class BatchOutline(Struct, frozen=True):
 
     @property
     def claimed(self) -> str:
-        """Last part of a sentence about a torn batch."""
+        """End of a sentence about a torn batch: "; its header claims " and the outline in words."""
         return f"; its header claims {self}"
 
     @property
     def times(self) -> str:
-        """Time span in words, first to last in UTC; a single time if both are equal to the second or the last is before
-        the first; empty if one is unknown.
+        """Time span in words, first to last in UTC; a single time if both have the same text or the last is before the
+        first; an empty string if one is unknown.
         """
         first, last = self.first_timestamp, self.last_timestamp
         if first is None or last is None:
@@ -131,8 +133,8 @@ class BatchOutline(Struct, frozen=True):
 
 
 def outline_of(header: OutlinedHeader) -> BatchOutline:
-    """Return the outline of a batch from its header. A time that is missing, negative or 0, as in overwritten bytes,
-    becomes None.
+    """Return the outline of a batch from its header. A timestamp of 0 or less becomes None: negative means missing, and
+    overwritten bytes have 0.
     """
     first, last = (time if time > 0 else None for time in (header.first_timestamp, header.max_timestamp))
     return BatchOutline(header.first_offset, header.last_offset, header.claimed_records, first, last)
@@ -146,8 +148,8 @@ def _offsets(first: int, last: int | None) -> str:
 
 class Finding(Struct, frozen=True):
     """One fault or fact about examined bytes: code, severity, place and a sentence. `position` is a byte position in
-    `file` (from the start of the buffer if `file` is None); `offset` is a Kafka offset. None means that it concerns no
-    byte or no offset.
+    `file` (from the start of the buffer if `file` is None); `offset` is a Kafka offset. Both are None if the finding
+    concerns no byte or no offset.
     """
 
     code: FindingCode

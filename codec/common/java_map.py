@@ -11,7 +11,9 @@ Value = TypeVar("Value")
 
 
 class JavaHashMap(Generic[Value]):
-    """A `HashMap<Long, …>` with Java's iteration order: by bucket of a table that doubles and never shrinks."""
+    """A map from int64 keys with the iteration order of Java's `HashMap<Long, …>`: by bucket of a table that doubles
+    and never shrinks.
+    """
 
     _LOAD_FACTOR = 0.75
 

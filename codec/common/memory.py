@@ -1,6 +1,5 @@
-"""Large memory that returns to the system as soon as it is no longer used. The C library keeps freed memory for the
-thread that requested it. After some large blocks it serves blocks of up to 32 MiB so, and eight threads keep tens of
-megabytes that nothing uses.
+"""Large memory that returns to the system as soon as it is no longer used. The C library would keep freed blocks of up
+to 32 MiB for the thread that requested them, so that eight threads hold tens of megabytes that nothing uses.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ _IN_LARGE_PAGES = getattr(mmap, "MADV_HUGEPAGE", None)
 
 
 def own_pages(size: int, *, is_filled: bool = False) -> mmap.mmap:
-    """Allocate `size` (at least 1) bytes of zeros. No page takes memory before it is written. Pass `is_filled` if the
-    memory will soon be filled in order: the system may then use large pages, which takes a quarter of the time and at
-    most one large page more. Raises `MemoryError` if the system refuses.
+    """Return `size` bytes of zeros (at least 1) in pages of their own. No page takes memory before it is written. Pass
+    `is_filled` if the memory will soon be filled in order: the system may then use large pages, which takes a quarter
+    of the time and at most one large page more. Raises `MemoryError` if the system refuses.
     """
     try:
         pages = mmap.mmap(-1, size, flags=_FLAGS)
@@ -38,8 +37,8 @@ def own_pages(size: int, *, is_filled: bool = False) -> mmap.mmap:
 
 
 class GrowingMemory:
-    """Bytes appended to pages of their own. The pages grow in place if the system can do that, so that nothing is held
-    twice.
+    """Bytes that can be appended to, in pages of their own. The pages grow in place if the system can do that;
+    otherwise they are copied.
     """
 
     def __init__(self, room: int) -> None:

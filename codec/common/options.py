@@ -31,9 +31,9 @@ class Option(msgspec.Struct, frozen=True):
     within: tuple[int, int] | None = None
     """lowest and highest whole number (inclusive); None: not a number, or any"""
     choices: tuple[str, ...] = ()
-    """the values that there are; empty: any"""
+    """the possible values; empty: any"""
     heading: str = ""
-    """heading of the help that it stands below; empty: that of all other options"""
+    """heading of the help below which it is listed; empty: the heading of all other options"""
 
     def __repr__(self) -> str:
         """Return the name alone, so that `help()` of a request is readable."""
@@ -56,7 +56,7 @@ def options_of_fields(request: type) -> Mapping[str, Option]:
 
 def default_of(request: type[msgspec.Struct], name: str) -> Any:
     """Return the default value of a field; `msgspec.NODEFAULT` if it has none."""
-    field = next(each for each in msgspec.structs.fields(request) if each.name == name)
+    field = next(candidate for candidate in msgspec.structs.fields(request) if candidate.name == name)
     return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 

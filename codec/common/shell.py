@@ -1,5 +1,5 @@
-"""Words of a command line to be pasted into a shell: each names exactly its target, and no control character is
-printed.
+"""Quote words of a command line so that people can paste it into a shell. A quoted word stands for exactly the original
+text, and contains no control character.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Random access to bytes, from which scans read. `log.disk` implements it for files; here it is implemented for
-buffers.
+"""The interface from which scans read bytes at any position, and its implementation for buffers. `log.disk` implements
+it for files.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def reads_into(source: Source) -> ReadsInto | None:
 
 
 def next_data(source: Source, position: int, end: int) -> int:
-    """Return the first position from `position` on that may hold anything but zeros, at most `end`. A hole in a file
-    reads as zeros and takes no space: skipping 1 TiB of it takes one system call. Only sources that know their holes
-    have a method `next_data`; for others, `position` is returned.
+    """Return the first position at or after `position` that may hold anything but zeros, at most `end` (but never less
+    than `position`). A hole in a file reads as zeros and takes no space: skipping 1 TiB of it takes one system call.
+    Only sources that know their holes have a method `next_data`; for others, `position` is returned.
     """
     method = getattr(source, "next_data", None)
     if method is None:
@@ -67,7 +67,9 @@ def next_data(source: Source, position: int, end: int) -> int:
 
 
 def zeros_end(source: Source, position: int, end: int) -> int:
-    """Return the end of the zeros that begin at `position`: the first other byte, `end`, or the end of the source."""
+    """Return the position after the zeros that begin at `position`. It is the position of the first other byte, `end`,
+    or the end of the source, whichever is lowest; `position` itself if there are no zeros.
+    """
     for start, piece in _data(source, position, end):
         if not piece or piece != bytes(len(piece)):
             return start + len(piece) - len(piece.lstrip(b"\0"))
@@ -75,8 +77,8 @@ def zeros_end(source: Source, position: int, end: int) -> int:
 
 
 def used_end(source: Source, end: int) -> int:
-    """Return the position after the last byte before `end` that is not zero; 0 if all are zero. Reads everything before
-    `end` or the end of the source except holes.
+    """Return the position after the last byte before `end` that is not zero; 0 if all are zero. Everything before
+    `end`, or before the end of the source, is read except holes.
     """
     used = 0
     for position, piece in _data(source, 0, end):
@@ -141,16 +143,16 @@ class Window:
         self._start = 0
 
     def view(self, position: int, length: int) -> memoryview:
-        """Return `length` bytes from `position`; fewer only at the end of the source. The view is valid after later
-        calls. If the current piece does not cover it, a new piece is read from `position`, and replaces the current
-        one.
+        """Return a view of `length` bytes from `position`; fewer only at the end of the source. The view stays valid
+        after later calls. If the current piece does not cover it, a new piece is read from `position` and replaces the
+        current one.
         """
         start = position - self._start
         if start < 0 or start + length > len(self._piece):
-            if start > 0 and self._piece:  # else the piece only is too short for this view
+            if start > 0 and self._piece:  # otherwise the piece is only too short for this view
                 self._ahead = min(self._ahead * _GROWTH, self._piece_bytes)
             ahead = min(self._ahead, self._end - position)
-            self._piece = memoryview(b"")  # which may be large, as the next one may
+            self._piece = memoryview(b"")  # so that two large pieces are not held at once
             self._piece = _read(self._source, position, max(length, ahead))
             self._start = position
             start = 0

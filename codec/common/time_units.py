@@ -10,10 +10,10 @@ _PER_SECOND = {"seconds": 1, "microseconds": 1_000_000, "nanoseconds": 1_000_000
 
 
 def unit_of(milliseconds: int) -> str | None:
-    """Return the name of the unit ("seconds" and the like) if a timestamp lies in the years 1980 to 2100 when it is
-    read in seconds, microseconds or nanoseconds. Return None if it lies in these years when read in milliseconds, as it
-    should, or in no unit. Read as milliseconds, seconds of these years lie in the first weeks of 1970, and the other
-    units after the year 9999.
+    """Return "seconds", "microseconds" or "nanoseconds" if a timestamp that should be in milliseconds lies in the years
+    1980 to 2099 only when it is read in that unit. Return None if it lies in these years in milliseconds, as it should,
+    or in no unit. Read as milliseconds, seconds of these years lie in the first weeks of 1970, and the other units
+    after the year 9999.
     """
     if _FROM_S * 1000 <= milliseconds < _TO_S * 1000:
         return None

@@ -17,29 +17,30 @@ _MOST_LISTED = 20
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name most similar to `name` (`difflib`), or most similar apart from case; None if none is
-    similar enough or `name` is too long. Only the first `_MOST_COMPARED` names in alphabetical order are compared.
+    similar enough or `name` has more than `_LONGEST_COMPARED` characters. Only the first `_MOST_COMPARED` names in
+    alphabetical order are compared.
     """
     if len(name) > _LONGEST_COMPARED:
         return None
     from difflib import get_close_matches
 
-    names = [each for each in sorted(set(known))[:_MOST_COMPARED] if len(each) <= _LONGEST_COMPARED]
+    names = [candidate for candidate in sorted(set(known))[:_MOST_COMPARED] if len(candidate) <= _LONGEST_COMPARED]
     matches = get_close_matches(name, names, n=1)
     if matches:
         return matches[0]
-    folded = {each.casefold(): each for each in names}
+    folded = {candidate.casefold(): candidate for candidate in names}
     matches = get_close_matches(name.casefold(), folded, n=1)
     return folded[matches[0]] if matches else None
 
 
 def quoted(name: str) -> str:
-    """Return a name in quotes for a sentence, truncated if it is very long."""
+    """Return a name in single quotes for a sentence. A very long name is cut and ends with `…`."""
     return f"'{name}'" if len(name) <= _LONGEST_SHOWN else f"'{name[:_LONGEST_SHOWN]}…'"
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
-    """Return the error for a name that is not among the known ones: `there is no topic 'ordes'; did you mean
-    'orders'?`.
+    """Return (not raise) the error for a name that is not among the known ones: `there is no topic 'ordes'; did you
+    mean 'orders'?`. `kind` is the noun; the question is left out if no known name is similar.
     """
     return UnknownName(f"there is no {kind} {quoted(name)}{_hint(name, known)}")
 
@@ -50,7 +51,9 @@ def _hint(name: str, known: Iterable[str]) -> str:
 
 
 def not_known(kind: str, name: str, why: str, known: Iterable[str] = ()) -> UnknownName:
-    """Return the error for a name that was not found where it was looked up: `nothing is known of group 'g': …`."""
+    """Return (not raise) the error for a name that was looked up and not found: `nothing is known of group 'g': …`.
+    `why` is the text after the colon. If one of the `known` names is similar, the error asks whether it was meant.
+    """
     return UnknownName(f"nothing is known of {kind} {quoted(name)}: {why}{_hint(name, known)}")
 
 

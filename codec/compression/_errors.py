@@ -1,4 +1,4 @@
-"""Errors of all decompressors: one for bad streams, two for limits."""
+"""Errors that all decompressors raise: for a bad stream, and for a limit that is exceeded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def too_large(codec: str, limits: Limits, most: int | None = None) -> LimitExcee
     otherwise named in the message.
     """
     if most is not None and most <= limits.decompressed_batch_bytes:
-        most = None  # what the stream declares is not true
+        most = None  # the stream declares a wrong size
     known = "" if most is None else f", at most {most} by its own figures"
     wanted = "..." if most is None else str(most)
     what = f"{codec} stream decompresses to" if codec != "none" else "a batch without compression has"

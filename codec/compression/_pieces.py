@@ -1,4 +1,4 @@
-"""Concatenate pieces of output without ever holding all of it twice."""
+"""Concatenate pieces of output without ever holding two copies of all of it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Pieces:
 
     def append(self, part: bytes | memoryview) -> None:
         """Append a piece and add its length to `size`. It is copied into `target` if it fits. If not, everything so far
-        is copied to memory of its own, and `target` is no longer used. Without a target small pieces are kept as they
-        are, without a copy.
+        is copied to memory of its own, and `target` is no longer used. Without a target, pieces are kept without a copy
+        until there is more than one and their size exceeds 1 MiB.
         """
         start, self.size = self.size, self.size + len(part)
         if self._whole is not None:
@@ -45,8 +45,9 @@ class Pieces:
             self._whole.append(part)
 
     def joined(self) -> bytes | memoryview:
-        """Return all pieces as one: a read-only view of `target` if all fitted, else bytes, or a view of the memory to
-        which they were copied. Without pieces the result is empty. Nothing can be appended afterwards.
+        """Return all pieces as one: a read-only view of `target` if all fitted, otherwise bytes or a read-only view of
+        the memory to which they were copied. A single piece is returned unchanged. Without pieces the result is empty.
+        Nothing can be appended afterwards.
         """
         if self._whole is not None:
             return self._whole.view()

@@ -13,8 +13,8 @@ __all__ = ["HEADER", "PLAIN_START", "TRAILER", "before_damage", "compress", "dec
 _GZIP_WINDOW = 31
 _MAGIC = b"\x1f\x8b"
 _FIRST_PIECE = 16 * 1024
-"""First piece of a stream that is decompressed, in bytes; below it that of a later member. Kafka's streams have one
-member.
+"""Bytes of the first piece of a stream that are fed to the decoder; below it the bytes of a later member's first piece.
+Kafka's streams have one member.
 """
 _LATER_PIECE = 256
 _LARGEST_STEP = 64 * KIB
@@ -44,8 +44,8 @@ are left.
 
 
 def _header_end(data: memoryview, position: int) -> int | None:
-    """Return the position after the gzip member header that begins at `position`, as `GZIPInputStream.readHeader` finds
-    it; None if there is no valid, complete header.
+    """Return the position after the gzip member header that begins at `position`, according to the rules of
+    `GZIPInputStream.readHeader`. Return None if no valid, complete header is there.
     """
     if len(data) - position < HEADER or data[position : position + 2] != _MAGIC or data[position + 2] != _DEFLATED:
         return None
@@ -67,8 +67,9 @@ def _header_end(data: memoryview, position: int) -> int | None:
 
 
 class _Reads:
-    """Boundaries of the reads in which the JDK reads a stream. It looks for another member depending on the bytes left
-    in the last read, and on whether another read follows.
+    """The reads in which the JDK reads a stream of `size` bytes, counted from `first_data`, where the data of the
+    current member begins. Whether the JDK looks for another member depends on the bytes left in the last read, and on
+    whether another read follows.
     """
 
     def __init__(self, first_data: int, size: int) -> None:
@@ -81,16 +82,16 @@ class _Reads:
         return min(self._begin + pieces * _READ, self._size)
 
     def go_on(self, position: int, end: int) -> None:
-        """Set the start of the next member's data. If that is not in the read that ends at `end`, a new read begins
-        there.
+        """Begin the next member, whose data starts at `position`. If that is at or after `end`, the end of the current
+        read, a new read begins there; otherwise the reads stay the same.
         """
         if position >= end:
             self._begin = position
 
 
 def _without_reserved_flags(start: bytes | memoryview) -> bytes | memoryview:
-    """Return the start of a gzip member with its reserved header flags cleared (a copy; unchanged if none is set): zlib
-    rejects these flags, the JDK ignores them.
+    """Return the start of a gzip member with its reserved header flags cleared: zlib rejects these flags, the JDK
+    ignores them. The result is a copy, or `start` itself if no such flag is set.
     """
     if len(start) <= _FLAGS_POSITION or not start[_FLAGS_POSITION] & _RESERVED_FLAGS:
         return start
@@ -161,7 +162,7 @@ def most_bytes(data: bytes | memoryview) -> int | None:
 
 def compress(data: bytes | memoryview, level: int | None = None, *, magic: int = 2) -> bytes:
     """Compress to one gzip member without name or time; its operating system byte is that of current JDKs. `level` None
-    is zlib's default; `magic` is ignored.
+    is zlib's default level; `magic` is ignored.
     """
     encoder = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION if level is None else level, zlib.DEFLATED, _GZIP_WINDOW)
     stream = bytearray(encoder.compress(data) + encoder.flush())
@@ -171,8 +172,8 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
-    """Decompress the first member of a damaged gzip stream up to the damage; at most `limits.decompressed_batch_bytes`
-    bytes, empty if nothing can be decoded. Never raises for damage.
+    """Decompress the first member of a damaged gzip stream up to the damage. Return at most
+    `limits.decompressed_batch_bytes` bytes; none if nothing can be decoded. Damage raises no exception.
     """
     decoder, out = zlib.decompressobj(_GZIP_WINDOW), bytearray()
     for start in range(0, len(data), _PIECE):
@@ -189,8 +190,8 @@ def before_damage(data: bytes, limits: Limits) -> bytes:
 
 
 def _one_by_one(decoder: zlib._Decompress, rest: bytes, out: bytearray, limits: Limits) -> None:
-    """Append to `out` the output of `decoder` for the input `rest`, byte by byte, until the decoder fails, the input
-    ends, or `out` reaches the limit. One byte at a time, because a call that fails returns none of the bytes that it
+    """Append to `out` the output of `decoder` for the input `rest`, until the decoder fails, the input ends, or `out`
+    reaches the limit. The output is requested byte by byte, because a call that fails returns none of the bytes that it
     decoded.
     """
     try:

@@ -103,7 +103,7 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, mag
         (word,) = _SIZE.unpack_from(data, position)
         position += _SIZE.size
         size = word & ~STORED_BLOCK
-        if size == 0:  # the end mark, also where it says that it is stored
+        if size == 0:  # the end mark, even with the flag of a stored block
             if with_content_checksum and position + _SIZE.size > len(data):  # read, though never compared
                 raise bad_stream("lz4", "it ends inside the content checksum")
             return parts.joined()
@@ -194,8 +194,8 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
-    """Decompress the blocks of a damaged frame one after another, each up to its own damage; return at most
-    `limits.decompressed_batch_bytes` bytes in all, empty if the header is damaged. Never raises for damage.
+    """Decompress the blocks of a damaged frame one after another, each up to its own damage. Return at most
+    `limits.decompressed_batch_bytes` bytes in all; none if the header is damaged. Damage raises no exception.
     """
     out = bytearray()
     try:
@@ -208,8 +208,8 @@ def before_damage(data: bytes, limits: Limits) -> bytes:
 
 
 def decode_block(block: bytes, most: int) -> bytes:
-    """Decompress one LZ4 block in Python, up to its end, its damage or `most` bytes. Never raises for damage: the bytes
-    before it are returned.
+    """Decompress one LZ4 block in Python, up to its end, its damage or `most` bytes. Damage raises no exception: the
+    bytes before it are returned.
     """
     out, position = bytearray(), 0
 

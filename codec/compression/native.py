@@ -1,6 +1,6 @@
-"""Addresses of the decompressors inside installed wheels, with which compiled code decompresses many batches in one
-call. The wheels of lz4, zstandard and isal contain C libraries with visible symbols. If a wheel is missing or hides
-them, there is no address, and `codec.compression` decompresses batch by batch.
+"""Find the addresses of C decompressors inside installed Python packages, with which compiled code decompresses many
+batches in one call. The wheels of lz4, zstandard and isal contain C libraries with visible symbols. If a package is
+missing or hides them, the address is 0, and `codec.compression` decompresses batch by batch.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ def _address(module: str, name: str) -> int:
 
 @lru_cache(maxsize=1)
 def lz4_decompress() -> int:
-    """Return the address of `LZ4_decompress_safe(source, target, source size, target size)`, whose result is a size or
-    negative; 0 if it is not available.
+    """Return the address of the C function `LZ4_decompress_safe(source, target, source size, target size)`, which
+    returns the decompressed size, or a negative number for a damaged block; 0 if it is not available.
     """
     return _address("lz4.block._block", "LZ4_decompress_safe")
 
 
 class NativeZstd:
-    """`ZSTD_decompressDCtx(context, target, room, source, size)` with a context. To be used by one thread."""
+    """The C function `ZSTD_decompressDCtx(context, target, room, source, size)` and a context for it, which only one
+    thread may use.
+    """
 
     def __init__(self, decompress: int, create: int, free: int) -> None:
         self.decompress = decompress
@@ -70,7 +72,7 @@ def zstd() -> NativeZstd | None:
 
 
 class InflateState(ctypes.Structure):
-    """First fields of ISA-L's `struct inflate_state` (`igzip_lib.h`): those that callers use."""
+    """First fields of ISA-L's `struct inflate_state` (`igzip_lib.h`), which callers use."""
 
     _fields_ = (
         ("next_out", ctypes.c_void_p), ("avail_out", ctypes.c_uint32), ("total_out", ctypes.c_uint32),
@@ -132,8 +134,8 @@ def gzip() -> NativeGzip | None:
 
 
 def decompressor_of_thread(zstd_window_bytes: int, memory: int, memory_bytes: int) -> tuple[int, ...]:
-    """Return the fields of `native.tables.Decompressor` for this thread: the function of lz4, function and context of
-    zstd, function and state of gzip (each 0 if missing), and the arguments.
+    """Return the fields of `native.tables.Decompressor` for this thread, in order: the function of lz4, function and
+    context of zstd, function and state of gzip (each an address, 0 if missing), and the three arguments.
     """
     return *_functions(), zstd_window_bytes, memory, memory_bytes
 

@@ -1,7 +1,7 @@
-"""Snappy in the framing of snappy-java (`SnappyInputStream`, `SnappyOutputStream`), or as one raw block. The stream is
-a 16-byte header, then blocks, each after its big-endian length. Input without that header is one raw block. A length
-field that equals the start of a header begins another stream. If no header follows, it is skipped once, and ends the
-stream if no data came since.
+"""Snappy in the framing of snappy-java (`SnappyInputStream`, `SnappyOutputStream`), or as one raw block. A framed
+stream is a 16-byte header, then blocks, each after its big-endian length. Input without that header is one raw block. A
+length field that equals the first bytes of a header should begin another stream. If no header follows, snappy-java
+skips 16 bytes; if it has decompressed nothing since the last such skip, it ends the stream.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _OLDEST_VERSION = 1
 
 
 def _check_version(data: bytes | memoryview, position: int) -> None:
-    """Check the version of a header after the first one, as snappy-java does: it must be at least 1. snappy-java checks
-    neither the first header nor the compatible version.
+    """Raise `FormatError` if the version in the header at `position` is below 1. snappy-java checks this only for
+    headers after the first, and never checks the compatible version.
     """
     version = _read_version(data, position + len(MAGIC))
     if version < _OLDEST_VERSION:
@@ -121,7 +121,7 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, mag
 
 def blocks_before_damage(data: bytes) -> Iterator[bytes]:
     """Yield the compressed bytes of each block, including an incomplete last one; the whole of `data` if it has no
-    snappy-java header. A negative length, which is a second header or damage, ends the iterator.
+    snappy-java header. A negative length, which means a second header or damage, ends the iterator.
     """
     if data[: len(MAGIC)] != MAGIC:
         yield data
@@ -156,8 +156,8 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
-    """Decompress the blocks of a damaged stream one after another, each up to its damage; at most
-    `limits.decompressed_batch_bytes` bytes in all. Never raises for damage; the result may be empty.
+    """Decompress the blocks of a damaged stream one after another, each up to its own damage. Return at most
+    `limits.decompressed_batch_bytes` bytes in all, perhaps none. Damage raises no exception.
     """
     out = bytearray()
     for block in blocks_before_damage(data):
@@ -167,7 +167,7 @@ def before_damage(data: bytes, limits: Limits) -> bytes:
 
 
 def decode_block(block: bytes, most: int) -> bytes:
-    """Decompress one Snappy block in Python, up to its end, its damage or `most` bytes. Never raises for damage: the
+    """Decompress one Snappy block in Python, up to its end, its damage or `most` bytes. Damage raises no exception: the
     bytes before it are returned.
     """
     out, position = bytearray(), 0

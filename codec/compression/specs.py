@@ -47,7 +47,7 @@ class StreamFormat(Protocol):
         """Return the most bytes that the content can have, from the sizes in the stream; None if they are unknown."""
 
     def before_damage(self, data: bytes, limits: Limits) -> bytes:
-        """Decompress as many first bytes of a damaged stream as possible; all of a sound one."""
+        """Decompress as much of the start of a damaged stream as possible; all of a sound stream."""
 
 
 class CodecSpec(Struct, frozen=True, kw_only=True):
@@ -116,7 +116,9 @@ KNOWN_CODECS: Mapping[int, int] = {
 
 
 def is_known_codec(codec: int, magic: int) -> bool:
-    """Whether batches of this magic may have this compression; for an unknown magic, those of magic 2."""
+    """Whether batches of this magic may have this compression. For a magic other than 0, 1 and 2 the answer is that for
+    magic 2.
+    """
     return bool(KNOWN_CODECS.get(magic, KNOWN_CODECS[2]) >> codec & 1)
 
 

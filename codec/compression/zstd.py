@@ -35,8 +35,8 @@ _READ = 128 * 1024 + 3
 
 
 class _Contexts(threading.local):
-    """Decoders and encoder of one thread: making one takes about as long as a batch. Only the encoder of the default
-    level is kept; those of high levels take hundreds of MiB.
+    """Decoders and encoder of one thread. They are kept because making one takes about as long as compressing a batch.
+    Only the encoder of the default level is kept; those of high levels take hundreds of MiB.
     """
 
     def __init__(self) -> None:
@@ -187,7 +187,8 @@ def _decompress_frame(
 
 def compress(data: bytes | memoryview, level: int | None = None, *, magic: int = 2) -> bytes:
     """Compress to one frame without content size and checksum, in the streaming form that Kafka's producer writes. The
-    stream is flushed before it is closed, so an empty last block follows the data.
+    stream is flushed before it is closed, so an empty last block follows the data. `level` None is the default level;
+    `magic` is ignored.
     """
     encoder = _encoder(level).compressobj()
     written = encoder.compress(bytes(data))
@@ -195,11 +196,11 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
-    """Decompress the first frame of a damaged stream up to the damage; at most `limits.decompressed_batch_bytes` bytes.
-    Never raises for damage; the result may be empty.
+    """Decompress the first frame of a damaged stream up to the damage. Return at most `limits.decompressed_batch_bytes`
+    bytes, perhaps none. Damage raises no exception.
     """
     out = bytearray()
-    for step in (_STEP, 1):  # after a failure, repeat and skip the bytes so far, then read byte by byte
+    for step in (_STEP, 1):  # after a failure, start again, skip the bytes decoded so far, and read byte by byte
         decoder = zstandard.ZstdDecompressor(max_window_size=limits.zstd_window_bytes)
         try:
             with decoder.stream_reader(BytesIO(data), read_size=KIB) as reader:

@@ -233,7 +233,7 @@ def empty_batch(
 
 
 def control_key(kind: int, version: int = CONTROL_VERSION) -> bytes:
-    """Encode the key of a control record."""
+    """Encode the key of a control record: version and type."""
     return CONTROL_KEY.struct.pack(version, kind)
 
 

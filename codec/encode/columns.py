@@ -57,8 +57,8 @@ def _has_raw_names(headers: pa.Array) -> bool:
 
 
 def _as_milliseconds(column: pa.Array) -> pa.Array:
-    """Convert timestamps to ms since 1970 as int64, rounded down (also before 1970). Any other column, such as
-    integers, which are ms already, is cast to int64. Nulls stay null. Raises `pa.ArrowInvalid` or
+    """Convert timestamps to ms since 1970 as int64, rounded down (also before 1970). A column of another type, such as
+    integers that already are ms, is cast to int64. Nulls stay null. Raises `pa.ArrowInvalid` or
     `pa.ArrowNotImplementedError`, which `record_columns` catches, if Arrow cannot cast the column.
     """
     if pa.types.is_timestamp(column.type):
@@ -74,9 +74,9 @@ def _as_milliseconds(column: pa.Array) -> pa.Array:
 
 
 def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a record batch of only the columns `key`, `value`, `timestamp`, `headers` and `offset`, as far as they
-    exist, converted to the types from which log batches are built. Timestamps become ms since 1970, with -1 for null.
-    Raises `UsageError` if `value` is missing, a column cannot be converted, or a header or its key is null.
+    """Return a record batch of only the columns `key`, `value`, `timestamp`, `headers` and `offset` that exist in
+    `records`, converted to the types from which log batches are built. Timestamps become ms since 1970, with -1 for
+    null. Raises `UsageError` if `value` is missing, a column cannot be converted, or a header or its key is null.
     """
     if "value" not in records.schema.names:
         raise UsageError(f"there is no column value, only {', '.join(records.schema.names)}")

@@ -1,4 +1,6 @@
-"""Build batches from Arrow columns with compiled code. `encode.columns` decides when, and has the plain form."""
+"""Build batches from Arrow columns with compiled code. `encode.columns` decides when this is used, and builds the same
+batches in Python.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,7 @@ def encode_columns(
     while begin < rows:
         end = min(begin + step, rows)
         part = _Part(columns.slice(begin, end - begin), numbers[begin:end], moments[begin:end], batch_bytes)
-        # the last batch may go on after these rows
+        # the last batch may continue with the next rows
         complete = part.count if end == rows else part.count - 1
         if complete == 0:
             step *= 2
@@ -122,7 +124,7 @@ def encode_columns(
 
 
 class _Part:
-    """Some rows, encoded as the records of batches."""
+    """The records of some rows, encoded and divided into `count` batches of at most `batch_bytes` bytes."""
 
     def __init__(self, columns: pa.RecordBatch, offsets: Any, times: Any, batch_bytes: int) -> None:
         buffers = _Columns(columns)
@@ -162,7 +164,9 @@ class _Part:
             yield bytes(view[start : start + size])
 
     def compressed(self, table: Any, codec: Codec, level: int | None) -> Iterator[bytes]:
-        """Yield the batches compressed."""
+        """Yield the batches as bytes, each with its header from `table` and its records compressed. Length and checksum
+        are computed.
+        """
         view = memoryview(self._target.data)
         for start, size, fields in zip(self._starts.tolist(), self._sizes.tolist(), table.tolist(), strict=False):
             payload = compress(codec, view[start : start + size], level=level, magic=_MAGIC)

@@ -25,11 +25,11 @@ NEWEST_MAGIC = 2
 def down_convert(
     batches: Iterable[RecordBatch], magic: int, *, first_offset: int = 0, limits: Limits = DEFAULT_LIMITS
 ) -> bytes:
-    """Encode batches, one after another, in a format of at most `magic` (0, 1 or 2); return the bytes of all together.
-    Batches at or below `magic` keep their bytes. Below magic 2, control batches are omitted, headers and producer
-    fields are lost, and uncompressed records below `first_offset` are dropped when they become single messages. Raises
-    `FormatError` if a batch cannot be decoded or its compression is not defined for `magic`, and `UsageError` for an
-    unknown `magic`.
+    """Encode batches, one after another, in a format of at most `magic` (0, 1 or 2); return the bytes of all together,
+    empty if there are none. Batches at or below `magic` keep their bytes. Below magic 2, control batches are omitted,
+    headers and producer fields are lost, and uncompressed records below `first_offset` are dropped when they become
+    single messages. Raises `FormatError` if a batch cannot be decoded or its compression is not defined for `magic`,
+    and `UsageError` for an unknown `magic`.
     """
     if magic not in (0, 1, NEWEST_MAGIC):
         raise UsageError(f"magic {magic} is not a message format")

@@ -12,7 +12,6 @@ from kafkalog.codec.native.functions import put_checksums
 __all__ = ["put_headers"]
 
 
-
 def put_headers(target: Any, table: Any, starts: Any, sizes: Any) -> None:
     """Write headers with checksums into `target`, from a table of `BATCH.dtype()`. `starts` are the batches' positions
     in `target`, `sizes` their whole sizes, both in bytes.

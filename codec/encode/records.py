@@ -1,4 +1,6 @@
-"""Writers derived from the declarations of a record and of a message: one function for each opcode."""
+"""Encode the records of v2 batches and the content of messages. The writers are derived from the declarations of a
+record and of a message, one function for each opcode.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,7 @@ _write_key, _write_value = (_writer(opcode) for opcode in CONTENT)
 
 
 def write_content(key: bytes | None, value: bytes | None) -> bytes:
-    """Encode key and value of a v0 or v1 message: the bytes after its header."""
+    """Encode key and value (None for null) of a v0 or v1 message: the bytes after its header."""
     out = bytearray()
     _write_key(out, key)
     _write_value(out, value)

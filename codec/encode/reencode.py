@@ -1,5 +1,5 @@
-"""Take batches and entries apart as they are stored, and encode them again to the same bytes. A `Record` lacks the
-deltas behind LogAppendTime, the record attributes and the compressed bytes; `RawBatch` and `RawMessage` keep them.
+"""Decode batches and entries into their stored parts, and encode the parts again to the same bytes. A `Record` lacks
+the deltas behind LogAppendTime, the record attributes and the compressed bytes; `RawBatch` and `RawMessage` keep them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class RawBatch:
-    """A v2 batch as it is stored: header, stored records, and the compressed payload (None if not compressed)."""
+    """The stored parts of a v2 batch: header, records, and the compressed payload (None if not compressed)."""
 
     header: BatchHeader
     records: tuple[RawRecord, ...]
@@ -41,7 +41,9 @@ class RawBatch:
 
 @dataclass(frozen=True, slots=True)
 class RawMessage:
-    """A v0 or v1 entry as it is stored. `inner` holds the messages of a wrapper, whose value is the compressed set."""
+    """The stored parts of a v0 or v1 entry. For a wrapper, `value` is the compressed set and `inner` are its
+    messages.
+    """
 
     header: LegacyHeader
     key: bytes | None
@@ -50,7 +52,7 @@ class RawMessage:
 
 
 def read_raw_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN) -> RawBatch:
-    """Take a v2 batch apart into header, stored records and, if it is compressed, the compressed bytes (otherwise
+    """Return the stored parts of a v2 batch: header, records and, if it is compressed, the compressed bytes (otherwise
     None). `execution` is the implementation that decodes records. Raises `FormatError` (or `LimitExceeded`, its
     subclass) if the batch cannot be decoded completely, `UsageError` for another magic.
     """
@@ -70,7 +72,7 @@ def read_raw_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execu
 
 def encode_raw_batch(raw: RawBatch, *, level: int | None = None) -> bytes:
     """Encode a batch; length, checksum and record count are computed. If `raw.compressed` is set, those bytes are
-    written unchanged and `raw.records` only counted; otherwise the records are compressed with `level` (None: the
+    written unchanged and `raw.records` are only counted. Otherwise the records are compressed with `level` (None: the
     default). Raises `FormatError` or `UsageError` for a value that does not fit its type.
     """
     header = raw.header
@@ -85,9 +87,9 @@ def encode_raw_batch(raw: RawBatch, *, level: int | None = None) -> bytes:
 def read_raw_message(
     batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
 ) -> RawMessage:
-    """Take a v0 or v1 entry apart into header, key, value and, for a wrapper, its inner messages (otherwise an empty
-    tuple). `execution` is the implementation that decodes messages. Raises `FormatError` if the entry cannot be decoded
-    completely, `UsageError` for a v2 batch.
+    """Return the stored parts of a v0 or v1 entry: header, key, value and, for a wrapper, its inner messages (otherwise
+    an empty tuple). `execution` is the implementation that decodes messages. Raises `FormatError` if the entry cannot
+    be decoded completely, `UsageError` for a v2 batch.
     """
     header = batch.header
     if not isinstance(header, LegacyHeader):

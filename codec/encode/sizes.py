@@ -1,4 +1,4 @@
-"""Size of a record in a batch of magic 2, without encoding it (`DefaultRecord.sizeInBytes`)."""
+"""Compute the size of a record in a batch of magic 2 without encoding it (`DefaultRecord.sizeInBytes`)."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ def content_size(key: bytes | None, value: bytes | None, headers: Sequence[tuple
 
 
 def record_size(content: int, offset_delta: int, timestamp_delta: int) -> int:
-    """Return the size in bytes of a whole record whose content has `content` bytes, its length field included."""
+    """Return the size in bytes of a whole record, including its length field. `content` is the result of
+    `content_size`.
+    """
     body = _FIELDS_BEFORE + _varint_size(timestamp_delta) + _varint_size(offset_delta) + content
     return _varint_size(body) + body

@@ -1,1 +1,3 @@
-"""Files of a log directory beside the log: text files, indexes, producer snapshots, KRaft's records and files."""
+"""Decode and encode the files beside the log in a log directory: text files, indexes, producer snapshots, and the
+control records and files of KRaft.
+"""

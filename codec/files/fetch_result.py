@@ -1,6 +1,6 @@
-"""Fetch results of Kafka's implementation notes: `MessageSetSend` and `MultiMessageSetSend`. The length in front counts
-the error code and everything after it, but not itself. Messages are plain bytes here: entries that `scan` reads, of
-which the last may be incomplete.
+"""Decode and encode the fetch results of Kafka's early implementation notes: `MessageSetSend` and
+`MultiMessageSetSend`. The length at the start counts the error code and everything after it, but not itself. The
+messages stay plain bytes here: entries that `scan` reads, of which the last may be incomplete.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class MessageSetSend:
 
 def _head(layout: derive.FixedLayout, data: Bytes, position: int) -> tuple[int, int]:
     """Return the error code, and the position after the whole structure that begins at `position`. Raises `FormatError`
-    if the header is incomplete, or the total length is less than the header's or more than the bytes left.
+    if the header is incomplete, or if the total length is too small for the header or exceeds the bytes left.
     """
     if len(data) - position < layout.size:
         raise FormatError("a fetch result ends inside its header", position=position)
@@ -88,7 +88,9 @@ def _single(data: Bytes, position: int) -> tuple[MessageSetSend, int]:
 
 
 def decode_message_set_send(data: Bytes) -> MessageSetSend:
-    """Decode one fetch result that fills all of `data`. Raises `FormatError`."""
+    """Decode one fetch result that fills all of `data`. Raises `FormatError` for an incomplete header, an impossible
+    length, and bytes after the result.
+    """
     send, end = _single(data, 0)
     if end != len(data):
         raise FormatError(f"{len(data) - end} bytes after a fetch result", position=end)

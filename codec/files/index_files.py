@@ -1,6 +1,7 @@
 """Decode and encode the binary files beside a log: offset, time and transaction index, producer snapshot. Index files
 have no header, no checksum and no length of the used part: a broker that died leaves zeros after the entries. So
-decoders return every whole slot; `used_offset_entries` and `used_time_entries` count the slots that hold entries.
+decoders return every whole slot (the space of one entry); `used_offset_entries` and `used_time_entries` count the slots
+that hold entries.
 """
 
 from __future__ import annotations
@@ -84,10 +85,10 @@ def _slots(layout: derive.FixedLayout, data: Bytes) -> memoryview:
 def each_slot(
     source: Source, layout: derive.FixedLayout, *, start: int = 0, end: int | None = None, pass_holes: bool = False
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Read a file of slots; yield number and fields of each. Only whole slots between bytes `start` and `end`
-    (exclusive; None: the end of the file) are read, and `start` has number 0. Reads begin small and grow, because
-    callers often stop at the first slot that does not increase. If `pass_holes` is True, only the first slot in a hole
-    of the file is yielded: all of them are zeros.
+    """Read a file of slots (entries of fixed size); yield number and fields of each slot in order. Only whole slots
+    between bytes `start` and `end` (exclusive; None: the end of the file) are read; the slot at `start` has number 0.
+    Reads begin small and grow, because callers often stop at the first slot that does not increase. If `pass_holes` is
+    True, only the first slot in a hole of the file is yielded: all of them are zeros.
     """
     for number, piece in slots_by_piece(source, layout, start=start, end=end, pass_holes=pass_holes):
         yield from enumerate(piece, number)
@@ -96,8 +97,8 @@ def each_slot(
 def slots_by_piece(
     source: Source, layout: derive.FixedLayout, *, start: int = 0, end: int | None = None, pass_holes: bool = False
 ) -> Iterator[tuple[int, Sequence[tuple[Any, ...]]]]:
-    """Read a file of slots piece by piece, as `each_slot` does; yield the number of a piece's first slot and the fields
-    of all its slots.
+    """Read a file of slots piece by piece, by the rules of `each_slot`. For each piece, yield the number of its first
+    slot and a list of the fields of its slots.
     """
     for number, piece in bytes_by_piece(source, layout.size, start=start, end=end, pass_holes=pass_holes):
         yield number, list(layout.struct.iter_unpack(piece))
@@ -148,22 +149,25 @@ def decode_transaction_index(data: Bytes) -> list[AbortedTransaction]:
 
 
 def offset_entry_increases(before: tuple[int, int] | None, entry: tuple[int, int]) -> bool:
-    """Whether an entry of an offset index can follow the entry `before`, or be the first if `before` is None."""
+    """Whether an entry of an offset index can follow the entry `before`: its relative offset and its position must be
+    larger. If `before` is None, it must be possible as the first entry: relative offset 0 or more, position above 0.
+    """
     relative_offset, position = (-1, 0) if before is None else before
     return entry[0] > relative_offset and entry[1] > max(position, 0)
 
 
 def time_entry_increases(before: tuple[int, int] | None, entry: tuple[int, int]) -> bool:
-    """Whether an entry of a time index can follow the entry `before`, or be the first if `before` is None."""
+    """Whether an entry of a time index can follow the entry `before`: its timestamp must be larger, and its relative
+    offset not smaller. If `before` is None, every entry is possible except (0, 0), an unused slot.
+    """
     if before is None:
         return entry != (0, 0)
     return entry[0] > before[0] and entry[1] >= before[1]
 
 
 def used_offset_entries(entries: Sequence[OffsetEntry]) -> int:
-    """Return the number of slots that hold entries: those before the first entry that does not increase after its
-    predecessor. The first entry must have a relative offset of 0 or more and a position above 0, so the number is 0 if
-    the first slot is zeros.
+    """Return the number of slots that hold entries: all slots before the first whose entry cannot follow the previous
+    one (`offset_entry_increases`). It is 0 if the first slot is zeros.
     """
     last: OffsetEntry | None = None
     for count, entry in enumerate(entries):
@@ -174,8 +178,8 @@ def used_offset_entries(entries: Sequence[OffsetEntry]) -> int:
 
 
 def used_time_entries(entries: Sequence[TimeEntry]) -> int:
-    """Return the number of slots that hold entries: those before the first entry that does not increase after its
-    predecessor, by the rule of a time index (`time_entry_increases`). It is 0 if the first slot is zeros.
+    """Return the number of slots that hold entries: all slots before the first whose entry cannot follow the previous
+    one (`time_entry_increases`). It is 0 if the first slot is zeros.
     """
     last: TimeEntry | None = None
     for count, entry in enumerate(entries):
@@ -214,9 +218,9 @@ def read_producer_snapshot(
     file: Source, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[ProducerEntry]:
     """Check a producer snapshot; return an iterator over its entries in file order, which keeps only a piece of the
-    file in memory. `source` is a file name for messages only. Raises, before it returns, `LimitExceeded` if the file is
-    larger than `limits.snapshot_bytes`, and `FormatError` for a short file, an unknown version, a wrong checksum or an
-    impossible count.
+    file in memory. `source` is a file name for messages only. Before it returns, it raises `LimitExceeded` if the file
+    is larger than `limits.snapshot_bytes`, and `FormatError` for a short file, an unknown version, a wrong checksum or
+    an impossible count.
     """
     if file.size > limits.snapshot_bytes:
         raise LimitExceeded(

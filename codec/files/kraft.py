@@ -1,5 +1,6 @@
-"""KRaft's control records: leader, voters, header and footer of a snapshot (`ControlRecordUtils`). Their layouts are
-Kafka's published schemas (`messages.control`), which are interpreted: a log has few such records.
+"""Decode and encode KRaft's control records: leader changes, voters, header and footer of a snapshot
+(`ControlRecordUtils`). Kafka's published schemas (`messages.control`) are interpreted for it, which is fast enough
+because a log has few such records.
 """
 
 from __future__ import annotations
@@ -119,8 +120,8 @@ def _tags(fields: Fields) -> Tags:
     return tuple(fields.get(UNKNOWN_TAGS, ()))
 
 
-def _voters(found: Iterable[Fields]) -> tuple[Voter, ...]:
-    return tuple(_voter(each) for each in found)
+def _voters(voters: Iterable[Fields]) -> tuple[Voter, ...]:
+    return tuple(_voter(voter) for voter in voters)
 
 
 def _voter(fields: Fields) -> Voter:
@@ -134,8 +135,10 @@ def _voter_node(fields: Fields) -> VoterNode:
         voter_id=fields["voter_id"],
         directory_id=decode_uuid(fields["voter_directory_id"]),
         endpoints=tuple(
-            VoterEndpoint(name=each["name"], host=each["host"], port=each["port"], tagged_fields=_tags(each))
-            for each in fields["endpoints"]
+            VoterEndpoint(
+                name=endpoint["name"], host=endpoint["host"], port=endpoint["port"], tagged_fields=_tags(endpoint)
+            )
+            for endpoint in fields["endpoints"]
         ),
         min_supported_version=feature["min_supported_version"],
         max_supported_version=feature["max_supported_version"],
@@ -164,9 +167,9 @@ _READERS: dict[ControlType, Callable[[Fields, int, Tags], KRaftRecord]] = {
 
 
 def parse_kraft_value(kind: ControlType | int, value: bytes | None) -> KRaftRecord:
-    """Decode the value of a KRaft control record of type `kind`; return the record class of that type. Bytes after the
-    known fields are ignored. Raises `FormatError` if the value is None, too short, invalid or of an unknown version,
-    `UsageError` if `kind` is not one of KRaft's.
+    """Decode the value of a KRaft control record of type `kind`; return an instance of the class for that type. Bytes
+    after the known fields are ignored. Raises `FormatError` if the value is None, too short, invalid or of an unknown
+    version, `UsageError` if `kind` is not a type of KRaft's.
     """
     if kind not in CONTROL_SCHEMAS:
         raise UsageError(f"control type {kind} is not one of KRaft's")
@@ -236,9 +239,9 @@ def _fields(record: KRaftRecord) -> tuple[ControlType, Fields]:
 
 
 def encode_kraft_value(record: KRaftRecord) -> tuple[ControlType, bytes]:
-    """Encode a KRaft control record; return its type and its value as bytes, a pair as `build_control_batch` takes
-    them. Raises `UsageError` for a version that the record's schema does not have, `FormatError` for a value that does
-    not fit its field.
+    """Encode a KRaft control record; return its type and its value as bytes, a pair for `build_control_batch`. Raises
+    `UsageError` for a version that the record's schema does not have, `FormatError` for a value that does not fit its
+    field.
     """
     kind, fields = _fields(record)
     layout = control_layout(kind)

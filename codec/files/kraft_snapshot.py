@@ -49,9 +49,9 @@ def _part(control: Mapping[type, object], kind: type[Part]) -> Part | None:
 
 
 def read_kraft_snapshot(buffer: bytes | memoryview, *, limits: Limits = DEFAULT_LIMITS) -> KRaftSnapshot:
-    """Read a whole KRaft snapshot: header, footer, kraft.version and voters (None for each that is missing, the last
-    one if there are several), the records that are not control records, and findings. Damage, and a missing header or
-    footer, makes findings; nothing is raised. Bytes after damage are not read.
+    """Read a whole KRaft snapshot. Header, footer, kraft.version and voters are None if the record is missing; of
+    several records of one type the last is returned. `records` are all other records, in order. Damage, and a missing
+    header or footer, become findings; nothing is raised for them. Bytes after damage are not read.
     """
     result = scan(buffer, base_offset=0, limits=limits)
     findings = list(result.findings)

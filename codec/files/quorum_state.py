@@ -26,8 +26,8 @@ _VERSION = "data_version"
 
 
 class QuorumState(Struct, frozen=True, kw_only=True):
-    """Election state. `current_voters`, `cluster_id` and `applied_offset` are in version 0 only, the directory in
-    version 1 only.
+    """Content of `quorum-state`: a node's election state. `current_voters`, `cluster_id` and `applied_offset` exist in
+    version 0 only, `voted_directory_id` in version 1 only.
     """
 
     data_version: int
@@ -59,9 +59,9 @@ def _value(leaf: Construct, value: Any) -> Any:
 
 
 class UnreadQuorumStateError(FormatError):
-    """A `quorum-state` that no node reads. `kind` is `empty`, `corrupt` (no JSON object with a version),
-    `unknown_version`, `incomplete` or `mistyped`; `field` is the name of the first field that is missing or not of its
-    type, else None.
+    """A `quorum-state` that no node can read. `kind` is `empty`, `corrupt` (no JSON object with a version),
+    `unknown_version`, `incomplete` (a field is missing) or `mistyped` (a field has another type). `field` is the name
+    of the first such field, otherwise None.
     """
 
     def __init__(self, kind: str, field: str | None = None, *, source: str | None = None) -> None:
@@ -72,7 +72,7 @@ class UnreadQuorumStateError(FormatError):
 def decode_quorum_state(data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS) -> QuorumState:
     """Decode a `quorum-state` of version 0 or 1. Fields that the version does not have get a default: no directory, no
     voters, an empty cluster id, applied offset 0. `source` is a file name for messages only. Raises
-    `UnreadQuorumStateError` for a file that a node does not read either, `LimitExceeded` if the file is larger than
+    `UnreadQuorumStateError` for a file that a node could not read, `LimitExceeded` if the file is larger than
     `limits.checkpoint_bytes`.
     """
     if len(data) > limits.checkpoint_bytes:

@@ -227,9 +227,9 @@ if names_of(PARTITION_METADATA) != field_names(PartitionMetadata):
 
 
 def decode_partition_metadata(data: bytes, *, source: str | None = None) -> PartitionMetadata:
-    """Decode the first two lines of `partition.metadata`, version and topic id; the rest is ignored, and so are the
-    names in front of the values, as a broker ignores them (also a byte order mark). `source` is a file name for
-    messages only. Raises `FormatError` if a line is missing or wrong, the topic id is zero, or the file is not UTF-8.
+    """Decode the first two lines of `partition.metadata`, version and topic id. Like a broker, it ignores the other
+    lines, and the text before the colon of each line (even a byte order mark). `source` is a file name for messages
+    only. Raises `FormatError` if a line is missing or wrong, the topic id is zero, or the file is not UTF-8.
     """
     try:
         lines = _lines(data.decode())
@@ -278,9 +278,10 @@ def decode_meta_properties(
     data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> MetaProperties:
     """Decode a `meta.properties`. Version 0 (also a missing version) requires no property and has the node id in
-    `broker.id`; version 1 requires `cluster.id` and `node.id`. Missing values are None. As in Kafka's `MetaProperties`,
-    white space around the version is ignored, but around a node id it is an error. `source` is a file name for messages
-    only. Raises `FormatError` for an invalid file, `LimitExceeded` if it is larger than `limits.checkpoint_bytes`.
+    `broker.id`; version 1 requires `cluster.id` and `node.id`. Values that are missing become None. As in Kafka's
+    `MetaProperties`, white space around the version is ignored, but white space around a node id is an error. `source`
+    is a file name for messages only. Raises `FormatError` for an invalid file, `LimitExceeded` if it is larger than
+    `limits.checkpoint_bytes`.
     """
     text = _text(data, source, limits)
     properties = decode_properties(data)
@@ -350,8 +351,8 @@ NEW_CLEAN_SHUTDOWN = CleanShutdown(0, -1)
 
 
 def decode_clean_shutdown(data: bytes) -> CleanShutdown:
-    """Decode a `.kafka_cleanshutdown` to its version and broker epoch. The file is empty up to Kafka 3.6, and JSON
-    since. Never raises: both fields are None if the content is empty or cannot be parsed.
+    """Decode a `.kafka_cleanshutdown` to its version and broker epoch. The file is empty up to Kafka 3.6, and JSON in
+    later releases. Both fields are None if the content is empty or cannot be parsed; nothing is raised.
     """
     try:
         value = json.loads(data)
@@ -361,7 +362,9 @@ def decode_clean_shutdown(data: bytes) -> CleanShutdown:
 
 
 def encode_clean_shutdown(marker: CleanShutdown) -> bytes:
-    """Encode a `.kafka_cleanshutdown` as Kafka 3.7 and later do; empty if `version` is None."""
+    """Encode a `.kafka_cleanshutdown` as Kafka 3.7 and later do. Return empty bytes, as earlier releases write, if
+    `version` is None.
+    """
     if marker.version is None:
         return b""
     values = zip(names_of(CLEAN_SHUTDOWN), (marker.version, marker.broker_epoch), strict=True)

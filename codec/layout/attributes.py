@@ -1,7 +1,7 @@
-"""The attributes of messages and batches: which bits mean what in which format.
+"""The attributes of messages and batches: the meaning of each bit in each format.
 
-Decided by `LegacyRecord` (magic 0 and 1) and `DefaultRecordBatch` (magic 2).  One bit has one declaration, whatever the
-format it appears in.
+Decided by `LegacyRecord` (magic 0 and 1) and `DefaultRecordBatch` (magic 2). A bit has one declaration for all formats
+in which it appears.
 """
 
 from construct import Int8sb, Int16sb

@@ -1,6 +1,6 @@
-"""Names for the bits of a number, as a Construct adapter over its field. `derive` uses the field below the adapter, so
-struct formats, dtypes and opcodes do not depend on names. Bits without a name are kept under `UNNAMED`, so that the
-bits of a later Kafka are preserved.
+"""Give names to the bits of a number, by a Construct adapter over its field. `derive` uses the field below the adapter,
+so struct formats, dtypes and opcodes do not depend on names. Bits without a name are kept under `UNNAMED`, so that bits
+of a later Kafka are preserved.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ class Bits(Adapter):  # type: ignore[misc]
         raise KeyError(name)
 
     def named(self, number: int) -> Container:
-        """Return a container with the value of each name's bits. Other bits are under `UNNAMED`, unless all are
-        zero.
+        """Return a container with the value of each name's bits. The other bits are under `UNNAMED` if any of them is
+        set.
         """
         values = Container({bit.name: (number & bit.mask) >> bit.lowest for bit in self.bits})
         unnamed = number % self._modulus & ~self.known
         return Container(values, **{UNNAMED: unnamed}) if unnamed else values
 
     def number(self, values: Mapping[str, Any] | int) -> int:
-        """Return the number for named bits; omitted names are zero, and `UNNAMED` has the value of the bits without a
-        name. A number is returned unchanged. A signed field may give a negative number. Raises `ValueError` for a value
-        that does not fit or an unknown name.
+        """Return the number for named bits. Omitted names are zero, and `UNNAMED` has the value of the bits without a
+        name. If `values` is a number, it is returned unchanged. The result is negative if the field is signed and its
+        highest bit is set. Raises `ValueError` for a value that does not fit or an unknown name.
         """
         if isinstance(values, int):
             return values

@@ -1,7 +1,7 @@
 """The LZ4 frame as Kafka reads and writes it (`Lz4BlockOutputStream`); its numbers are little-endian.
 
-The header checksum is the second byte of the xxHash32 of flags, block descriptor and content size; in magic 0 Kafka
-took the frame's magic into it as well, an error that its readers accept in magic 0 only.
+The header checksum is the second byte of the xxHash32 of flags, block descriptor and content size. In magic 0 Kafka
+included the frame's magic in it, an error that its readers accept in magic 0 only.
 """
 
 from construct import Const, Int8ub, Int32ul, Int64ul, Struct

@@ -1,8 +1,9 @@
-"""Leaves of variable length in Kafka's formats, as Construct classes. Construct's own `VarInt` reads without a bound
-and in quadratic time, and its arrays trust their count. These stop at 5 or 10 bytes and compare every length and count
-with the bytes left before they read on. The rules are those of `org.apache.kafka.common.utils.ByteUtils` and
-`org.apache.kafka.common.record.DefaultRecord`. A leaf that cannot be read raises `LayoutError` with a stable `code` and
-the position at which the leaf began, so that other implementations of a declaration can be compared to the byte.
+"""Fields of variable length in Kafka's formats (varints, sized bytes, arrays), as Construct classes. Construct's own
+`VarInt` reads without a bound and in quadratic time, and its arrays trust their count. The classes here read at most 5
+or 10 bytes of a varint, and compare every length and count with the bytes left before they read on. The rules are those
+of `org.apache.kafka.common.utils.ByteUtils` and `org.apache.kafka.common.record.DefaultRecord`. A leaf that cannot be
+read raises `LayoutError` with a stable `code` and the position at which the leaf began, so that other implementations
+of a declaration can be compared to the byte.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ COUNT_LIMIT = "count_limit"
 
 
 class LayoutError(ConstructError):  # type: ignore[misc]
-    """A leaf could not be read or written."""
+    """A leaf could not be read or written. `code` is stable, `position` is where the leaf began in the stream, and
+    `detail` is the message without the path.
+    """
 
     def __init__(self, code: str, position: int, message: str, path: str | None = None) -> None:
         self.code = code
@@ -187,8 +190,8 @@ Int32Bytes = _Int32Bytes()
 
 
 class VarintArray(Construct):  # type: ignore[misc]
-    """A varint count and that many elements of at least `smallest` bytes each. The context parameter `max_count` is an
-    additional bound, if given.
+    """A varint count and that many elements of at least `smallest` bytes each. The context parameter `max_count`, if
+    set, is an additional bound of the count.
     """
 
     def __init__(self, element: Construct, smallest: int) -> None:

@@ -1,7 +1,7 @@
-"""The text files of a log directory: what is on a line, after a name, or in a JSON object, in order.
+"""The text files of a log directory: the fields of a line, of a `name: value` file or of a JSON object, in order.
 
 Decided by `CheckpointFile` and its formatters, `PartitionMetadataFile`, `MetaProperties`, `CleanShutdownFileHandler`
-and `FileQuorumStateStore`.  How lines, names and JSON divide a file is in `codec.parsing.text_layouts`.
+and `FileQuorumStateStore`. `codec.parsing.text_layouts` defines how lines, names and JSON divide a file.
 """
 
 from construct import Struct

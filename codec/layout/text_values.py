@@ -1,4 +1,4 @@
-"""Values in text files as Construct leaves. Each consists of all bytes of its word, line or JSON value."""
+"""Values in text files as Construct leaves. Each leaf reads all bytes of its word, line or JSON value."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def text_of(data: bytes) -> str:
 
 
 class TextLeaf(Construct):  # type: ignore[misc]
-    """Value that consists of all bytes it is given. `kind` is the name of its type in documents."""
+    """A value that consists of all bytes of its stream. `kind` is the name of its type in documentation."""
 
     kind = "text"
 
@@ -90,8 +90,8 @@ class Word(TextLeaf):
 
 
 def url_base64_bytes(text: str) -> bytes:
-    """Decode URL-safe base64 as Java's `Base64.getUrlDecoder()` does: with all padding or none, and without + and /,
-    both of which Python's decoder is lenient about. Raises `ValueError` for any other text.
+    """Decode URL-safe base64 as Java's `Base64.getUrlDecoder()` does: padding must be complete or absent, and `+` and
+    `/` are not allowed (Python's decoder accepts them). Raises `ValueError` for any other text.
     """
     if _URL_BASE64.fullmatch(text) is None:
         raise ValueError(f"{text[:40]!r} is not base64 for URLs")
@@ -110,7 +110,7 @@ def uuid_bytes(text: str) -> bytes:
 
 
 def uuid_text(value: bytes) -> str:
-    """Encode 16 bytes in Kafka's text form of a UUID: URL-safe base64 without padding."""
+    """Encode 16 bytes in Kafka's text form of a UUID: URL-safe base64 without padding. The length is not checked."""
     return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
 
 

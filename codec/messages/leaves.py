@@ -1,8 +1,8 @@
-"""Leaves of Kafka's generated messages and of ZooKeeper's jute records, as Construct classes. Each type has up to three
+"""Fields of Kafka's generated messages and of ZooKeeper's jute records, as Construct classes. Each type has up to three
 encodings: classic (lengths of fixed width), flexible (length + 1 as an unsigned varint) and jute (32-bit lengths,
 everything nullable). The rules are those of Kafka's `MessageDataGenerator` and `ByteBufferAccessor` and of jute's
-`BinaryInputArchive`. Every length and count is compared with the bytes left, and elements also with a budget, before
-anything is read.
+`BinaryInputArchive`. Before anything is read, every length and count is compared with the bytes left, and the number of
+array elements also with a budget.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SHORT, _INT = Struct(">h"), Struct(">i")
 
 
 class Encoding(enum.Enum):
-    """Encoding of lengths and nulls."""
+    """How lengths and nulls are written."""
 
     CLASSIC = "classic"
     FLEXIBLE = "flexible"
@@ -60,7 +60,9 @@ class Placeholder(Protocol):
 
 
 class Output(BytesIO):
-    """Bytes that were built. `gaps` has the position and placeholder of bytes to be inserted."""
+    """The bytes built so far. `gaps` has a (position, placeholder) pair for each place at which a sender inserts other
+    bytes.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +100,7 @@ class Scalar(Construct):  # type: ignore[misc]
 
 
 class _Uuid(Scalar):
-    """16 bytes, in Kafka's text form: URL-safe base64 without padding."""
+    """A UUID: 16 bytes, whose value is Kafka's text form (URL-safe base64 without padding)."""
 
     def __init__(self) -> None:
         super().__init__("16s")
@@ -190,7 +192,7 @@ class Bytes(_Sized):
 
 
 class Records(Bytes):
-    """Batches. When built, they may be a `Placeholder`, whose bytes the sender inserts."""
+    """A field of batches. When it is built, its value may be a `Placeholder`, whose bytes the sender inserts."""
 
     def _build(self, obj: Any, stream: BinaryIO, context: Container, path: str) -> Any:
         if obj is None or not isinstance(stream, Output) or isinstance(obj, bytes):
@@ -273,8 +275,8 @@ class Array(_Sized):
 
 
 class Optional(Construct):  # type: ignore[misc]
-    """A struct after a marker: negative is null, anything else (written as 1) precedes the struct. In a tagged field
-    the marker is an unsigned varint, and null is 0.
+    """A nullable struct: a marker, then the struct unless the marker is negative, which means null. A present struct is
+    written with marker 1. In a tagged field the marker is an unsigned varint, and 0 means null.
     """
 
     def __init__(self, struct: Construct, tagged: bool) -> None:

@@ -67,8 +67,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def jute(name: str, fields: Mapping[str, Any]) -> Message:
-    """Declare a record of ZooKeeper's `zookeeper.jute` from its fields' names and types. An array is a list with the
-    type of its element.
+    """Declare a record of ZooKeeper's `zookeeper.jute` from its fields' names and types. A type is a scalar's name, a
+    mapping for a record, or, for an array, a list with the type of its element.
     """
     return Message(name=name, fields=_jute_fields(fields), versions=range(1), is_jute=True)
 

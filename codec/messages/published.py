@@ -1,5 +1,5 @@
-"""Kafka's published schemas by name, each read when first requested. `schemas/index.json` lists the record types,
-`schemas/additions.json` what releases other than the newest wrote.
+"""Kafka's published schemas by name. Each is read when it is first requested. `schemas/index.json` lists the record
+types; `schemas/additions.json` has layouts and types that releases other than the newest wrote.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ def _additions() -> dict[str, Any]:
 
 
 def schema_file(name: str, written_by: str) -> str:
-    """Return the file name of a schema. Layouts that only older releases wrote have those releases in the name."""
+    """Return the file name of a schema. For a layout that only older releases wrote, `written_by` names those releases
+    and is part of the file name. It is empty, or ends with "+", for a layout that the newest release writes.
+    """
     return f"{name}.json" if not written_by or written_by.endswith("+") else f"{name}.{written_by}.json"
 
 
 @cache
 def record_types(topic: str) -> dict[int, str]:
-    """Return the names of an internal topic's record types, by number: the schema's name, or the first part of the
-    names of its key and value. Includes types that no release writes any more, and those of the next release.
+    """Return the names of an internal topic's record types, by number in ascending order; empty for an unknown topic. A
+    name is that of the schema, or the first part of the schema names of its key and value. Types that no release writes
+    any more, and types of the next release, are included.
     """
     names = _index()["record_types"].get(topic, {}) | _additions()["record_types"].get(topic, {})
     return {int(kind): name for kind, name in sorted(names.items(), key=lambda pair: int(pair[0]))}
@@ -53,8 +56,8 @@ def apis() -> dict[int, str]:
 
 @cache
 def layouts(name: str) -> tuple[Message, ...]:
-    """Return a message's layouts from the newest to the oldest. There are several if releases differ under one
-    version.
+    """Return a message's layouts from the newest to the oldest. There are several if releases wrote different layouts
+    with the same version number. Raises `FileNotFoundError` for an unknown name.
     """
     return tuple(_layout(name, written_by) for written_by in _additions()["written_by"].get(name, [""]))
 

@@ -25,11 +25,11 @@ Json = Mapping[str, Any]
 
 def parse_schema(text: str) -> dict[str, Any]:
     """Return the JSON object of a schema file as Kafka reads it: comments are removed, and text after the object is
-    ignored.
+    ignored. Raises `ValueError` if there is no valid JSON.
     """
-    found: dict[str, Any]
-    found, _ = json.JSONDecoder().raw_decode(_COMMENT.sub(lambda match: match[1] or "", text).lstrip())
-    return found
+    schema: dict[str, Any]
+    schema, _ = json.JSONDecoder().raw_decode(_COMMENT.sub(lambda match: match[1] or "", text).lstrip())
+    return schema
 
 
 def versions_of(text: str | None, otherwise: range = NO_VERSION) -> range:
@@ -52,10 +52,10 @@ def snake_case(name: str) -> str:
 
 
 def message_of(schema: Json, *, written_by: str = "") -> Message:
-    """Convert a schema (parsed JSON) to a `Message`. `written_by` is stored as it is. Raises `ValueError` for an
+    """Convert a schema (parsed JSON) to a `Message`. `written_by` is stored unchanged. Raises `ValueError` for an
     unknown type or an impossible default, `KeyError` if a required member is missing.
     """
-    common = {each["name"]: each["fields"] for each in schema.get("commonStructs", ())}
+    common = {struct["name"]: struct["fields"] for struct in schema.get("commonStructs", ())}
     return Message(
         name=schema["name"],
         fields=_fields(schema.get("fields", ()), common),
@@ -67,9 +67,10 @@ def message_of(schema: Json, *, written_by: str = "") -> Message:
 
 
 def _fields(fields: Iterable[Json], common: Mapping[str, Any]) -> tuple[Field, ...]:
-    """Return the fields in the order of their bytes: fields that are tagged in all versions come last, by tag."""
-    found = [_field(field, common) for field in fields]
-    return tuple(sorted(found, key=_place))
+    """Convert fields of a schema to `Field`, in the order of their bytes: fields that are tagged in all their versions
+    come last, by tag. `common` has the fields of shared structs by name.
+    """
+    return tuple(sorted((_field(field, common) for field in fields), key=_place))
 
 
 def _place(field: Field) -> int:
@@ -99,19 +100,19 @@ def _field(field: Json, common: Mapping[str, Any]) -> Field:
     )
 
 
-def _default(kind: str, array: bool, given: Any) -> object:
-    """Convert the default in a schema, given as text or as a value, to a Python value of the type `kind`. The text
-    "null" gives None; a missing default (JSON null) gives `NO_DEFAULT`; a bool is True for "true" in any case,
-    otherwise False. Raises `ValueError` for a default of an array or a struct, or a number that cannot be parsed.
+def _default(kind: str, array: bool, default: Any) -> object:
+    """Convert a schema's default, which is text or a JSON value, to a Python value of the type `kind`. The text "null"
+    gives None; a missing default (JSON null) gives `NO_DEFAULT`; a bool is True for "true" in any case, otherwise
+    False. Raises `ValueError` for a default of an array or a struct, or a number that cannot be parsed.
     """
-    if given is None:
+    if default is None:
         return NO_DEFAULT
-    if given == "null":
+    if default == "null":
         return None
     if array or kind not in _PLAIN:
-        raise ValueError(f"a default of {given!r} for an array or a struct")
+        raise ValueError(f"a default of {default!r} for an array or a struct")
     if kind == "bool":
-        return str(given).lower() == "true"
+        return str(default).lower() == "true"
     if kind == "float64":
-        return float(given)
-    return int(str(given), 0) if "int" in kind else str(given)
+        return float(default)
+    return int(str(default), 0) if "int" in kind else str(default)

@@ -1,1 +1,3 @@
-"""Parse and build whole structures, field by field by their declarations, and the contents of compressed bytes."""
+"""Parse and build whole structures field by field, according to their declarations, and read the contents of compressed
+records.
+"""

@@ -1,5 +1,5 @@
-"""Read and decompress compressed records frame by frame, in the framing of Kafka's clients. gzip and zstd are streams
-of their own formats; snappy-java's stream and the LZ4 frame are declared in `layout` (`SnappyOutputStream`,
+"""Read and decompress compressed records frame by frame, in the framing of Kafka's clients. A gzip or zstd stream is
+one field; snappy-java's stream and the LZ4 frame are declared in `layout` (`SnappyOutputStream`,
 `Lz4BlockOutputStream`). Bytes that a decompressor skips are a field `ignored`.
 """
 
@@ -30,8 +30,8 @@ _HEADER_BYTES = len(STREAM_MAGIC) + SNAPPY_VERSIONS.sizeof()
 
 def read_compressed(reader: Reader, codec: int, magic: int, name: str) -> tuple[bytes, memoryview]:
     """Read all bytes left as one compressed field `name`; return the compressed and the decompressed bytes. Raises
-    `LayoutError` if they cannot be decompressed or exceed the reader's limits; a tolerant reader has recorded the
-    problem then.
+    `LayoutError` if they cannot be decompressed or exceed the reader's limits. Before that, the problem is recorded in
+    the reader, unless one of the frames' fields already has a problem.
     """
     start = reader.window.tell()
     compressed = bytes(reader.window.between(start, reader.window.end))
@@ -40,21 +40,21 @@ def read_compressed(reader: Reader, codec: int, magic: int, name: str) -> tuple[
     try:
         return compressed, memoryview(decompress(codec, compressed, reader.limits, magic=magic))
     except FormatError as error:
-        if next(inner.span.problems(), None) is None:  # else a field of the frames says it better
+        if next(inner.span.problems(), None) is None:  # otherwise a field of the frames is more precise
             reader.blame(name, start, DECOMPRESSION, error.message)
         raise LayoutError(DECOMPRESSION, start, error.message, name) from None
 
 
 def compressed_again(codec: int, magic: int, plain: bytes, kept: bytes | None) -> bytes:
-    """Return `plain` compressed: the stream `kept` if it decompresses to exactly that, otherwise (or if `kept` is None)
-    a new stream with the default level.
+    """Return `plain` as a compressed stream: the stream `kept` if it decompresses to exactly `plain`, otherwise (or if
+    `kept` is None) a new stream with the default level.
     """
     if kept is not None:
         try:
             if decompress(codec, kept, magic=magic) == plain:
                 return kept
         except FormatError:
-            pass  # of another compression, or none of it at all
+            pass  # another compression, or not a compressed stream
     return compress(codec, plain, magic=magic)
 
 

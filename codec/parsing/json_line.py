@@ -1,4 +1,4 @@
-"""JSON as a KRaft node reads it from `quorum-state` (`FileQuorumStateStore`): one value, in the first line."""
+"""Decode JSON as a KRaft node reads it from `quorum-state` (`FileQuorumStateStore`): one value, in the first line."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def json_of_first_line(data: bytes) -> Any:
-    """Return the JSON value with which the first line begins, as `ObjectMapper.readTree` does: what follows it is
-    ignored, and so are the other lines. Raises `ValueError` if the line begins with anything else, such as a byte order
-    mark or only a part of a value, or if the file is not UTF-8; `RecursionError` if values lie in each other too deep.
+    """Return the JSON value at the start of the first line, as `ObjectMapper.readTree` does. Text after the value, and
+    the other lines, are ignored. Raises `ValueError` if the line does not begin with a complete value (for example, if
+    it begins with a byte order mark), or if the file is not UTF-8; `RecursionError` if values are nested too deeply.
     """
     line = _LINE_END.split(data.decode(), maxsplit=1)[0]
     return _DECODER.raw_decode(line.lstrip(" \t"))[0]
 
 
 def short_of(value: Any) -> int:
-    """Return a JSON value as a 16-bit integer (`JsonNode.shortValue`): 0 for anything but a number."""
+    """Return a JSON number as a 16-bit integer (`JsonNode.shortValue`): a fraction is dropped, and a larger number is
+    wrapped. Return 0 for anything but a number.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
     if isinstance(value, float):

@@ -104,7 +104,10 @@ def _escape(text: str, every_space: bool) -> str:
 
 
 def encode_properties(properties: Mapping[str, str], comments: Sequence[str] = ()) -> bytes:
-    """Encode comment lines (given without `#`), then one line for each property, in their order."""
+    """Encode comment lines (`comments` are without the `#`), then one line for each property, in their order. Each line
+    ends with a newline. In names and values, characters outside ASCII are escaped; in comments, a character that
+    ISO-8859-1 does not have becomes `?`.
+    """
     lines = [f"#{comment}" for comment in comments]
     lines += [f"{_escape(name, True)}={_escape(value, False)}" for name, value in properties.items()]
     return "".join(f"{line}\n" for line in lines).encode("latin-1", "replace")
@@ -116,7 +119,7 @@ def property_line(name: str, value: str) -> str:
     """
     kept = {"=", ":", "#", "!"}
     parts = [
-        each if each in kept or (each == " " and number) else _escape(each, every_space=True)
-        for number, each in enumerate(value)
+        character if character in kept or (character == " " and number) else _escape(character, every_space=True)
+        for number, character in enumerate(value)
     ]
     return f"{name}={''.join(parts)}"

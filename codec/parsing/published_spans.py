@@ -1,5 +1,5 @@
-"""Read messages of Kafka's published schemas field by field, with the position of each. `codec.messages` parses and
-builds them; here the same trees are read one field at a time (`MessageStruct`).
+"""Read messages of Kafka's published schemas field by field, and record the position of each field. `codec.messages`
+parses and builds whole messages from the same trees (`MessageStruct`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["PublishedMessage"]
 
 
 class PublishedMessage(Traced):
-    """One version of a message, as `MessageStruct` reads it."""
+    """The layout of one version of a message, read by the rules of `MessageStruct`."""
 
     def __init__(self, layout: MessageStruct) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class PublishedMessage(Traced):
                 self._tag(inner, tagged)
         return tagged
 
-    def _tag(self, reader: Reader, found: dict[str, Any]) -> None:
+    def _tag(self, reader: Reader, fields: dict[str, Any]) -> None:
         start = reader.window.tell()
         tag = reader.leaf("tag", UnsignedVarint, "number of the field in the schema").value
         size = reader.leaf("size", UnsignedVarint, "bytes that follow").value
@@ -56,10 +56,10 @@ class PublishedMessage(Traced):
         with reader.bounded(reader.window.tell() + size) as inner:
             if tag in self.layout.tagged:
                 field, kind = self.layout.tagged[tag]
-                found[field.name] = _value(inner, field, kind)
+                fields[field.name] = _value(inner, field, kind)
             else:
                 data = inner.raw("data", size, "a field of a later version").value
-                found[UNKNOWN_TAGS] = (*found.get(UNKNOWN_TAGS, ()), (tag, data))
+                fields[UNKNOWN_TAGS] = (*fields.get(UNKNOWN_TAGS, ()), (tag, data))
 
 
 def _value(reader: Reader, field: Field, kind: Construct) -> Any:
@@ -91,7 +91,7 @@ def _element(reader: Reader, number: int, layout: MessageStruct) -> Container:
 
 
 class _Count(Construct):  # type: ignore[misc]
-    """Count of an array of a message, checked as the array checks it."""
+    """The count of an array in a message, with the array's own checks."""
 
     def __init__(self, array: Array) -> None:
         super().__init__()

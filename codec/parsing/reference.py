@@ -1,4 +1,6 @@
-"""Parse and build by running a declaration itself. It is slow, and the reference for all other parsers."""
+"""Parse and build structures by running their declarations. This is slow, and serves as the reference for all other
+parsers.
+"""
 
 from __future__ import annotations
 
@@ -45,5 +47,7 @@ def build(layout: Construct, values: Mapping[str, Any], what: str) -> bytes:
 
 
 def missing_field(what: str, error: KeyError) -> UsageError:
-    """Return the error to raise if a structure, `what`, cannot be built because a field has no value."""
+    """Return (not raise) the error for a field without a value. `what` is the name of the structure; `error` is the
+    `KeyError` with the name of the field.
+    """
     return UsageError(f"the field {error.args[0]!r} of {what} is missing")

@@ -1,7 +1,7 @@
-"""Text files by the values that `layout.text_files` declares: lines, names with values, JSON. Each layout reads values
-together with their positions (`trace.Traced`), and builds the bytes again; `parse`, `build` and `explain` use it.
-`codec.files.text` and `codec.files.quorum_state` read these files ten times as fast, and are compared with these
-layouts.
+"""Layouts of the text files of a log directory (lines, `name: value`, Java properties, JSON), with the values that
+`layout.text_files` declares. Each layout reads values together with their positions (`trace.Traced`), and builds the
+bytes again; `parse`, `build` and `explain` use it. `codec.files.text` and `codec.files.quorum_state` read these files
+ten times as fast; tests compare them with these layouts.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Line(NamedTuple):
 
 
 class _TextFile(Traced):
-    """A text file that is read at once, within the limit on checkpoints."""
+    """A text file that is read as a whole. It must not be larger than `Limits.checkpoint_bytes`."""
 
     def read(self, reader: Reader) -> Any:
         """Read the rest of the reader's window as the values of the file, up to its last byte. Raises `LayoutError` if
@@ -58,17 +58,18 @@ class _TextFile(Traced):
         if reader.left > reader.limits.checkpoint_bytes:
             raise LayoutError(COUNT_LIMIT, start, f"a text file of {reader.left} bytes is too large", reader.path)
         data = bytes(reader.window.between(start, reader.window.end))
-        found = self._read(reader, data)
+        values = self._read(reader, data)
         reader.window.seek(reader.window.end)
-        return found
+        return values
 
     def _read(self, reader: Reader, data: bytes) -> Any:
         raise NotImplementedError
 
 
 def _lines(data: bytes, base: int) -> list[_Line]:
-    """Return the lines of a file as positions of start, end of the text, and end of the line, with `base` added. Line
-    ends are those of Java's readers; a line end at the end of the file begins no further line.
+    """Return the lines of a file: for each line the positions of its first character, after its last character, and
+    after its line end, with `base` added. A line ends with CR, LF or CR LF, as for Java's readers. A line end at the
+    end of the file begins no further line.
     """
     lines = []
     position = 0
@@ -93,7 +94,9 @@ def _value(reader: Reader, name: str, leaf: Construct, doc: str, start: int, end
 
 
 def _fault(reader: Reader, name: str, position: int, code: str, message: str) -> None:
-    """Report that a field is missing. A strict reader raises; a tolerant one records the fault on an empty field."""
+    """Report that the field `name` is missing. A strict reader raises `LayoutError`; a tolerant one adds an empty field
+    at `position` with the problem.
+    """
     if reader.spans is not None:
         reader.window.seek(position)
         reader.raw(name, 0)
@@ -101,9 +104,9 @@ def _fault(reader: Reader, name: str, position: int, code: str, message: str) ->
 
 
 class Checkpoint(_TextFile):
-    """A version, a number of lines, and that many lines of words (`CheckpointFile`). Kafka takes a shorter file for
-    empty. The value is a container of `version`, `count` and `entries`; version and count are None if the file ends
-    before them.
+    """A version, a number of lines, and that many lines of words (`CheckpointFile`). Kafka treats a file that ends
+    before the lines as empty. The value is a container of `version`, `count` and `entries`; version and count are None
+    if the file ends before them.
     """
 
     def __init__(self, line: Struct) -> None:
@@ -111,18 +114,18 @@ class Checkpoint(_TextFile):
         self.line = line
 
     def _read(self, reader: Reader, data: bytes) -> Container:
-        found = Container(version=None, count=None, entries=ListContainer())
+        checkpoint = Container(version=None, count=None, entries=ListContainer())
         lines = _lines(data, reader.window.tell())
         for line, name, doc in zip(lines, ("version", "count"), ("0", "lines that follow"), strict=False):
-            found[name] = _value(reader, name, Decimal(32), doc, line.start, line.end)
-        if lines and found.version not in (None, 0):
-            reader.blame("version", lines[0].start, CONSTANT, f"{found.version} where 0 is needed")
+            checkpoint[name] = _value(reader, name, Decimal(32), doc, line.start, line.end)
+        if lines and checkpoint.version not in (None, 0):
+            reader.blame("version", lines[0].start, CONSTANT, f"{checkpoint.version} where 0 is needed")
         for number, line in enumerate(lines[2:]):
-            found.entries.append(self._entry(reader, number, line, data))
-        if len(lines) > 1 and found.count is not None and found.count != len(found.entries):
-            message = f"{len(found.entries)} lines follow, and {found.count} are announced"
+            checkpoint.entries.append(self._entry(reader, number, line, data))
+        if len(lines) > 1 and checkpoint.count is not None and checkpoint.count != len(checkpoint.entries):
+            message = f"{len(checkpoint.entries)} lines follow, and {checkpoint.count} are announced"
             reader.blame("count", lines[1].start, COUNT_INVALID, message)
-        return found
+        return checkpoint
 
     def _entry(self, reader: Reader, number: int, line: _Line, data: bytes) -> Container:
         base = reader.window.end - len(data)
@@ -177,7 +180,7 @@ def _is_utf_8(data: bytes) -> bool:
 
 
 class NamedLines(_TextFile):
-    """One line `name: value` for each field, in order. Later lines and the names are ignored
+    """A file of one line `name: value` for each field, in order. The names, and later lines, are ignored
     (`PartitionMetadataFile`).
     """
 
@@ -226,29 +229,29 @@ class Properties(_TextFile):
         text = properties.get("version", "0").strip()
         version = int(text) if text in {str(number) for number in self.versions} else max(self.versions)
         declared = {name: (leaf, doc) for name, doc, leaf in fields_of(self.versions[version])}
-        found = Container(comments=ListContainer(), properties=Container())
+        file = Container(comments=ListContainer(), properties=Container())
         for line in _lines(data, base):
-            self._line(reader, data, base, line, found, declared)
-        for name, value in properties.items():  # a value with escapes is not where its line shows it
+            self._line(reader, data, base, line, file, declared)
+        for name, value in properties.items():  # values with escapes, whose position is not known
             leaf = declared.get(name, (TextLeaf(), ""))[0]
-            if name not in found.properties:
-                found.properties[name] = _parsed(name, leaf, value, base)
-        found.properties = Container({name: found.properties[name] for name in properties})
+            if name not in file.properties:
+                file.properties[name] = _parsed(name, leaf, value, base)
+        file.properties = Container({name: file.properties[name] for name in properties})
         if text != str(version) and "version" in properties:
             reader.blame("version", base, CONSTANT, f"version {text!r} where 0 or 1 is needed")
-            return found
+            return file
         for name in self.needed[version]:
             if name not in properties:
                 _fault(reader, name, base, NOT_THAT, f"{name} is missing")
-        return found
+        return file
 
     def _line(
-        self, reader: Reader, data: bytes, base: int, line: _Line, found: Container, declared: Mapping[str, Any]
+        self, reader: Reader, data: bytes, base: int, line: _Line, file: Container, declared: Mapping[str, Any]
     ) -> None:
         content = data[line.start - base : line.end - base]
         if content.lstrip(b" \t\f")[:1] in (b"#", b"!") or not content.strip():
             if content.startswith(b"#"):
-                found.comments.append(text_of(content[1:]))
+                file.comments.append(text_of(content[1:]))
             if content:
                 _value(reader, "comment", TextLeaf(), "", line.start, line.end)
             return
@@ -261,7 +264,7 @@ class Properties(_TextFile):
         start, end = line.start + match.start("value"), line.start + match.end("value")
         if name == "version":  # Kafka does not mind blanks around the version
             end = start + len(match["value"].rstrip())
-        found.properties[name] = _value(reader, name, leaf, doc, start, end)
+        file.properties[name] = _value(reader, name, leaf, doc, start, end)
 
     def _build(self, obj: Values, stream: Any, context: Container, path: str) -> Any:
         properties = {name: str(value) for name, value in obj["properties"].items()}
@@ -277,8 +280,8 @@ def _parsed(name: str, leaf: Construct, text: str, position: int) -> Any:
 
 
 class JsonObject(_TextFile):
-    """A JSON object whose known members depend on the version. An empty file is an empty container if
-    `may_be_empty`. With `in_first_line` it is read as a KRaft node reads `quorum-state`.
+    """A JSON object whose known members depend on the version, which is in the member `version`. If `may_be_empty`, an
+    empty file is an empty container. If `in_first_line`, the object is read as a KRaft node reads `quorum-state`.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Read a declaration field by field: each value with its position, and its fault if it has one. A strict reader raises
-at the first fault; the whole declarations parse so (`whole`). A tolerant reader records faults, for `explain`: it
-continues after a wrong checksum and, if a length is known, after the faulty structure. Positions are those in the whole
-input; in decompressed bytes they count from the first of those.
+"""Read a declared structure field by field, and record each value with its position and its fault, if any. A strict
+reader raises at the first fault; the declarations in `whole` are parsed with it. A tolerant reader, for `explain`,
+records faults: it continues after a wrong checksum and, if a length is known, after the faulty structure. Positions
+count from the start of the whole input, or, in decompressed bytes, from the first decompressed byte.
 """
 
 from __future__ import annotations
@@ -59,19 +59,21 @@ class Window:
         return self._position
 
     def read(self, size: int = -1) -> bytes:
-        """Read at most `size` bytes; all that are left if `size` is negative."""
+        """Read at most `size` bytes; all bytes left if `size` is negative."""
         start = self._position
         self._position = self.end if size < 0 else min(start + size, self.end)
         return bytes(self.data[start - self.base : self._position - self.base])
 
     def seek(self, position: int, whence: int = 0) -> int:
-        """Go to a position, as in any stream, but not beyond the window; return it."""
+        """Move to a position and return it. `whence` is as for any stream. The result is never outside the window."""
         start = {SEEK_CUR: self._position, SEEK_END: self.end}.get(whence, 0)
         self._position = min(max(start + position, self.base), self.end)
         return self._position
 
     def until(self, end: int) -> Window:
-        """Return a window on the bytes from here to position `end`, with the same positions."""
+        """Return a new window of the bytes from the current position to position `end`. Positions in it are the
+        same.
+        """
         start = self._position
         return Window(self.data[start - self.base : end - self.base], start)
 
@@ -82,7 +84,9 @@ class Window:
 
 @dataclass(slots=True)
 class FieldSpan:
-    """Bytes between two positions: a field with its value, or a structure with its fields."""
+    """A named range of bytes (`end` is exclusive): a field with its value, or a structure with its fields as
+    children.
+    """
 
     name: str
     position: int
@@ -104,13 +108,15 @@ class FieldSpan:
     """bytes from `position` to `end`; empty if it has children"""
 
     def walk(self) -> Iterator[FieldSpan]:
-        """Yield this span and all below it, in the order of the bytes."""
+        """Yield this span, then the spans below it, in the order of the bytes."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def problems(self) -> Iterator[FieldSpan]:
-        """Yield the spans that have a problem themselves, this one and those below it."""
+        """Yield the spans that have a problem of their own, among this one and all below it, in the order of the
+        bytes.
+        """
         return (span for span in self.walk() if span.problem is not None)
 
 
@@ -133,7 +139,7 @@ class Spans(msgspec.Struct):
 
 
 class Reader:
-    """Reader of declarations from a window. It returns values; a tolerant one also adds spans below `span`."""
+    """Reader of declared fields from a window. It returns values; a tolerant reader also adds spans below `span`."""
 
     def __init__(
         self,
@@ -157,7 +163,9 @@ class Reader:
         return self.window.end - self.window.tell()
 
     def fields(self, tree: Struct) -> Container:
-        """Read all fields of a declared structure, in order."""
+        """Read all fields of a declared structure in order; return a container of their values. Raises `LayoutError` at
+        a field that cannot be read.
+        """
         return Container({name: self.field(name, leaf, doc) for name, doc, leaf in _fields_of(tree)})
 
     def field(self, name: str, leaf: Construct, doc: str = "") -> Any:
@@ -177,7 +185,9 @@ class Reader:
         return span.value
 
     def elements(self, array: VarintArray) -> ListContainer:
-        """Read the count and the elements of an array of `primitives`."""
+        """Read the count and the elements of an array of `primitives`; return the values of the elements. Raises
+        `LayoutError` for an impossible count, or at an element that cannot be read.
+        """
         count = self.leaf("count", _Count(array), "how many follow", "varint").value
         return ListContainer(self.field(f"[{number}]", array.element) for number in range(count))
 
@@ -187,9 +197,9 @@ class Reader:
         return self.span.value
 
     def leaf(self, name: str, leaf: Construct, doc: str = "", kind: str | None = None) -> FieldSpan:
-        """Read a field without fields of its own; return its span, which has the value. `kind` is the type in words
-        (None: from the declaration). Raises `LayoutError` if it cannot be read; a tolerant reader's span then has the
-        problem.
+        """Read a field that has no fields of its own; return its span, which has the value. `kind` is the type in words
+        (None: from the declaration). Raises `LayoutError` if the field cannot be read; a tolerant reader has recorded
+        the problem on the span before.
         """
         start = self.window.tell()
         span = self._added(FieldSpan(name, start, start, _type_name(leaf) if kind is None else kind, None, doc))
@@ -206,15 +216,17 @@ class Reader:
         return self._ended(span, self.window.tell())
 
     def raw(self, name: str, size: int, doc: str = "") -> FieldSpan:
-        """Read a field of `size` bytes; return its span. The caller has checked that so many are left."""
+        """Read a field of `size` bytes; return its span, which has the bytes as value. The caller has checked that at
+        least `size` bytes are left.
+        """
         start = self.window.tell()
         span = self._added(FieldSpan(name, start, start, f"{size} bytes", None, doc))
         span.value = self.window.read(size)
         return self._ended(span, self.window.tell())
 
     def blame(self, name: str, position: int, code: str, message: str) -> None:
-        """Report a problem of field `name`, which was read before: a strict reader raises `LayoutError`. A tolerant one
-        records it on the field's span, unless that already has a problem or there is no span.
+        """Report a problem of field `name`, which was read before. A strict reader raises `LayoutError`. A tolerant
+        reader records the problem on the field's span, unless the span already has one or does not exist.
         """
         if self.spans is None:
             raise LayoutError(code, position, message, self._path_of(name))
@@ -223,16 +235,16 @@ class Reader:
             span.problem, span.code = message, code
 
     def remark(self, name: str, note: str) -> None:
-        """Record the result of a comparison about a field that was read before, if nothing is wrong."""
+        """Store `note`, the result of a successful comparison, on the span of field `name`, if there is one."""
         span = self._last(name)
         if span is not None:
             span.note = note
 
     @contextmanager
     def inside(self, name: str, *, unpacked: memoryview | None = None, doc: str = "") -> Iterator[Reader]:
-        """Context manager that yields a new reader for one structure, whose span `name` begins here and ends with the
-        context. With `unpacked` it reads these decompressed bytes; after a fault in them a tolerant reader continues
-        after the structure.
+        """Context manager that yields a new reader for one structure. The structure's span `name` begins at the current
+        position and ends with the context. With `unpacked`, the new reader reads these decompressed bytes; after a
+        fault in them, a tolerant reader continues after the structure.
         """
         start = self.window.tell()
         span = self._added(FieldSpan(name, start, start, doc=doc, is_unpacked=unpacked is not None))
@@ -249,9 +261,9 @@ class Reader:
 
     @contextmanager
     def bounded(self, end: int) -> Iterator[Reader]:
-        """Context manager with a reader for more fields of the same span, which must end at byte `end`; afterwards this
-        reader is at `end`. Bytes left over are a problem. A strict reader raises `LayoutError`; a tolerant one records
-        the rest after a fault as unread and continues at `end`.
+        """Context manager that yields a reader for more fields of the same span, which must end at byte `end`. Bytes
+        that are not read are a problem. After the context this reader is at `end`. A fault inside raises `LayoutError`
+        if the reader is strict; a tolerant one records the bytes after the fault as unread and continues at `end`.
         """
         inner = Reader(self.window.until(end), self.span, self.path, limits=self.limits, spans=self.spans)
         try:
@@ -265,7 +277,9 @@ class Reader:
         self.window.seek(end)
 
     def trailing(self) -> None:
-        """Report bytes left after the last field of a structure."""
+        """Report the bytes left after the last field of a structure as a problem: a strict reader raises `LayoutError`,
+        a tolerant one records it.
+        """
         count, position = self.left, self.window.tell()
         self.raw(UNREAD, count)
         self.blame(UNREAD, position, TRAILING, f"{count} bytes after the last field")
@@ -307,7 +321,9 @@ class Traced(Construct):  # type: ignore[misc]
     """A structure whose method `read` returns its value and records its spans."""
 
     def read(self, reader: Reader) -> Any:
-        """Read the structure from the reader's position; return its value. Raises `LayoutError`."""
+        """Read the structure from the reader's position; return its value. Raises `LayoutError` if it cannot be
+        read.
+        """
         raise NotImplementedError
 
     def parse_whole(self, data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[Any, int]:
@@ -325,7 +341,7 @@ class Traced(Construct):  # type: ignore[misc]
 
 
 class _Count(Construct):  # type: ignore[misc]
-    """Count of an array of `primitives`, checked as the array checks it."""
+    """The count of an array of `primitives`, with the array's own checks."""
 
     def __init__(self, array: VarintArray) -> None:
         super().__init__()
@@ -376,10 +392,10 @@ def read_spans(
     limits: Limits = DEFAULT_LIMITS,
     most: int = MOST_SPANS,
 ) -> FieldSpan:
-    """Read the spans of one structure at the start of `data`; return the span of the whole, with the fields below it.
-    Never raises for bad data: problems are recorded on their spans. `position` is the position of the first byte in its
-    file, `name` the name of the whole. If a fault leaves no known end, the bytes after it are one span named `UNREAD`.
-    Reading ends after `most` spans, with a note on the span of the whole.
+    """Read the structure at the start of `data`; return the span of the whole, with its fields below it. Bad data
+    raises nothing: problems are recorded on their spans. `position` is the position of the first byte in its file,
+    `name` the name of the whole. If the end of a faulty structure is not known, the bytes after the fault become one
+    span named `UNREAD`. Reading ends after `most` spans, with a note on the span of the whole.
     """
     view = memoryview(data)
     root = FieldSpan(name, position, position)

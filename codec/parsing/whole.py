@@ -1,8 +1,8 @@
-"""Declarations of whole structures: a header, the body whose size it has, and the checksum over the following bytes.
-Headers and fields are those of `layout`; here they are put together as in a file (`DefaultRecordBatch`, `LegacyRecord`,
-`ProducerStateManager`, `MessageSetSend`). A parsed structure holds the values in the bytes: deltas, relative offsets,
-and the compressed bytes beside their contents. Built again it has the same bytes. Lengths, counts and checksums are
-computed, and unchanged contents keep their compressed bytes.
+"""Declarations of whole structures: a header, a body whose size is in the header, and the checksum over the bytes after
+it. Headers and fields are declared in `layout`; here they are combined as in a file (`DefaultRecordBatch`,
+`LegacyRecord`, `ProducerStateManager`, `MessageSetSend`). A parsed structure has the stored values: deltas, relative
+offsets, and the compressed bytes beside their contents. When it is built again, it has the same bytes: lengths, counts
+and checksums are computed, and unchanged contents keep their compressed bytes.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Body(Protocol):
     """Reader and writer of the fields after a header, which belong to the same structure."""
 
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
-        """Read the body's fields from a reader that ends with the structure. `place` returns the position of a field of
-        the header. Raises `LayoutError`.
+        """Read the body's fields from a reader that ends with the structure; return their values by name. `place`
+        returns the position of a field of the header. Raises `LayoutError` if a field cannot be read.
         """
 
     def write(self, values: Values) -> tuple[bytes, Values]:
@@ -55,7 +55,9 @@ class Body(Protocol):
 
 
 class Check:
-    """A checksum in the header: its field, and the function over all bytes after that field."""
+    """A checksum in a header: the name of its field, and the function that computes it from all bytes after that
+    field.
+    """
 
     def __init__(self, field: str, function: Callable[[bytes | memoryview], int]) -> None:
         self.field = field
@@ -63,8 +65,8 @@ class Check:
 
 
 class Whole(Traced):
-    """A header, a body whose size is in the field `length` (None: all bytes left), and a `check` over it. `constants`
-    are header fields with a required value.
+    """A header, and a body whose size in bytes is in the header field `length` (None: all bytes left). `check` is the
+    checksum, if there is one. `constants` are header fields with a required value.
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class Whole(Traced):
         if self.length is None:
             return reader.window.end
         here, length = reader.window.tell(), int(header[self.length])
-        # a length counts from behind its own field; one of variable size is all of its header
+        # a length counts from the byte after its field; a length of variable size is the whole header
         end = length + (here if self._fixed is None else start + self._fixed.end(self.length))
         if here <= end <= reader.window.end:
             return end
@@ -139,16 +141,16 @@ class Whole(Traced):
 
 
 class ByMagic(Traced):
-    """An entry of a log. Its magic, which is at the same position in all of them, selects the structure."""
+    """An entry of a log. The magic byte, which is at the same position in every format, selects the structure."""
 
     def __init__(self, cases: Mapping[int, Whole]) -> None:
         super().__init__()
         self.cases = cases
 
     def read(self, reader: Reader) -> Any:
-        """Read one entry as a container of its fields. An entry of an unknown magic is read as the newest magic, which
-        reports the magic as a problem. Raises `LayoutError` if the bytes left do not reach to the magic, or for a fault
-        in the entry.
+        """Read one entry as a container of its fields. An entry of an unknown magic is read like the newest, whose
+        declaration then reports the magic as a problem. Raises `LayoutError` if the bytes left end before the magic, or
+        for a fault in the entry.
         """
         start = reader.window.tell()
         if reader.left <= MAGIC_POSITION:
@@ -169,7 +171,9 @@ class ByMagic(Traced):
 
 
 class Sequence(Traced):
-    """Elements one after another up to the end. Each takes at least a byte; an incomplete one is a fault."""
+    """Elements one after another, up to the end of the bytes. Each takes at least one byte; an incomplete element is a
+    fault.
+    """
 
     def __init__(self, element: Traced | Struct, *, is_of_one_batch: bool = False) -> None:
         super().__init__()
@@ -202,8 +206,8 @@ class Fields:
 
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
         """Read the fields."""
-        found: Values = reader.fields(self.tree)
-        return found
+        values: Values = reader.fields(self.tree)
+        return values
 
     def write(self, values: Values) -> tuple[bytes, Values]:
         """Return the fields' bytes."""
@@ -211,7 +215,7 @@ class Fields:
 
 
 class Rest:
-    """A body of one field with all bytes left: raw bytes, or a sequence."""
+    """A body that is one field with all bytes left: raw bytes, or a sequence."""
 
     def __init__(self, name: str, sequence: Sequence | None = None) -> None:
         self.name = name
@@ -243,13 +247,13 @@ def checked_count(reader: Reader, header: Container, name: str, place: Place) ->
     return count
 
 
-def read_elements(reader: Reader, found: ListContainer, name: str, count: int, element: Traced | Struct) -> None:
-    """Read `count` elements and append them to `found`. Each takes at least a byte, so the bytes end before a wrong
-    count takes much memory.
+def read_elements(reader: Reader, elements: ListContainer, name: str, count: int, element: Traced | Struct) -> None:
+    """Read `count` elements and append their values to `elements`. Raises `LayoutError` at an element that cannot be
+    read. Each takes at least one byte, so a wrong count ends with the bytes, before it takes much memory.
     """
     for number in range(count):
         with reader.inside(f"{name}[{number}]") as inner:
-            found.append(inner.value_of(element))
+            elements.append(inner.value_of(element))
 
 
 class Counted:
@@ -263,9 +267,9 @@ class Counted:
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
         """Read the elements as a list."""
         count = checked_count(reader, header, self.count, place)
-        found = ListContainer()
-        read_elements(reader, found, self.name, count, self.element)
-        return {self.name: found}
+        elements = ListContainer()
+        read_elements(reader, elements, self.name, count, self.element)
+        return {self.name: elements}
 
     def write(self, values: Values) -> tuple[bytes, Values]:
         """Return the elements' bytes, and their count as the header field."""
@@ -274,7 +278,7 @@ class Counted:
 
 
 def codec_of(attributes: Any, bits: Bits) -> int:
-    """Return the compression of attributes, which are given as names or as a number."""
+    """Return the compression in `attributes`, which is a number or a mapping of the bits' names."""
     return int(bits.named(bits.number(attributes)).codec)
 
 
@@ -318,8 +322,8 @@ class BatchBody:
 
 
 class MessageBody:
-    """Key and value of a message. The value of a wrapper holds a compressed set, read as `messages`. `inner` reads the
-    set; it is None if no wrapper is allowed.
+    """Key and value of a message. The value of a wrapper is a compressed set, whose messages are read as `messages`.
+    `inner` reads the set; it is None if no wrapper is allowed here.
     """
 
     def __init__(self, magic: int, bits: Bits, inner: Sequence | None = None) -> None:
@@ -357,7 +361,7 @@ class MessageBody:
             decompressed = None
             with inner.bounded(inner.window.tell() + length) as stream:
                 decompressed = read_compressed(stream, codec, self.magic, "compressed")
-            if decompressed is None:  # a tolerant reader has noted why, and goes on behind the message
+            if decompressed is None:  # a tolerant reader has recorded the problem, and continues after the message
                 raise LayoutError(DECOMPRESSION, start, "the messages cannot be unpacked", name)
             return decompressed
 

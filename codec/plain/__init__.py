@@ -1,3 +1,3 @@
-"""The readable execution of the declarations, in Python: headers, records, the scan of a segment. Everything faster is
-compared with it.
+"""Decode headers and records and scan segments in readable Python. All faster implementations are compared with this
+one.
 """

@@ -1,4 +1,4 @@
-"""Keys and values of control records (`ControlRecordType`, `EndTransactionMarker`)."""
+"""Parse keys and values of control records (`ControlRecordType`, `EndTransactionMarker`)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,9 @@ _function: Function | None = None
 
 
 def crc32c(data: Buffer, value: int = 0) -> int:
-    """Return the checksum of `data` as an unsigned 32-bit number, continuing from the checksum `value`."""
+    """Return the CRC-32C of `data` as an unsigned 32-bit number. To continue a checksum, pass the checksum of the bytes
+    before as `value`.
+    """
     return (_function or _load())(data, value)
 
 

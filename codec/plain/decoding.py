@@ -1,5 +1,5 @@
-"""Decode headers and records with the standard library alone. Headers are decoded by the derived `struct`; records by
-readers, one for each derived opcode, which are chosen once.
+"""Decode headers and records with the standard library alone. Headers are decoded with the derived `struct`; records
+with one reader function for each derived opcode.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ _SHORTEST, _SHORTEST_FIELDS = SMALLEST_RECORD, 3
 
 
 class PlainExecution:
-    """Execution in plain Python of everything derived from the declarations."""
+    """Decoder of headers, records and message contents in plain Python."""
 
     name = "plain"
 
@@ -175,7 +175,7 @@ class PlainExecution:
 
     def records(self, payload: Bytes, count: int, limits: Limits) -> tuple[list[RawRecord], RecordFault | None]:
         """Decode `count` records that fill all of `payload`. Return the records before the first fault, and the fault
-        (None if all are sound). Bytes after the last record are a fault.
+        (None if all are sound). Bytes after the last record are a fault. Offsets and timestamps stay deltas.
         """
         data = bytes(payload)
         size = len(data)
@@ -221,13 +221,13 @@ def _record(data: Bytes, position: int, size: int, max_count: int) -> tuple[RawR
     return RawRecord(*fields), end
 
 
-def _ordinary(data: bytes, position: int, size: int, count: int, found: list[RawRecord]) -> int:  # noqa: C901 - see there
-    """Append records to `found` from `position` on, as long as they are sound, have no headers, and their varints have
-    one or two bytes. Stop when `found` has `count` records, at any other record, or at the end of `data`. Return the
-    position of the first byte that was not consumed. `read_varint` is written out five times here, because calls take
-    longer than its work: most records are read in half the time.
+def _ordinary(data: bytes, position: int, size: int, count: int, records: list[RawRecord]) -> int:  # noqa: C901
+    """Append records to `records` from `position` on, as long as they are sound, have no headers, and their varints
+    have one or two bytes. Stop when `records` has `count` records, at any other record, or at the end of `data`. Return
+    the position of the first byte that was not consumed. The code of `read_varint` is repeated five times here, because
+    calling it takes longer than its work: most records are read in half the time.
     """
-    while len(found) < count and size - position >= _SHORTEST:
+    while len(records) < count and size - position >= _SHORTEST:
         number, cursor = data[position], position + 1
         if number >= 0x80:
             second, cursor = data[cursor], cursor + 1
@@ -279,7 +279,7 @@ def _ordinary(data: bytes, position: int, size: int, count: int, found: list[Raw
         if cursor + 1 != end or data[cursor] != 0 or attributes >= 0x80:
             return position
         delta, offset = timestamp >> 1 ^ -(timestamp & 1), offset >> 1 ^ -(offset & 1)
-        found.append(tuple.__new__(RawRecord, (attributes, delta, offset, key, value, ())))
+        records.append(tuple.__new__(RawRecord, (attributes, delta, offset, key, value, ())))
         position = end
     return position
 

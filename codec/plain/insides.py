@@ -1,6 +1,6 @@
-"""Whether the records in a batch can be decoded. A valid checksum does not guarantee it, and brokers do not check. Such
-a batch stops every consumer. Commands that choose between copies, or remove damage, decode the records; those that read
-only headers report them as not examined.
+"""Find out whether the records in a batch can be decoded. A valid checksum does not guarantee it, and brokers do not
+check it. A batch whose records cannot be decoded stops every consumer. Commands that choose between copies, or remove
+damage, decode the records; commands that read only headers report the records as not examined.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _RANKS = {insides: number for number, insides in enumerate(Insides)}
 
 
 def insides_of(finding: Finding | None) -> Insides:
-    """Return the result for a decoded batch with this finding."""
+    """Return the result for a decoded batch whose finding is `finding`: READABLE for None, NOT_EXAMINED if a limit was
+    exceeded, UNREADABLE for any other finding.
+    """
     if finding is None:
         return Insides.READABLE
     is_limit = finding.code is FindingCode.LIMIT_EXCEEDED

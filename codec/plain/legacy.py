@@ -1,4 +1,4 @@
-"""Messages of magic 0 and 1, and the compressed sets of them inside wrapper messages. The rules are those of
+"""Decode messages of magic 0 and 1, and the compressed sets inside wrapper messages. The rules are those of
 `AbstractLegacyRecordBatch` and `LegacyRecord`. Inner offsets are absolute in magic 0 and relative in magic 1, whose
 wrapper has the last offset. One level of nesting is allowed. With LogAppendTime all records of a magic-1 wrapper have
 the wrapper's timestamp.
@@ -59,7 +59,7 @@ def _inner_set(
     is dropped. Raises `_InvalidMessageError` if the wrapper's magic is unknown, its value is null or cannot be
     decompressed, it holds no or too many messages, or an inner message is too short.
     """
-    if header.magic not in _HEADER_SIZE:  # an index that is wrong leads a broker to bytes that begin no message
+    if header.magic not in _HEADER_SIZE:  # a wrong index can lead to bytes that are not a message
         raise _InvalidMessageError(f"a compressed message of magic {header.magic}")
     _key, value = _content(header, data, execution)
     if value is None:
@@ -121,7 +121,7 @@ def _record(
 ) -> Record:
     key, value = _content(header, data, execution)
     outer = wrapper or header
-    timestamp = NO_TIMESTAMP  # which magic 0 has none of, whatever is around it
+    timestamp = NO_TIMESTAMP  # messages of magic 0 have none, whatever their wrapper has
     if header.magic > 0:
         timestamp = (outer if outer.timestamp_type is TimestampType.LOG_APPEND_TIME else header).timestamp
     return Record(offset, timestamp, outer.timestamp_type, key, value)
@@ -130,9 +130,9 @@ def _record(
 def read_legacy(
     batch: RecordBatch, limits: Limits, execution: Execution, *, check_inner: bool = True
 ) -> tuple[tuple[Record, ...], Finding | None]:
-    """Decode the record of a single message, or the records of a wrapper. Return those before the first fault, and the
-    finding about the fault (None if all are sound). `check_inner` compares the checksums of inner messages, as
-    consumers do and the cleaner does not. Raises TypeError for a v2 batch.
+    """Decode the record of a single message, or the records of a wrapper. Return the records before the first fault,
+    and the finding about the fault (None if all are sound). If `check_inner` is True, the checksums of inner messages
+    are compared, as consumers do; the cleaner does not. Raises `TypeError` for a v2 batch.
     """
     header = batch.header
     if not isinstance(header, LegacyHeader):
@@ -189,8 +189,8 @@ def inner_messages(batch: RecordBatch, limits: Limits, execution: Execution) -> 
 
 
 def key_and_value(batch: RecordBatch, execution: Execution) -> MessageContent:
-    """Return key and value of one v0 or v1 entry as they are stored: a wrapper's value is its compressed set. None for
-    null. Raises `FormatError` if they cannot be read, TypeError for a v2 batch.
+    """Return the stored key and value of one v0 or v1 entry, each None for null. The value of a wrapper is its
+    compressed set. Raises `FormatError` if they cannot be read, `TypeError` for a v2 batch.
     """
     if not isinstance(batch.header, LegacyHeader):
         raise TypeError("a v0 or v1 entry is needed")

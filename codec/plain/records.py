@@ -47,8 +47,9 @@ _INT64 = 2**63
 
 
 class DecodedBatch(Struct, frozen=True):
-    """Records before the first fault, and the fault; `finding` is None if all were decoded. In a compressed batch the
-    finding's position is the start of the batch, and its detail has the position in the decompressed bytes.
+    """The records of a batch before the first fault, and the fault; `finding` is None if all were decoded. In a
+    compressed batch the finding's position is the start of the batch, and its detail has the position in the
+    decompressed bytes.
     """
 
     records: tuple[Record, ...]
@@ -81,12 +82,12 @@ def records_payload(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> byte
 
 
 def decode_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN) -> DecodedBatch:
-    """Decode all records of a batch, control records included. Bad data never raises: records before the first fault
-    are returned with a finding.
+    """Decode all records of a batch, control records included. Bad data raises nothing: the records before the first
+    fault are returned with a finding.
 
     * `batch`: from `scan` or a reader
-    * `limits`: what a batch or file may hold at most (`Limits`)
-    * `execution`: what decodes records; the results do not depend on it
+    * `limits`: upper bounds for a batch or file (`Limits`)
+    * `execution`: implementation that decodes records; the results do not depend on it
     """
     if not isinstance(batch.header, BatchHeader):
         return DecodedBatch(*read_legacy(batch, limits, execution))
@@ -97,8 +98,9 @@ def decode_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, executi
 def stored_records(
     batch: RecordBatch, header: BatchHeader, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
 ) -> tuple[Sequence[RawRecord], Finding | None]:
-    """Decode the records of a v2 batch as they are stored: with deltas instead of offsets and times. Also return the
-    finding about the first fault, or None. `header` is used instead of the batch's own.
+    """Decode the records of a v2 batch in their stored form: with deltas instead of offsets and timestamps. Return the
+    records before the first fault, and the finding about the fault (None if all are sound). `header` is used instead of
+    the batch's own.
     """
     payload, unreadable = open_payload(batch, limits)
     if unreadable is not None or payload is None:
@@ -127,8 +129,8 @@ def decode_payload(
 
 
 def open_payload(batch: RecordBatch, limits: Limits) -> tuple[bytes | memoryview | None, Finding | None]:
-    """Return the decompressed record bytes of a v2 batch and None, or None and a finding if they cannot be decompressed
-    or the record count is negative or above the limit. Both are None for a batch without records.
+    """Return the decompressed record bytes of a v2 batch and None. Return None and a finding if they cannot be
+    decompressed, or the record count is negative or above the limit. Both are None for a batch without records.
     """
     header = batch.header
     count = header.records_count if isinstance(header, BatchHeader) else -1
@@ -208,8 +210,8 @@ def iter_records(
     """Decode all records of a batch, control records included. Raises `FormatError` if one cannot be decoded.
 
     * `batch`: from `scan` or a reader
-    * `limits`: what a batch or file may hold at most (`Limits`)
-    * `execution`: what decodes records; the results do not depend on it
+    * `limits`: upper bounds for a batch or file (`Limits`)
+    * `execution`: implementation that decodes records; the results do not depend on it
     """
     decoded = decode_batch(batch, limits=limits, execution=execution)
     if decoded.finding is not None:

@@ -1,7 +1,7 @@
 """Scan a segment: find its batches, the end of the last valid one, and the reason why the scan stopped there. The rules
 are those of Kafka's file iterator and of `RecordBatch.ensureValid` (`FileLogInputStream`, `DefaultRecordBatch`,
-`LegacyRecord`), which a broker's recovery applies: size first, then checksum. A fault behind a valid checksum does not
-end a scan; `rules` finds it.
+`LegacyRecord`), which a broker's recovery applies: size first, then checksum. A fault in a batch with a valid checksum
+does not end a scan; `rules` finds it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _GLANCE = 64
 
 
 class ScanResult(Struct, frozen=True, kw_only=True):
-    """Result of a complete scan."""
+    """Result of a complete scan of a segment."""
 
     batches: tuple[RecordBatch, ...]
     valid_bytes: int
@@ -138,8 +138,9 @@ class Scanner:
         self._tail(position, FindingCode.TORN_TAIL, detail, batch=claim)
 
     def _claim(self, position: int, left: int) -> BatchOutline | None:
-        """Return the outline of an incomplete batch at `position`, from its header (`left` bytes are left); None if the
-        header is incomplete, of an unknown magic, or holds impossible values. No checksum confirms it.
+        """Return the outline of the incomplete batch at `position` from its header, of which `left` bytes are there.
+        None if the header is incomplete, of an unknown magic, or has impossible values. No checksum confirms the
+        outline.
         """
         head = self._window.view(position, min(left, BATCH.size))
         magic = head[MAGIC_POSITION] if len(head) > MAGIC_POSITION else -1
@@ -158,8 +159,8 @@ class Scanner:
         batch: BatchOutline | None = None,
     ) -> None:
         """End the scan because no valid batch starts at `position`: set `stop`, and add a finding. If only zeros follow
-        up to the end, they are a zero tail, whatever `code` is. Otherwise `code` TORN_TAIL makes a torn tail, and any
-        other code corruption. `batch` is the outline of a torn batch, if known.
+        up to the end, it is a zero tail, whatever `code` is. Otherwise it is a torn tail if `code` is TORN_TAIL, and
+        corruption for any other code. `batch` is the outline of a torn batch, if known.
         """
         if self._all_zero(position):
             zeros = self._end - position
@@ -173,7 +174,7 @@ class Scanner:
             self._found(code, position, detail, offset=offset)
 
     def _all_zero(self, position: int) -> bool:
-        # what the window holds already answers almost every question without another read
+        # the first bytes, which the window already has, are almost always enough
         seen = self._window.view(position, min(_GLANCE, self._end - position))
         return not any(seen) and zeros_end(self._source, position, self._end) == self._end
 
@@ -191,8 +192,8 @@ class Scanner:
 
 
 def offset_behind(source: Source, end: int, next_segment: int | None = None) -> int | None:
-    """Return the base offset of the header at position `end`, without any check. Return `next_segment` if `end` is the
-    end of the source, and None if fewer bytes are left than a header needs.
+    """Return the base offset in the header at position `end`, without any check. Return `next_segment` if `end` is the
+    end of the source, and None if too few bytes for a header are left.
     """
     if end >= source.size:
         return next_segment
@@ -212,9 +213,9 @@ def offset_behind_next(source: Source, end: int, next_segment: int | None = None
 def offsets_behind(
     source: Source, header: AnyHeader, end: int, continuity: Continuity
 ) -> tuple[int | None, int | None]:
-    """Return the base offsets of the next two headers after the batch `header` that ends at byte `end`, as
-    `Continuity.check` takes them. An offset is None if it is not needed or cannot be read. Nothing is read for a batch
-    in order, which is nearly every batch. Clears `continuity.behind`.
+    """Return the base offsets of the next two headers after the batch `header` that ends at byte `end`, for
+    `Continuity.check`. An offset is None if it is not needed or cannot be read. Nothing is read for a batch at the
+    expected offset, which nearly every batch is. Sets `continuity.behind` to None.
     """
     following, continuity.behind = continuity.behind, None
     if continuity.is_next(header):
@@ -233,13 +234,13 @@ def scan(
     limits: Limits = DEFAULT_LIMITS,
     execution: Execution = PLAIN,
 ) -> ScanResult:
-    """Scan a whole segment in memory, or behind a `Source`, and return its valid batches, their end, the reason for
-    stopping and all findings. Bad data never raises: it makes findings.
+    """Scan a whole segment in memory or of a `Source`; return its valid batches, their end, the reason for stopping and
+    all findings. Bad data raises nothing: it makes findings.
 
     * `buffer`: the bytes of the segment
     * `base_offset`: the segment's, from its file name. If given, offsets outside the segment's range are findings too
-    * `limits`: what a batch or file may hold at most (`Limits`)
-    * `execution`: what decodes headers; the results do not depend on it
+    * `limits`: upper bounds for a batch or file (`Limits`)
+    * `execution`: implementation that decodes headers; the results do not depend on it
     """
     source = BufferSource(buffer) if isinstance(buffer, bytes | bytearray | memoryview) else buffer
     scanner = Scanner(source, limits=limits, execution=execution)

@@ -1,3 +1,3 @@
-"""Rules about batches: what a scan needs first, what loops assume of the declared layout, the interface of an
-execution, and the rules that a valid checksum does not cover.
+"""Rules about batches: the sizes that a scan needs first, the layouts that hand-written loops assume, the interface of
+an execution, and the rules about values that a valid checksum does not prove.
 """

@@ -1,7 +1,7 @@
-"""Fields of a batch's header, under kafka-dump-log's names: each is declared once for all outputs. An entry here
-defines a field of `dump`, its `--metadata`, a column of `to_arrow` and of Spark's `contents=batches`. It has a function
-for one header, and one for columns of headers (by the names in the layout). numpy is not imported here: callers that
-have columns have loaded it.
+"""Table of the fields of a batch's header, under the names of kafka-dump-log. Each entry defines a field of `dump` and
+its `--metadata`, and a column of `to_arrow` and of Spark's `contents=batches`. It has a function for one header, and
+one for columns of headers (by the names in the layout). numpy is not imported here: callers that have columns have
+loaded it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class BatchField(Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...] = ()
 
     def is_of(self, header: AnyHeader) -> bool:
-        """Whether a header has this field."""
+        """Whether a header of this class has the field."""
         return self.of_messages is not None or isinstance(header, BatchHeader)
 
 

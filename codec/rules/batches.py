@@ -1,6 +1,6 @@
 """Rules about batches that a valid checksum does not prove. Base offset, length, leader epoch and magic of a v2 batch
-lie outside its checksum, so "the last valid CRC" is weaker than "the last valid batch". Plain and compiled scans apply
-these rules; no violation ends a scan. `headers.continuity` applies them to many batches at a time.
+are not covered by its checksum, so "the last valid CRC" is weaker than "the last valid batch". Plain and compiled scans
+apply these rules; no violation ends a scan. `headers.continuity` applies them to many batches at a time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAGICS = frozenset({0, 1, 2})
 
 
 def unknown_magic(magic: int) -> str:
-    """Return the detail of a finding about a magic above 2. It may be a damaged byte or a later format."""
+    """Return the detail of a finding about a magic above 2, which is a damaged byte or a later format."""
     return f"magic {magic}: a damaged byte, or a format that is {NEWER}, which knows 0 to 2"
 
 
@@ -46,7 +46,7 @@ def ends_reading(header: AnyHeader, base_offset: int) -> bool:
 def out_of_place(magic: int, first: int, last: int, base_offset: int) -> tuple[FindingCode, str] | None:
     """Return the finding code and detail that show why a batch with offsets `first` to `last` (inclusive) cannot be in
     the segment with this base offset: an unknown magic, impossible offsets, a last offset below the base offset, or the
-    largest 64-bit number as last offset. None if it can.
+    largest 64-bit number as last offset. Return None if the batch can be in the segment.
     """
     if magic not in MAGICS:
         return FindingCode.MAGIC_UNKNOWN, unknown_magic(magic)
@@ -60,8 +60,8 @@ def out_of_place(magic: int, first: int, last: int, base_offset: int) -> tuple[F
 
 
 def _wrong_with(header: AnyHeader, position: int) -> Iterator[Finding]:
-    """Yield a finding about everything that is wrong in one header by itself, at byte `position`: unknown magic or
-    compression, and impossible offset delta or record count.
+    """Yield a finding for each fault of a header that is visible without other batches: unknown magic or compression,
+    and impossible offset delta or record count. `position` is the batch's byte in the file.
     """
     magic, codec, last = header.magic, header.codec, header.last_offset
     if magic not in MAGICS:
@@ -90,38 +90,41 @@ class BatchVerdict(enum.Enum):
 
 def is_displaced(first: Any, delta: Any, expected: Any, following: Any) -> Any:
     """Whether a batch has a wrong base offset: it does not begin at `expected`, but the next batch begins right after
-    the offsets that it would have there. Works on numbers and on columns of them. Compaction leaves gaps, but later
-    offsets do not fill them. The copy of a batch that is there twice is followed by an offset that continues from the
-    original.
+    the offsets that this one would have there. `first` and `delta` are base offset and last offset delta of the batch,
+    `following` is the base offset of the next. Arguments and result are numbers, or columns of them. Compaction leaves
+    gaps, but later offsets do not fill them. If a batch is stored twice, the batch after the second copy continues the
+    offsets of the first, so this is False.
     """
     return (first != expected) & (delta >= 0) & (following == expected + delta + 1)
 
 
 def gap(before: int, first: int) -> tuple[FindingCode, str]:
-    """Return code and detail of the finding for missing offsets between `before` and `first` (both exclusive)."""
+    """Return code and detail of a finding about missing offsets after `before` and before `first`."""
     return FindingCode.OFFSET_GAP, f"offsets {before + 1} to {first - 1} are not there"
 
 
 def highest_offset(base_offset: int, next_segment: int | None) -> int:
-    """Return the highest offset that a batch of this segment can have: the indexes bound it, and the base offset of the
-    next segment if that is known.
+    """Return the highest offset that a batch of this segment can have: 2^31 - 1 above the base offset, because of the
+    indexes, but below the base offset of the next segment, if that is known.
     """
     most = base_offset + MAX_RELATIVE_OFFSET
     return most if next_segment is None else min(most, next_segment - 1)
 
 
 def _offsets_taken(header: AnyHeader) -> int | None:
-    """Number of offsets that a batch covers; None for a wrapper, whose first offset is inside it."""
+    """Return the number of offsets that a batch covers; None for a wrapper, whose header does not have its first
+    offset.
+    """
     if isinstance(header, BatchHeader):
         return header.last_offset_delta + 1
     return None if header.codec else 1
 
 
 class Continuity:
-    """State of a scan for the rules about order: the expected next offset and the highest leader epoch so far. Pass it
-    the segment's batches in order. The expected offset is one more than the highest so far; at first it is the
-    segment's base offset. It is None at the start of a scan elsewhere and after damage: the next batch is then accepted
-    with any offset.
+    """State of a scan for the rules about the order of batches: the expected next offset and the highest leader epoch
+    so far. The batches of a segment must be passed to it in order. The expected offset is one more than the highest so
+    far; at first it is the segment's base offset. It is None after damage and if the scan did not begin at the
+    segment's start: the next batch is then accepted with any offset.
     """
 
     def __init__(
@@ -144,7 +147,7 @@ class Continuity:
         """verdict about the last batch that was checked"""
 
     def goes_on(self) -> None:
-        """Accept any offset and epoch next: there was damage before it."""
+        """Accept any offset and leader epoch of the next batch, because it comes after damage."""
         self.last_offset = self.expected = None
         self.leader_epoch = NO_PARTITION_LEADER_EPOCH
 
@@ -154,15 +157,16 @@ class Continuity:
         self.expected = last_offset + 1
 
     def is_next(self, header: AnyHeader) -> bool:
-        """Whether a batch begins at the expected offset, or any is accepted. Then the headers after it need not be
-        read.
+        """Whether a batch begins at the expected offset, or any offset is accepted. The headers after it need not be
+        read then.
         """
         return self.expected is None or header.first_offset == self.expected
 
     def judge(self, header: AnyHeader, following: int | None, second: int | None = None) -> BatchVerdict:
         """Return how readers treat the next batch: STOP if no consumer reads past it, DISPLACED if its base offset is
-        wrong, REPEATS if its offsets are all below the expected one, otherwise KEEP, also if any offset is accepted.
-        `following` and `second` are the base offsets of the two headers after it, or None if unknown. Changes nothing.
+        wrong, REPEATS if its offsets are all below the expected one, otherwise KEEP. If any offset is accepted, the
+        verdict is STOP or KEEP. `following` and `second` are the base offsets of the two headers after the batch, or
+        None if unknown. Changes nothing.
         """
         last, expected = header.last_offset, self.expected
         if header.magic not in MAGICS or (self.base_offset is not None and ends_reading(header, self.base_offset)):
@@ -182,8 +186,9 @@ class Continuity:
         return BatchVerdict.REPEATS if last < expected else BatchVerdict.KEEP
 
     def is_between(self, header: AnyHeader, following: int | None) -> bool:
-        """Whether a batch does not begin at the expected offset, but the next one begins right after where this one
-        would then end. False if one of these offsets is unknown.
+        """Whether a batch does not begin at the expected offset, but would fit between it and the next batch: with the
+        expected base offset it would end right before `following`, the next batch's base offset. False if one of the
+        offsets is unknown.
         """
         taken, expected = _offsets_taken(header), self.expected
         if taken is None or expected is None or following is None:
@@ -214,17 +219,17 @@ class Continuity:
         return findings
 
     def may_hide(self, header: AnyHeader, following: int | None) -> bool:
-        """Whether the offset after this batch falls into the gap before it: the two are swapped, or one base offset is
-        wrong. A consumer drops records below its next offset (`CompletedFetch`), so it would not get the records of the
-        following batch. One header does not decide which it is. If a second one comes after the first and is still not
-        above this batch, this batch's offset is wrong.
+        """Whether the next batch's base offset, `following`, falls into the gap before this batch: the two are swapped,
+        or one base offset is wrong. A consumer drops records below its next offset (`CompletedFetch`), so it would not
+        get the records of the next batch. One header does not show which base offset is wrong. If the header after it
+        is also not above this batch's offsets, this batch's offset is wrong. False if an offset is unknown.
         """
         return self.expected is not None and following is not None and self.expected <= following < header.first_offset
 
     def _against_others(self, header: AnyHeader, first: int, last: int) -> list[tuple[FindingCode, str]]:
-        """Return finding code and detail of everything about a batch with offsets `first` to `last` (inclusive) that
-        does not fit the segment's base offset, the next segment or the batches before: offsets out of range,
-        overlapping, not increasing or missing (v2 only), or a lower leader epoch. Empty if everything fits.
+        """Return (finding code, detail) for each way in which a batch with offsets `first` to `last` (inclusive) does
+        not fit the segment's base offset, the next segment or the batches before: offsets out of range, overlapping,
+        not increasing or missing (v2 only), or a lower leader epoch. Empty if it fits.
         """
         problems = []
         base, before, epoch = self.base_offset, self.last_offset, header.partition_leader_epoch

@@ -12,7 +12,9 @@ _LABELS = {codec.label: codec for codec in Codec}
 
 
 def as_codec(compression: Codec | str | int) -> Codec:
-    """Return the compression for Kafka's name, its number, or a `Codec`. Raises `UsageError` for an unknown one."""
+    """Return the compression for Kafka's name (such as "gzip"), its number, or a `Codec`. Raises `UsageError` for an
+    unknown one.
+    """
     if isinstance(compression, str):
         if compression not in _LABELS:
             raise UsageError(f"compression {compression!r} is not one of {', '.join(_LABELS)}")

@@ -1,6 +1,6 @@
-"""Interface of an execution of the declarations: decode one header, or the records of one batch. `plain` executes what
-is derived from the declarations, and is always used. The tests have another one that runs the Construct trees
-themselves. Both must agree on every input, in values, fault and position.
+"""Interface of an execution: an implementation that decodes a header, the records of a batch, or a message, according
+to the declarations. `plain` is derived from the declarations, and is always used. The tests have another one that runs
+the Construct trees themselves. Both must agree on every input, in values, fault and position.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["FAULT_OF_LEAF", "Execution", "MessageContent", "RawRecord", "RecordF
 
 
 class RawRecord(NamedTuple):
-    """Fields of one record as they are stored."""
+    """Stored fields of one record, with deltas."""
 
     attributes: int
     timestamp_delta: int
@@ -52,7 +52,7 @@ FAULT_OF_LEAF = {
 
 
 class Execution(Protocol):
-    """Implementation of the declarations."""
+    """An implementation that decodes headers and records."""
 
     name: str
 
@@ -65,8 +65,8 @@ class Execution(Protocol):
     def records(
         self, payload: bytes | memoryview, count: int, limits: Limits
     ) -> tuple[list[RawRecord], RecordFault | None]:
-        """Decode `count` records from decompressed bytes. Return those before the first fault, and the fault (None if
-        all are sound).
+        """Decode `count` records from decompressed bytes. Return the records before the first fault, and the fault
+        (None if all are sound).
         """
 
     def message_content(self, data: bytes | memoryview, position: int) -> MessageContent | RecordFault:

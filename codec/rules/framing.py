@@ -26,12 +26,12 @@ _SIZE = LOG_OVERHEAD.reader("size")
 
 
 def entry_size(buffer: bytes | memoryview, position: int) -> int:
-    """Return the size in bytes that the entry at `position` claims, which may be any number. Its first 12 bytes must be
-    in the buffer.
+    """Return the size in bytes of the entry at `position` according to its size field, which may hold any number. The
+    first 12 bytes of the entry must be in the buffer.
     """
     return _SIZE(buffer, position) + LOG_OVERHEAD.size
 
 
 def header_bytes(magic: int) -> int:
-    """Return the size of an entry's header in bytes. A magic above 1 is treated as that of record batches."""
+    """Return the size in bytes of an entry's header. Any magic above 1 counts as that of record batches."""
     return {0: MESSAGE_V0.size, 1: MESSAGE_V1.size}.get(magic, BATCH.size)

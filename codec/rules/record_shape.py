@@ -1,6 +1,5 @@
-"""Check that hand-written loops match the declared record and message: every module with such a loop imports this one.
-The loops are written out because opcodes would take too long. If other fields are declared, importing this module
-fails.
+"""Check that hand-written loops match the declared record and message. Every module with such a loop imports this one,
+and its import fails if other fields are declared. The loops are written by hand because opcodes would take too long.
 """
 
 from __future__ import annotations

@@ -284,7 +284,7 @@ def test_what_is_forgotten_in_a_circle_is_closed_once(way: str, directory: Path)
 
 def test_reads_share_what_the_process_may_hold(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()
-    for name in ("kept_free", "_given"):  # what a server in this process keeps free, and what other tests still read
+    for name in ("kept_free", "_taken"):  # what a server in this process keeps free, and what other tests still read
         monkeypatch.setattr(held_files._ALLOWANCE, name, 0)
     monkeypatch.setattr("kafkalog.log.disk.held_files.resource.getrlimit", lambda _: (40, 40))
     before = open_files()

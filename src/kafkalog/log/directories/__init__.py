@@ -1,1 +1,1 @@
-"""Log directories, partitions and segments on a disk, and the small files about them."""
+"""Find and read log directories, partitions and segments on a disk, and the small files about them."""

@@ -18,9 +18,9 @@ __all__ = ["checkpoint_findings", "too_high_end"]
 def checkpoint_findings(
     partition: Partition, log_end_offset: int, log_start: int, high_watermark: int | None, *, end_behind: int
 ) -> Iterator[Finding]:
-    """Yield LOG_END_BELOW_LOG_START (ERROR) if a live partition has segments and its log ends below `log_start`: a
-    broker then deletes the log (`LogLoader`). Then yield LOG_END_BELOW_HIGH_WATERMARK if the log ends below
-    `high_watermark`.
+    """Yield findings about a log that ends too early. LOG_END_BELOW_LOG_START (ERROR) if the partition has segments and
+    its log ends below `log_start`, because a broker then deletes the log (`LogLoader`). Then
+    LOG_END_BELOW_HIGH_WATERMARK if the log ends below `high_watermark`.
 
     `log_end_offset` is the offset after the last sound batch before any damage. `end_behind` is the offset after the
     last sound batch that follows damage, or 0; it counts only for the high watermark. `log_start` is the partition's
@@ -41,13 +41,14 @@ def too_high_end(
     logs: Sequence[tuple[int, str]], snapshots: Iterable[str], log_end_offset: int, closed_at: int | None
 ) -> Iterator[Finding]:
     """Yield a LOG_END_BEYOND_CHECKPOINT finding if a live partition's log ends beyond the offset at which its broker
-    closed it, or beyond that of a producer snapshot because of a single bit in the base offset of its last batch.
-    Nothing if neither is so, or if the last segment does not end in a batch that ends at `log_end_offset`.
+    closed it, or if a single flipped bit in the base offset of its last batch explains why it ends beyond a producer
+    snapshot. Yield nothing otherwise, or if the last segment does not end in a batch that ends at `log_end_offset`.
 
     `logs` are base offset and path of the segments, `snapshots` the paths of the producer snapshots. `closed_at` is the
-    recovery point in a directory with a clean-shutdown marker, None without: a broker that stops flushes each log and
-    then writes its end there (`LogManager.shutdown`). Raises `StorageError`. Reads the headers of the last segment if
-    the recovery point, or a snapshot above the segment's base offset, lies below `log_end_offset`.
+    recovery point if the directory has a clean-shutdown marker, otherwise None: a broker that stops flushes each log
+    and then writes its end there (`LogManager.shutdown`). The headers of the last segment are read if the recovery
+    point, or a snapshot above the segment's base offset, is below `log_end_offset`. Raises `StorageError` if they
+    cannot be read.
     """
     if not logs:
         return

@@ -1,5 +1,5 @@
-"""Detect a commit of many partitions that has not ended, for the reports to an operator. Spark's writer keeps its
-journal in `<log directory>.writing` (`kafkalog.spark.journal`); its content is read only there.
+"""Detect a commit of Spark's writer to many partitions that has not ended, to warn operators. The writer keeps its
+journal in `<log directory>.writing`; only `kafkalog.spark.journal` reads its content.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SUFFIX = ".writing"
 
 
 def work_directory(log_directory: str) -> str:
-    """Return the path of the directory for everything of a commit that is not in the log directory."""
+    """Return the path of the directory with the files of a commit that are not yet in the log directory."""
     return log_directory.rstrip("/") + _SUFFIX
 
 
@@ -24,7 +24,7 @@ def log_directory_of(work: str) -> str:
 
 def unfinished_commit(log_directory: str) -> str | None:
     """Return a sentence for the user if a commit of Spark's writer into this log directory has begun and not ended,
-    because it was interrupted or is still running: its journal exists. None if there is no journal.
+    because it was interrupted or is still running. Its journal shows that; None if there is no journal.
     """
     journal = os.path.join(work_directory(log_directory), COMMIT_JOURNAL)
     if not os.path.lexists(journal):

@@ -1,4 +1,4 @@
-"""Read data that a broker has deleted but not yet removed: `.deleted` segments, directories that wait for removal or
+"""Find data that a broker has deleted but not yet removed: `.deleted` segments, directories that wait for removal or
 were put out of service, and records of live segments below the log start offset. `DeleteRecords` raises the start, but
 removes whole segments only (`UnifiedLog.maybeIncrementLogStartOffset`). Consumers never get such data, and callers get
 it separately from live data (`LocalLog.deleteSegmentFiles`, `LogManager.asyncDelete`, `LogManager.addStrayLog`).
@@ -36,9 +36,9 @@ def deleted_segments(partition: Partition) -> tuple[Segment, ...]:
 
 
 def below_log_start(partition: Partition) -> Partition | None:
-    """Return a view of the partition with only the segments that begin below its log start offset, with `deleted_below`
-    set to that offset: the last of them may hold live records too. None if there are no such segments or the directory
-    is not live.
+    """Return a view of the partition with only the segments that begin below its log start offset. `deleted_below` is
+    set to that offset, because the last of these segments may hold live records too. None if there are no such segments
+    or the directory is not live.
     """
     start = partition.log_start_offset
     segments = tuple(segment for segment in partition.segments if segment.base_offset < start)
@@ -49,7 +49,7 @@ def below_log_start(partition: Partition) -> Partition | None:
 
 def deleted_partitions(inventory: Inventory) -> tuple[Partition, ...]:
     """Return the deleted data of an inventory as partitions, in its order. A `-delete` or `-stray` directory is
-    returned as it is. A directory with `.deleted` segments gives a partition of only those segments. A live directory
+    returned unchanged. A directory with `.deleted` segments gives a partition of only those segments. A live directory
     with segments below its log start offset gives the view of `below_log_start`. One directory may give several
     partitions. Empty if there is no deleted data. Raises `OSError` if a `.deleted` file cannot be examined.
     """

@@ -1,5 +1,5 @@
-"""A log directory: one entry of `log.dirs`, with its partitions and the files about them. It is Kafka's `LogManager`,
-for reading. Names are not trusted: unexpected files are reported and links are not followed.
+"""Open a log directory (one entry of `log.dirs`) for reading, with its partitions and the files about them, as Kafka's
+`LogManager` does. Names are not trusted: unexpected files are reported and links are not followed.
 """
 
 from __future__ import annotations
@@ -118,11 +118,15 @@ class LogDir:
 
     @property
     def closed_at(self) -> Offsets:
-        """Recovery points if the broker stopped in order, which are the ends of its logs then; else empty."""
+        """End offsets of the logs if the broker stopped in order: it then wrote them as recovery points. Otherwise
+        empty.
+        """
         return {} if self.clean_shutdown is None else self.recovery_points
 
     def live(self, topic: str, partition: int) -> list[Partition]:
-        """Return the live directories of a topic-partition: usually one, none if it is missing, several by mistake."""
+        """Return the live directories of a topic-partition: usually one, none if it is missing, several if two
+        directories claim it.
+        """
         return self._live(topic, partition)
 
     def _live(self, topic: str, partition: int) -> list[Partition]:
@@ -153,7 +157,7 @@ class LogDir:
     def __contains__(self, key: object) -> bool:
         try:
             return bool(self._live(*key))  # type: ignore[misc]
-        except TypeError:  # nothing that could be one
+        except TypeError:  # the key cannot be a (topic, partition)
             return False
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
@@ -169,8 +173,8 @@ class LogDir:
 
 
 def is_partition_dir(path: PathLike) -> bool:
-    """Whether a directory contains a file that only partition directories have. Its name proves nothing (`broker-1`).
-    Raises `StorageError`.
+    """Whether a directory contains a file that only partition directories have. Its name alone proves nothing: a log
+    directory may be called `broker-1`. Raises `StorageError` if it cannot be listed.
     """
     for entry in scan_directory(path):
         if entry.name in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA) or parse_segment_file(entry.name) is not None:
@@ -218,6 +222,10 @@ def _readable_partition(path: str) -> bool:
 
 
 class _Reader:
+    """Reader of one log directory, which collects findings. With `tolerant`, a file that cannot be read makes a finding
+    instead of an error. Partitions whose names `wants` rejects are not read.
+    """
+
     def __init__(self, path: str, limits: Limits, tolerant: bool, wants: Wants = every) -> None:
         self.path = path
         self.wants = wants
@@ -229,7 +237,7 @@ class _Reader:
         self.findings.append(Finding(code, severity, None, None, detail, path))
 
     def small(self, name: str, code: FindingCode, decode: Callable[[bytes, str], _T]) -> _T | None:
-        """Read a small file called `name` in the log directory and return what `decode` makes of its content and path.
+        """Read a small file called `name` in the log directory; return the result of `decode` for its content and path.
         None if the file is missing. If it cannot be decoded, is too large or is not a regular file, record an ERROR
         finding with `code` and return None. If it cannot be read, raise `StorageError`, or record a finding and return
         None if the reader is tolerant.
@@ -248,7 +256,7 @@ class _Reader:
         return None
 
     def without(self, error: StorageError, path: str) -> None:
-        """Record a finding about a path that cannot be read. Raises the error unless the reader is tolerant."""
+        """Record a finding about a path that cannot be read. If the reader is not tolerant, raise the error instead."""
         if not self.tolerant:
             raise error
         self.findings.append(unreadable(error, path))
@@ -261,10 +269,10 @@ class _Reader:
         return self.small(name, FindingCode.CHECKPOINT_INVALID, decode) or {}
 
     def beside(self) -> _Beside:
-        """Read the four offset checkpoints, `meta.properties` and the clean shutdown file of the log directory, and
-        return their contents. A checkpoint that is missing or invalid is an empty dict; either other file is then None.
-        Invalid files add findings to the reader. Raises `StorageError` if a file cannot be read; a tolerant reader adds
-        a finding instead.
+        """Read the four offset checkpoints, `meta.properties` and the clean shutdown file of the log directory; return
+        their contents. A missing or invalid checkpoint is an empty dict; the other two files are None then. Invalid
+        files add findings to the reader. Raises `StorageError` if a file cannot be read; a tolerant reader adds a
+        finding instead.
         """
         recovery, starts, replication, cleaner = [self.checkpoint(name) for name in OFFSET_CHECKPOINTS]
         meta = self.small(
@@ -293,9 +301,9 @@ class _Reader:
         return partitions
 
     def directories(self) -> Iterator[tuple[str, PartitionName]]:
-        """Yield path and name of each partition directory, live or not, in order of names. Nothing else is yielded.
-        Directories and files that neither Kafka nor kafkalog makes, links and special files add findings to the reader;
-        entries that no longer exist are skipped. Raises `StorageError` if the log directory cannot be listed.
+        """Yield path and name of each partition directory, live or not, in order of names. Foreign files and
+        directories, links and special files are not yielded, but add findings to the reader. Entries that no longer
+        exist are skipped. Raises `StorageError` if the log directory cannot be listed.
         """
         for entry in scan_directory(self.path):
             try:
@@ -347,16 +355,15 @@ def _duplicates(directories: Iterable[tuple[str, PartitionName]]) -> list[Findin
 
 
 def log_dir_findings(path: str) -> list[Finding]:
-    """Return the findings about a log directory itself, as in `LogDir.findings`: recoveries that were begun and not
-    finished, invalid or unreadable files, foreign entries, duplicate partitions. Partition directories are not read.
-    Empty if `path` is a partition directory or otherwise not a log directory. Raises `StorageError` if it cannot be
-    listed.
+    """Return the findings about a log directory itself, as in `LogDir.findings`: unfinished recoveries, invalid or
+    unreadable files, foreign entries, duplicate partitions. Partition directories are not read. Empty if `path` is a
+    partition directory or otherwise not a log directory. Raises `StorageError` if it cannot be listed.
     """
     if is_partition_dir(path) or not is_log_dir(path):
         return []
     reader = _Reader(path, DEFAULT_LIMITS, tolerant=True)
     reader.beside()
-    directories = sorted(reader.directories(), key=lambda each: (each[1], each[0]))
+    directories = sorted(reader.directories(), key=lambda directory: (directory[1], directory[0]))
     return [*findings_of_half_done(path), *reader.findings, *_duplicates(directories)]
 
 
@@ -368,7 +375,7 @@ def open_log_dir(
     finding; otherwise it raises `StorageError`. Raises `UsageError` if `path` does not exist or is not a log directory,
     for example if it is a partition directory or holds several log directories.
 
-    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `limits`: upper bounds for a batch or file (`Limits`)
     * `wants`: function called with each partition's name; if it returns False, the partition is left out and not read
     """
     text = os.fspath(path)
@@ -385,8 +392,8 @@ def open_log_dir(
         raise UsageError(f"{text} is not a Kafka log directory: it holds no partition and no segment")
     reader = _Reader(text, limits, tolerant, wants)
     beside = reader.beside()
-    found = reader.partitions(beside.log_starts)
-    partitions = sorted(found, key=lambda each: (each.name or PartitionName("", 0), each.path))
+    partitions = reader.partitions(beside.log_starts)
+    partitions.sort(key=lambda partition: (partition.name or PartitionName("", 0), partition.path))
     duplicates = _duplicates((partition.path, partition.name) for partition in partitions if partition.name is not None)
     return LogDir(
         path=text,
@@ -425,8 +432,9 @@ def log_dirs_inside(path: PathLike, on_error: Callable[[StorageError, str], None
 
 
 def log_dirs_at(path: PathLike, on_error: Callable[[StorageError, str], None] | None = None) -> list[str]:
-    """Return the directory itself if it is a log directory, otherwise the log directories directly inside it, if
-    any.
+    """Return `path` itself in a list if it is a log directory, otherwise the log directories directly inside it, in
+    order of names, perhaps none. A sub-directory that cannot be listed is left out, and `on_error` is called with the
+    error and its path. Raises `StorageError` if `path` cannot be listed.
     """
     return [os.fspath(path)] if is_log_dir(path) else log_dirs_inside(path, on_error)
 
@@ -459,14 +467,14 @@ def new_directory(target: PathLike, *, beside: str) -> str:
     return destination
 
 
-def refuse_inside(place: str, given: PathLike) -> None:
-    """Raise `UsageError` if a new directory at `place` would be inside a log directory. `given` is the caller's path,
-    for the message.
+def refuse_inside(place: str, target: PathLike) -> None:
+    """Raise `UsageError` if a new directory at `place` would be inside a log directory. `target` is the path as the
+    caller wrote it, for the message.
     """
     around = log_directory_around(os.path.realpath(place))
     if around is not None:
-        raise _inside(given, around)
+        raise _inside(target, around)
 
 
-def _inside(given: PathLike, around: str) -> UsageError:
-    return UsageError(f"{os.fspath(given)} is inside the log directory {around}, where it would stop a broker")
+def _inside(target: PathLike, around: str) -> UsageError:
+    return UsageError(f"{os.fspath(target)} is inside the log directory {around}, where it would stop a broker")

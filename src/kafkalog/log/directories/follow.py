@@ -1,7 +1,7 @@
-"""Examine a log repeatedly while another process appends to it. Each look reads only what was added since the last one.
-A batch that is not complete with a valid checksum is not data yet; if sound batches follow it, it is damage, and the
-log continues after it. Changes that a broker makes to its files while they are listed (a roll, the renames of a
-compaction) are waited for.
+"""Examine a log repeatedly while another process appends to it. Each look reads only the bytes added since the previous
+one. A batch that is not complete with a valid checksum is not data yet; if sound batches follow it, it is damage, and
+the log continues after it. While a broker rolls a segment or renames the files of a compaction, listings are repeated
+until it is done.
 """
 
 from __future__ import annotations
@@ -41,12 +41,11 @@ _BEYOND = 1 << 62
 
 def settled(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> Inventory:
     """Return the result of `open_all` as soon as two consecutive listings agree and no segment is being replaced: a
-    listing during a roll may miss a segment and have the one after it. After ten listings the last one is returned as
-    it is; a `.swap` file then counts as left over. This thread sleeps 20 ms after each listing with a `.swap` file.
-
-    With `tolerant`, anything that cannot be read is left out, with a finding; otherwise `StorageError` is raised. A
-    file that disappears during a listing is an error only in the last one. Raises `UsageError` without a path, or for a
-    path without Kafka data.
+    listing during a roll may miss a segment and have the one after it. After ten listings the last result is returned
+    in any case; a `.swap` file is then left over from an abandoned compaction. This thread sleeps 20 ms after each
+    listing with a `.swap` file. With `tolerant`, anything that cannot be read is left out, with a finding; otherwise
+    `StorageError` is raised. A file that disappears during a listing is an error only in the last one. Raises
+    `UsageError` without a path, or for a path without Kafka data.
     """
     before: object = None
     error: OSError | None = None
@@ -59,7 +58,10 @@ def settled(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_L
                 raise
             error = os_error
             continue
-        now = [(each.path, [segment.base_offset for segment in each.segments]) for each in inventory.partitions]
+        now = [
+            (partition.path, [segment.base_offset for segment in partition.segments])
+            for partition in inventory.partitions
+        ]
         if any(name.endswith(SWAP) for partition in inventory.partitions for name in partition.unfinished):
             time.sleep(_PAUSE_S)
         elif now == before:
@@ -91,7 +93,9 @@ class Followed(Struct, frozen=True, kw_only=True):
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the earliest open transaction, but at least the log start; the end if none is open."""
+        """First offset of the earliest open transaction, but at least the log start offset; the end offset if none is
+        open.
+        """
         if self.first_open_offset is None:
             return self.end_offset
         return max(self.first_open_offset, self.partition.log_start_offset)
@@ -122,8 +126,8 @@ class _Mark(Struct, frozen=True, kw_only=True):
 
 
 class Follower:
-    """Follow one partition: `look` reads what was added since the last look. With `transactions` the log is read from
-    its start, otherwise only from the end of the last segment.
+    """Reader of one partition that is still written. Each call of `look` reads the batches added since the previous
+    call. With `transactions` the log is read from its start, otherwise only from the end of the last segment.
     """
 
     def __init__(self, *, transactions: bool = False, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -143,7 +147,7 @@ class Follower:
         self._damaged_from: int | None = None
 
     def look(self, partition: Partition) -> Followed:
-        """Read what was added to a partition since the last look, and return its state: end offset, open and aborted
+        """Read the batches added to a partition since the last look; return its state: end offset, open and aborted
         transactions, damaged end. `partition` must have been listed just now. Nothing is read if the last segment's
         file is unchanged and was already a second old at the last look. Everything is read again if the last batch of
         the previous look is gone, because the log was truncated or rewritten. Without segments the end is the
@@ -174,7 +178,9 @@ class Follower:
         open_first_offsets = self._tracker.open_first_offsets
         first_open = min(open_first_offsets.values(), default=None)
         all_of_them = (*self._tracker.aborted, *self._tracker.undecided)
-        aborted = tuple(each for each in all_of_them if each.last_offset >= partition.log_start_offset)
+        aborted = tuple(
+            transaction for transaction in all_of_them if transaction.last_offset >= partition.log_start_offset
+        )
         why = why_it_ends(open_first_offsets, self._end, partition.log_start_offset)
         return Followed(
             partition=partition,
@@ -224,10 +230,11 @@ class Follower:
         return batch is not None and (batch.last_offset, batch.header.crc) == (mark.last_offset, mark.crc)
 
     def _read(self, segment: Segment, position: int | None, next_base: int | None, *, is_settled: bool) -> None:
-        """Read a segment from byte `position` to its end, and update the state: end offset, transactions, damage.
-        `position` None: from the last entry of the offset index. `next_base` is the next segment's base offset, None
-        for the last segment. An incomplete batch at the log's end may still be completed, and is not damage unless
-        `is_settled`: the file has not been modified for a second. Raises `StorageError`.
+        """Read a segment from byte `position` to its end, and update the state: end offset, transactions, damage. If
+        `position` is None, begin at the last entry of the offset index. `next_base` is the next segment's base offset,
+        None for the last segment. An incomplete batch at the log's end may still be completed; it counts as damage only
+        if `is_settled`, that is, if the file has not been modified for a second. Raises `StorageError` if the file
+        cannot be read.
         """
         is_last = next_base is None
         damage = {StopReason.CORRUPT, StopReason.TORN_TAIL} if is_settled else {StopReason.CORRUPT}
@@ -253,11 +260,13 @@ class Follower:
                     return
                 cursor.resume(position)
 
-    def _passed(self, segment: Segment, source: Source, at: int, finding: Finding, expected: int) -> None:
-        """Record damage, in which a transaction may have ended."""
+    def _passed(self, segment: Segment, source: Source, position: int, finding: Finding, expected: int) -> None:
+        """Record damage at byte `position` of a segment, in which a transaction may have ended. `expected` is the
+        offset that should have come there.
+        """
         self._damaged_from = expected if self._damaged_from is None else min(self._damaged_from, expected)
-        head = bytes(source.read(at, BATCH.size))
-        self._tracker.damaged(Passed(segment, at, expected, finding.in_file(segment.path), head))
+        head = bytes(source.read(position, BATCH.size))
+        self._tracker.damaged(Passed(segment, position, expected, finding.in_file(segment.path), head))
 
     def _behind(self, segment: Segment, source: FileSource, position: int, cursor: Cursor) -> int:
         """Return the position in bytes of the next sound batch after damage at `position`; the size of the file if
@@ -274,7 +283,7 @@ class Follower:
 
     def _take(self, batch: RecordBatch, segment: Segment, cursor: Cursor) -> None:
         header, expected = batch.header, cursor.next_offset
-        if cursor.judge(batch) in ENDING:  # a reader reports it if more follows
+        if cursor.judge(batch) in ENDING:  # a reader reports it if more batches follow
             if self._follows_transactions:
                 head = BufferSource(batch.data)
                 self._passed(segment, head, 0, cursor.why, expected)

@@ -58,9 +58,9 @@ def meta_properties_of(root: str) -> MetaProperties | None:
 
 
 def incomplete_meta_properties_of(root: str) -> MetaProperties | None:
-    """Return what a KRaft node's `meta.properties` says although no broker accepts it, because the line `version` is
-    missing or a directory id is damaged; the directory id is None if Kafka would refuse it. None if the file is missing
-    or unreadable, lacks a node id or cluster id, or has another version.
+    """Return the content of a KRaft node's `meta.properties` that no broker accepts, because the line `version` is
+    missing or a directory id is damaged. The directory id is None if it is missing or Kafka would refuse it. Return
+    None if the file is missing or unreadable, lacks a node id or cluster id, or has another version.
     """
     try:
         lines = decode_properties(read_small(os.path.join(root, META_PROPERTIES), DEFAULT_LIMITS.checkpoint_bytes))
@@ -83,7 +83,7 @@ def identity_findings(log_dirs: Sequence[LogDir]) -> list[Finding]:
     only checked for topic ids.
     """
     known = [(log_dir, log_dir.meta_properties) for log_dir in log_dirs if log_dir.meta_properties is not None]
-    findings = [finding for each in known for finding in _syntax(*each)]
+    findings = [finding for log_dir, meta in known for finding in _syntax(log_dir, meta)]
     findings += _clusters(known)
     findings += _nodes(known)
     findings += _directory_ids(known)
@@ -97,23 +97,24 @@ def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
     another topic. Partitions without `partition.metadata` are skipped.
     """
     first: dict[str, Partition] = {}
-    for each in log_dir.partitions:
-        if each.name is None or each.state is not DirectoryState.LIVE or each.metadata is None:
+    for partition in log_dir.partitions:
+        if partition.name is None or partition.state is not DirectoryState.LIVE or partition.metadata is None:
             continue
-        known = first.setdefault(each.name.topic, each).metadata
-        if known is not None and known.topic_id != each.metadata.topic_id:
+        known = first.setdefault(partition.name.topic, partition).metadata
+        if known is not None and known.topic_id != partition.metadata.topic_id:
             detail = (
-                f"{each.name} has topic id {each.metadata.topic_id}, another partition here has {known.topic_id}: "
+                f"{partition.name} has topic id {partition.metadata.topic_id}, another partition here has "
+                f"{known.topic_id}: "
                 "a broker takes one of them for a topic that was deleted, or for another one and does not serve it"
             )
-            yield Finding(FindingCode.IDENTITY_MISMATCH, Severity.WARNING, None, None, detail, each.path)
+            yield Finding(FindingCode.IDENTITY_MISMATCH, Severity.WARNING, None, None, detail, partition.path)
 
 
 def are_copies_of_one(log_dirs: Sequence[LogDir]) -> bool:
-    """Whether these are copies of one log directory, such as before and after a change: all have the same directory id,
-    or none has one and every live partition of the smallest directory is live in all others. In the second case the
-    smallest must have at least two live partitions. False for fewer than two directories, or if only some have a
-    directory id.
+    """Whether these are copies of one log directory, such as before and after a change: either all have the same
+    directory id, or none has one and every live partition of the smallest directory is live in all others. In the
+    second case the smallest must have at least two live partitions. False for fewer than two directories, or if only
+    some have a directory id.
     """
     ids = {None if log_dir.meta_properties is None else log_dir.meta_properties.directory_id for log_dir in log_dirs}
     if len(log_dirs) < 2 or len(ids) > 1:
@@ -135,11 +136,11 @@ class RefusedId(Struct, frozen=True):
 
 def refused_id(meta: MetaProperties, directory: str, *, has_topic_ids: bool) -> RefusedId | None:
     """Return the first id in a `meta.properties` that makes Kafka 4.1 refuse to start, with Kafka's error message and
-    an explanation; None if it starts. The order is Kafka's: an invalid directory id (`MetaProperties.Builder`), a
+    an explanation; None if Kafka starts. The order is Kafka's: an invalid directory id (`MetaProperties.Builder`), a
     reserved one (`MetaPropertiesEnsemble.verify`), then a missing node id and a missing cluster id
     (`KafkaRaftServer.initializeLogDirs`). A missing directory id is accepted. `directory` is the log directory named in
-    the message. A missing cluster id counts only if `has_topic_ids`, that is if partitions have topic ids, which exist
-    since 2.8: brokers before 0.10.1 knew no cluster id.
+    the message. A missing cluster id counts only if `has_topic_ids`, that is, if partitions have topic ids, which exist
+    since 2.8: brokers before 0.10.1 had no cluster id.
     """
     if meta.directory_id is not None and (wrong := _wrong_uuid(meta.directory_id)) is not None:
         detail = f"directory.id is {meta.directory_id[:40]!r}, {wrong}: a broker does not start with it"
@@ -215,8 +216,8 @@ def _nodes(known: Sequence[_Known]) -> Iterator[Finding]:
 
 
 def _are_replicas(named: Sequence[tuple[LogDir, int]]) -> bool:
-    """Whether log directories with different node ids have a live directory of the same partition. Those are replicas,
-    so the directories are not of one broker. `named` are pairs of a log directory and its node id.
+    """Whether log directories with different node ids have a live directory of the same partition. Then these are
+    replicas, so the directories belong to several brokers. `named` are pairs of a log directory and its node id.
     """
     holder: dict[PartitionName | None, int] = {}
     for log_dir, node in named:

@@ -1,6 +1,6 @@
 """Find log directories, partition directories and single segments at the caller's paths. A path may be an entry of
 `log.dirs`, a directory of several of them (brokers, volumes), one partition directory or one segment file. The content
-decides which it is: `broker-1` looks like the name of a partition.
+of a directory decides which kind it is, not its name: a log directory may be called `broker-1`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LONGEST = "longest"
 
 @checked()
 class Inventory(Struct, frozen=True, kw_only=True):
-    """Everything found at the given paths, in their order."""
+    """All log directories, partition directories and segment files at the caller's paths, in the order of the paths."""
 
     paths: tuple[str, ...]
     log_dirs: tuple[LogDir, ...]
@@ -56,8 +56,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     @property
     def all_unreadable(self) -> list[Finding]:
-        """Findings about paths, directories and files that could not be read during the listing, and about what is in
-        place of a log: for each, records may be left out.
+        """Findings about paths, directories and files that could not be read during the listing, and about entries that
+        have the name of a log and are not one. For each of them, records may be left out.
         """
         findings = [*self.unreadable, *(finding for log_dir in self.log_dirs for finding in log_dir.findings)]
         of_partitions = (finding for partition in self.partitions for finding in partition.unreadable)
@@ -65,20 +65,26 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
     @property
     def half_done(self) -> list[Finding]:
-        """Findings about log directories in which a recovery was interrupted: their state is neither the one before nor
-        the one after.
+        """Findings about log directories in which a recovery was interrupted, each once. Their state is neither that
+        before the recovery nor that after it.
         """
         return list(dict.fromkeys(finding for finding in self.findings if finding.code is FindingCode.RUN_UNFINISHED))
 
     @property
     def names(self) -> list[tuple[str, int]]:
-        """Topic and number of all partitions that have them, including partitions that cannot be read."""
-        named = [(each.topic, each.partition) for each in self.partitions if each.topic and each.partition is not None]
+        """Topic and number of each partition that has a name, followed by those of partitions that cannot be read. A
+        partition may occur several times.
+        """
+        named = [
+            (partition.topic, partition.partition)
+            for partition in self.partitions
+            if partition.topic and partition.partition is not None
+        ]
         return [*named, *unreadable_names(self.all_unreadable)]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Return all findings from the listing: about paths that cannot be read, then about log directories, then about
+        """All findings from the listing: about paths that cannot be read, then about log directories, then about
         partitions.
         """
         return (
@@ -91,25 +97,26 @@ class Inventory(Struct, frozen=True, kw_only=True):
         """Return the topic-partitions that are live in several directories, each with all these partitions in the order
         of the inventory; empty if there are none. Single segment files do not count.
         """
-        found: dict[PartitionName, list[Partition]] = {}
+        by_name: dict[PartitionName, list[Partition]] = {}
         for partition in self.partitions:
             if partition.name is not None and partition.state is DirectoryState.LIVE:
-                found.setdefault(partition.name, []).append(partition)
-        several = {name: [each for each in those if is_directory(each.path)]
-                   for name, those in found.items() if len(those) > 1}  # fmt: skip
-        return {name: tuple(those) for name, those in several.items() if len(those) > 1}
+                by_name.setdefault(partition.name, []).append(partition)
+        several = {name: [partition for partition in partitions if is_directory(partition.path)]
+                   for name, partitions in by_name.items() if len(partitions) > 1}  # fmt: skip
+        return {name: tuple(partitions) for name, partitions in several.items() if len(partitions) > 1}
 
     def duplicate_findings(self) -> list[Finding]:
         """Return a DUPLICATE_PARTITION finding for each copy of a topic-partition that is live in several log
         directories. It is INFO for replicas on different brokers, for copies of one log directory, and if the brokers
-        are unknown. It is a WARNING if two directories have the same cluster and node id, because a broker with both
-        does not start (`LogManager`). Several names in one log directory have findings of their own.
+        are unknown. It is a WARNING if two of the directories have the same cluster and node id, because a broker with
+        both does not start (`LogManager`). Two directories of one partition in a single log directory are not reported
+        here, but by the log directory.
         """
         findings = []
         for name, several in self.duplicates().items():
             copies = {os.path.dirname(absolute(partition.path)): partition for partition in reversed(several)}
             if len(copies) == 1:
-                continue  # two names for one partition, about which its directory has a finding
+                continue  # two names for one partition, which the log directory's findings report
             brokers = [self._broker(directory) for directory in copies]
             known = [broker for broker in brokers if broker is not None]
             is_copied = are_copies_of_one([log_dir for log_dir in self.log_dirs if absolute(log_dir.path) in copies])
@@ -123,7 +130,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
         return findings
 
     def findings_together(self) -> list[Finding]:
-        """Return the findings that need all directories: copies of a partition, and ids that do not match."""
+        """Return the findings that can only be made from all directories together: partitions that are in several, and
+        ids that do not match.
+        """
         return self.duplicate_findings() + identity_findings(self.log_dirs)
 
     def _broker(self, directory: str) -> tuple[str | None, int] | None:
@@ -149,16 +158,16 @@ class Inventory(Struct, frozen=True, kw_only=True):
         `"longest"` cannot read a log.
         """
         return tuple(
-            found
-            for found in self.all_readable(replica, select, wants)
-            if select.takes(found.topic, found.partition) and (found.name is None or wants(found.name))
+            partition
+            for partition in self.all_readable(replica, select, wants)
+            if select.takes(partition.topic, partition.partition) and (partition.name is None or wants(partition.name))
         )
 
     def all_readable(
         self, replica: PathLike | None = None, select: Selection = ALL, wants: Wants = every
     ) -> tuple[Partition, ...]:
-        """Return what `readable` does, and also the partitions that `select` and `wants` do not accept, with all their
-        directories. Raises as `readable` does.
+        """Return the partitions of `readable`, and also those that `select` and `wants` do not accept. Of the latter
+        all directories are returned, even several of one topic-partition. Raises the errors of `readable`.
         """
         several = self.duplicates()
         chosen = {
@@ -170,12 +179,17 @@ class Inventory(Struct, frozen=True, kw_only=True):
             detail = f" is {LONGEST} or a directory: {os.fspath(replica)} does not exist"
             raise UsageError(Sentence(Ask.REPLICA, detail))
         wanted = [
-            found for log_dir in self.log_dirs for found in log_dir.partitions if found.state is DirectoryState.LIVE
+            partition
+            for log_dir in self.log_dirs
+            for partition in log_dir.partitions
+            if partition.state is DirectoryState.LIVE
         ]
         return tuple(
-            found
-            for found in (*wanted, *self.standalone)
-            if found.name is None or chosen.get(found.name, found) is found or not is_directory(found.path)
+            partition
+            for partition in (*wanted, *self.standalone)
+            if partition.name is None
+            or chosen.get(partition.name, partition) is partition
+            or not is_directory(partition.path)
         )
 
     def find(self, topic: str, partition: int, replica: PathLike | None = None) -> Partition:
@@ -185,7 +199,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
         `"longest"` cannot read a log.
         """
         name = PartitionName(topic, partition)
-        partitions = [each for each in self.partitions if each.name == name]
+        partitions = [candidate for candidate in self.partitions if candidate.name == name]
         if not partitions:
             raise UsageError(f"{name} is not in {', '.join(self.paths)}")
         return partitions[0] if len(partitions) == 1 else chosen_replica(name, partitions, replica)
@@ -194,21 +208,21 @@ class Inventory(Struct, frozen=True, kw_only=True):
         return self.find(*key)
 
 
-def chosen_replica(name: PartitionName, found: Sequence[Partition], replica: PathLike | None) -> Partition:
-    """Return the directory of the topic-partition `name` that `replica` chooses among `found`: with `"longest"` the one
-    with the highest log end offset (the first of equal ones), otherwise the one at or below that path. Raises
-    `ReplicaError` if `replica` is None or does not match exactly one directory, `StorageError` if a log cannot be read
-    for its end.
+def chosen_replica(name: PartitionName, partitions: Sequence[Partition], replica: PathLike | None) -> Partition:
+    """Return one of `partitions`, the directories of the topic-partition `name`, as `replica` chooses: with `"longest"`
+    the one with the highest log end offset (the first if several have it), otherwise the one at or below that path.
+    Raises `ReplicaError` if `replica` is None or does not match exactly one directory, `StorageError` if the end of a
+    log cannot be read.
     """
-    paths = " and ".join(partition.path for partition in found)
+    paths = " and ".join(partition.path for partition in partitions)
     if replica is None:
-        count = "two" if len(found) == 2 else str(len(found))
+        count = "two" if len(partitions) == 2 else str(len(partitions))
         where = f"{name} was found in {count} directories: {paths}"
         raise ReplicaError(f"{where}; choose one with", LONGEST, "or its path")
     if replica == LONGEST:
-        return max(found, key=lambda each: each.log_end_offset())
+        return max(partitions, key=lambda partition: partition.log_end_offset())
     wanted = real(replica)
-    matching = [partition for partition in found if _is_or_lies_in(partition.path, wanted)]
+    matching = [partition for partition in partitions if _is_or_lies_in(partition.path, wanted)]
     if len(matching) != 1:
         raise ReplicaError(f"{name} is in {paths};", os.fspath(replica), f"chooses {len(matching)} of them")
     return matching[0]
@@ -227,7 +241,7 @@ def _distinct(paths: Iterable[PathLike]) -> list[str]:
 
 
 class _Opened:
-    """Collector of everything that is found at the caller's paths."""
+    """Collector of the log directories, partitions and segment files at the caller's paths."""
 
     def __init__(self, limits: Limits, tolerant: bool, wants: Wants) -> None:
         self._limits, self._wants = limits, wants
@@ -240,7 +254,7 @@ class _Opened:
     def take(self, paths: Sequence[str], *, missing_too: bool) -> None:
         """Open all paths and collect their content. A path without Kafka data raises `UsageError`. With `missing_too`,
         a path that does not exist or is empty makes a finding in `unreadable` instead, if any path has a log directory.
-        Raises `StorageError` as `add` does.
+        Raises `StorageError` under the conditions of `add`.
         """
         for path in paths:
             try:
@@ -281,9 +295,9 @@ class _Opened:
         """
         if not self.standalone:
             return
-        shown = {real(each.path) for log_dir in self.log_dirs.values() for each in log_dir.partitions
-                 if each.state is DirectoryState.LIVE}  # fmt: skip
-        directories = {real(each.path) for each in self.standalone if is_directory(each.path)}
+        shown = {real(partition.path) for log_dir in self.log_dirs.values() for partition in log_dir.partitions
+                 if partition.state is DirectoryState.LIVE}  # fmt: skip
+        directories = {real(partition.path) for partition in self.standalone if is_directory(partition.path)}
         for partition in self.standalone:
             place = real(partition.path)
             inside = is_directory(partition.path) or os.path.dirname(place) not in shown | directories
@@ -291,7 +305,9 @@ class _Opened:
                 yield partition
 
     def _without(self, error: StorageError, path: str) -> None:
-        """Record a directory that cannot be listed, and may be a log directory."""
+        """Record a directory that cannot be listed and may be a log directory, if the collector is tolerant; otherwise
+        ignore it.
+        """
         if self._tolerant:
             self.unreadable.append(unreadable(error, path))
 
@@ -317,7 +333,7 @@ def open_all(
     exist or is empty makes a finding in `unreadable` instead, if another path has a log directory. A file or directory
     that cannot be read raises `StorageError`; with `tolerant` it is left out, with a finding.
 
-    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `limits`: upper bounds for a batch or file (`Limits`)
     * `wants`: function called with the name of each partition in a log directory; if it returns False, the partition is
       left out and not read
     """

@@ -1,6 +1,6 @@
 """Find the segment, batch and position of an offset or a time in the log itself, and check the indexes for it. The
 rules are those of `LogSegment.translateOffset`, `UnifiedLog.fetchOffsetByTimestamp`, `OffsetIndex.lookup` and
-`TimeIndex.lookup`: the entry that a broker would use is compared with the log, and a wrong one makes a finding.
+`TimeIndex.lookup`. The index entry that a broker would use is compared with the log; a wrong entry makes a finding.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Located", "index_findings_of_offset", "index_findings_of_time", "loc
 
 
 class Located(Struct, frozen=True, kw_only=True):
-    """The first batch that reaches an offset."""
+    """The batch with which a fetch from an offset begins: the first whose last offset is not below it."""
 
     segment: str
     """path of the log file"""
@@ -49,13 +49,13 @@ class Located(Struct, frozen=True, kw_only=True):
     record_timestamp: int | None
     """timestamp of that record in ms; None without it"""
     insides: Insides = Insides.NOT_EXAMINED
-    """whether all of its records can be decoded"""
+    """whether all records of the batch can be decoded"""
 
 
 def locate(partition: Partition, offset: int, *, through_damage: bool = False) -> tuple[Located | None, list[Finding]]:
-    """Return the batch with which a fetch from `offset` begins, and the findings up to and inside it. The batch is None
-    if the log ends before the offset. Damage ends the search, as it ends a consumer's reading; with `through_damage`
-    the search continues after it. Raises `StorageError` if a file cannot be read.
+    """Return the batch with which a fetch from `offset` begins, and the findings up to that batch and in it. The batch
+    is None if the log ends before the offset. Damage ends the search, as it ends a consumer's reading; with
+    `through_damage` the search continues after it. Raises `StorageError` if a file cannot be read.
     """
     reader = partition.batches(start_offset=offset, on_damage=SKIP if through_damage else STOP)
     for batch in reader:
@@ -70,7 +70,7 @@ def locate(partition: Partition, offset: int, *, through_damage: bool = False) -
 def _located(segment: Segment, batch: RecordBatch, offset: int, insides: Insides, limits: Limits) -> Located:
     header = batch.header
     records = decode_batch(batch, limits=limits).records
-    found = next((record for record in records if record.offset == offset), None)
+    record_there = next((record for record in records if record.offset == offset), None)
     is_v2 = isinstance(header, BatchHeader)
     first = header.base_offset if isinstance(header, BatchHeader) else min(
         [record.offset for record in records], default=batch.last_offset
@@ -83,16 +83,17 @@ def _located(segment: Segment, batch: RecordBatch, offset: int, insides: Insides
         base_offset=first,
         last_offset=batch.last_offset,
         leader_epoch=header.partition_leader_epoch if is_v2 else -1,
-        is_there=found is not None,
+        is_there=record_there is not None,
         is_control=header.is_control,
-        record_timestamp=None if found is None else found.timestamp,
+        record_timestamp=None if record_there is None else record_there.timestamp,
         insides=insides,
     )
 
 
 def newest(partition: Partition, *, through_damage: bool = False) -> tuple[OffsetAndTimestamp | None, list[Finding]]:
-    """Return the first record with the largest timestamp (`ListOffsetsRequest.MAX_TIMESTAMP`), None without timestamps,
-    and the findings. Damage ends the search, unless `through_damage`.
+    """Return the first record with the largest timestamp (`ListOffsetsRequest.MAX_TIMESTAMP`), and the findings. The
+    record is None if the log has no timestamps or the record cannot be read. Damage ends the search, unless
+    `through_damage`. Raises `StorageError` if a file cannot be read.
     """
     return run_slices(looking_for_newest(partition, through_damage=through_damage))
 
@@ -105,9 +106,10 @@ def looking_for_newest(
     be read.
 
     `look` searches a batch for the first record with at least a given timestamp. At first only the batch with the
-    largest timestamp in its header is searched. If it does not have that record, the log is read again and all batches
-    with a larger timestamp than the best so far are searched; those that cannot be decoded are in the findings. Damage
-    ends the reading, or is skipped with `through_damage`. Raises `StorageError`.
+    largest timestamp in its header is searched. If it does not have such a record, the log is read again, and every
+    batch with a larger timestamp than the best so far is searched; batches that cannot be decoded are reported in the
+    findings. Damage ends the reading, or is skipped with `through_damage`. Raises `StorageError` if a file cannot be
+    read.
     """
     start = partition.log_start_offset
     reader = partition.batches(start_offset=start, on_damage=SKIP if through_damage else STOP)
@@ -127,11 +129,11 @@ def looking_for_newest(
         yield
         largest = batch.header.max_timestamp
         if largest > (NO_TIMESTAMP if best is None else best.timestamp):
-            found = look(batch, largest, start, partition.limits)
-            if isinstance(found, Finding):
-                findings.append(found if reader.segment is None else found.in_file(reader.segment.path))
-            elif found is not None and found.timestamp == largest:
-                best = found
+            result = look(batch, largest, start, partition.limits)
+            if isinstance(result, Finding):
+                findings.append(result if reader.segment is None else result.in_file(reader.segment.path))
+            elif result is not None and result.timestamp == largest:
+                best = result
     return best, findings
 
 
@@ -142,9 +144,10 @@ def _wrong(path: str, position: int, detail: str) -> Finding:
 def _last_at_most(
     index: FileSource, layout: FixedLayout, wanted: int, column: int
 ) -> tuple[int, tuple[int, ...]] | None:
-    """Return slot number and fields of the last index entry whose first field is at most `wanted`, found by a broker's
-    binary search; None if there is none. An entry whose field number `column` is not positive was never written and
-    counts as greater, except in slot 0; so does one that is no longer in the file. Raises `StorageError`.
+    """Return slot number and fields of the last index entry whose first field is at most `wanted`, by a broker's binary
+    search; None if there is none. An entry whose field number `column` is not positive was never written, and counts as
+    greater, except in slot 0. An entry that is no longer in the file is read as zeros. Raises `StorageError` if the
+    index cannot be read.
     """
 
     def slot(number: int) -> tuple[int, ...]:
@@ -165,7 +168,7 @@ def _last_at_most(
 
 def _opened(segment: Segment, kind: FileKind) -> Iterator[tuple[FileSource, FileSource, str]]:
     """Yield the opened index of this kind, the opened log and the index's path, once; both files are closed afterwards.
-    Nothing if one of the files is missing or not a regular one. Raises `StorageError` for other errors.
+    Yield nothing if one of the files is missing or not a regular file. Raises `StorageError` for other errors.
     """
     path = segment.files.get(kind)
     if path is None:
@@ -211,8 +214,9 @@ def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]
 def index_findings_of_time(partition: Partition, timestamp: int) -> list[Finding]:
     """Return findings about the time indexes that a broker would use to find `timestamp` (ms): entries that contradict
     the log, and entries out of order. A broker begins at the log start offset and uses the first segment whose last
-    entry has this timestamp or a later one, or the last segment. Of the segments before it only the last entry is
-    checked; segments after it are not. Raises `StorageError` if a file cannot be read.
+    entry has this timestamp or a later one, or the last segment. In the segments before that one, only the last entry
+    is checked; later segments are not checked. Empty if nothing is wrong. Raises `StorageError` if a file cannot be
+    read.
     """
     findings: list[Finding] = []
     for segment in partition.segments[index_of(partition.segments, partition.log_start_offset) :]:
@@ -222,7 +226,7 @@ def index_findings_of_time(partition: Partition, timestamp: int) -> list[Finding
             last = _last_at_most(index, TIME_ENTRY, 1 << 62, 0)
             reaches = reaches or (last is not None and last[1][0] >= timestamp)
             asked = (entry, last) if reaches else (last,)
-            for slot, fields in dict.fromkeys(each for each in asked if each is not None and any(each[1])):
+            for slot, fields in dict.fromkeys(used for used in asked if used is not None and any(used[1])):
                 problem = _time_problem(segment, log, TimeEntry(*fields))
                 if problem:
                     findings.append(_wrong(path, slot * TIME_ENTRY.size, problem))
@@ -233,8 +237,8 @@ def index_findings_of_time(partition: Partition, timestamp: int) -> list[Finding
 
 def _time_problem(segment: Segment, log: FileSource, entry: TimeEntry) -> str:
     """Return a phrase that says how a time index entry contradicts the log: the log does not reach its offset, or the
-    batch there begins after the offset or has another largest timestamp. An empty string if the entry agrees. Raises
-    `StorageError`.
+    batch there begins after the offset or has another largest timestamp. Return an empty string if the entry agrees.
+    Raises `StorageError` if the log cannot be read.
     """
     offset = segment.base_offset + entry.relative_offset
     start = segment.position_of(offset, log)
@@ -258,5 +262,7 @@ def _disorder(segment: Segment, kind: FileKind) -> list[Finding]:
 
 
 def _first(batch: RecordBatch) -> int:
-    """Return the lowest offset that a batch can hold: 0 for magic 0 and 1, whose wrappers store the last one."""
+    """Return the lowest offset that a batch can hold: its base offset, or 0 for magic 0 and 1, because a wrapper's
+    header has only its last offset.
+    """
     return batch.header.base_offset if isinstance(batch.header, BatchHeader) else 0

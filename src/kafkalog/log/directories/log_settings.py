@@ -57,7 +57,9 @@ def _read(kind: type, text: str) -> int | None:
 
 
 class LogSettings(Struct, frozen=True, kw_only=True):
-    """Settings for a recovery; sizes in bytes, times in ms; not negative. Defaults are Kafka's."""
+    """Settings of a log that a recovery uses. Sizes are in bytes, times in ms; no value is negative. Defaults are
+    Kafka's.
+    """
 
     segment_bytes: int = 1024 * 1024 * 1024
     segment_index_bytes: int = 10 * 1024 * 1024
@@ -82,7 +84,9 @@ class LogSettings(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_server_properties(cls, properties: Mapping[str, str]) -> dict[str, str]:
-        """Return only those settings of a broker that matter to a recovery."""
+        """Return the entries of `properties`, a broker's properties, whose names this class knows: settings that matter
+        to a recovery, and some that it ignores. All others are left out. Names and values are unchanged.
+        """
         known = {*_BROKER_NAMES, *_DEFAULTS}
         return {name: value for name, value in properties.items() if name in known}
 
@@ -122,7 +126,7 @@ class LogSettings(Struct, frozen=True, kw_only=True):
         return cls(**fields)
 
     def as_names(self) -> dict[str, str]:
-        """Return the settings under their topic names, as `from_names` takes them."""
+        """Return the settings as texts by their topic names, which `from_names` accepts."""
         return {name: str(getattr(self, name.replace(".", "_"))).lower() for name in _DEFAULTS}
 
 

@@ -1,5 +1,5 @@
-"""Detect that the start of a log is missing. Retention renames all files of a segment together
-(`UnifiedLog.deleteSegmentFiles`), and truncates the leader epochs first, when the log start offset moves
+"""Detect that the first segments of a log are missing. Retention renames all files of a segment together
+(`UnifiedLog.deleteSegmentFiles`), and truncates the leader epochs before that, when the log start offset moves
 (`LeaderEpochFileCache.truncateFromStart`). So indexes or epochs below the first segment show that segments are missing.
 The first segments of a tiered log are remote, while its epochs stay; callers know which logs are tiered
 (`kafkalog.tiers.tiering`).
@@ -24,9 +24,10 @@ __all__ = ["first_base", "lost_start"]
 
 def lost_start(names: Iterable[str], epochs: Sequence[int], *, is_remote: bool) -> tuple[int, int] | None:
     """Return first and last offset (both inclusive) that are missing before a directory's first segment; None if none
-    are, or if there is no segment. `names` are the directory's files: an index without its log shows a lost segment.
-    `epochs` are the first offsets of its leader epochs, which also show one. They are ignored if `is_remote`, that is
-    if the log may begin in a remote tier, or if a file waits for deletion (`.deleted`).
+    are missing, or if there is no segment. `names` are the directory's files: an index without its log shows a lost
+    segment. `epochs` are the first offsets of its leader epochs: one below the first segment shows a lost segment too.
+    The epochs are ignored if `is_remote`, that is, if the log may begin in a remote tier, or if a file waits for
+    deletion (`.deleted`).
     """
     parsed = {name: segment_file_name for name in names if (segment_file_name := parse_segment_file(name)) is not None}
     begins = first_base(parsed)
@@ -39,8 +40,12 @@ def lost_start(names: Iterable[str], epochs: Sequence[int], *, is_remote: bool) 
 
 
 def first_base(names: Mapping[str, SegmentFileName]) -> int | None:
-    """Return the base offset of the first segment; None without a segment."""
-    logs = (each.base_offset for name, each in names.items() if name == segment_file(each.base_offset, FileKind.LOG))
+    """Return the lowest base offset of a segment whose log file is among `names`; None if there is none."""
+    logs = (
+        parsed.base_offset
+        for name, parsed in names.items()
+        if name == segment_file(parsed.base_offset, FileKind.LOG)
+    )
     return min(logs, default=None)
 
 

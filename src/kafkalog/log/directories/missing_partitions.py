@@ -1,8 +1,8 @@
-"""Findings about missing partition directories, for every command that examines a log directory. A broker lists its
+"""Find partition directories that are missing, for every command that examines a log directory. A broker lists its
 partitions in the checkpoints of the log directory, which it writes every few seconds or minutes and when it stops
-(`LogManager.checkpointLogRecoveryOffsets`, `ReplicaManager.checkpointHighWatermarks`), and the metadata log has the
+(`LogManager.checkpointLogRecoveryOffsets`, `ReplicaManager.checkpointHighWatermarks`); the metadata log names the
 directory of each replica. Deleting a topic leaves a `-delete` directory for a while, and removes the topic from the
-checkpoints; an earlier checkpoint may still list it. So a missing directory is a WARNING.
+checkpoints; an earlier checkpoint may still list it. So a missing directory is only a WARNING.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def missing_directories(
     elsewhere: str = "",
 ) -> Iterator[Finding]:
     """Yield a PARTITION_MISSING warning for each topic-partition that a checkpoint or the cluster metadata names and
-    that has no directory, sorted by topic and number; its file is relative to the log directory. `__cluster_metadata`
-    is skipped. `there` are the topic-partitions that have a directory, `others` all names in the log directory,
-    `checkpoints` the offsets by file name, and `assigned` the replicas that the cluster metadata places in this
-    directory. `elsewhere` is appended to the explanation of one that only the metadata names.
+    that has no directory, sorted by topic and number. The finding's file is the directory's name. `__cluster_metadata`
+    and negative numbers are skipped. `there` are the topic-partitions that have a directory, `others` all names in the
+    log directory, `checkpoints` the offsets by file name, and `assigned` the replicas that the cluster metadata places
+    in this directory. `elsewhere` is a text to append to the explanation if only the metadata names the partition.
     """
     named = {key for offsets in checkpoints.values() for key in offsets} - there
     assigned = assigned - there

@@ -1,4 +1,4 @@
-"""Findings about missing segments, for every command that looks for them."""
+"""Report segments that are missing from a log, for every command that looks for them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ def missing_segments(
     *,
     is_compacted: bool = False,
 ) -> Iterator[Finding]:
-    """Yield a SEGMENT_MISSING finding for each range of missing offsets in a partition directory. `missing` are first
-    and last offset (inclusive) from `MissingOffsets`; offsets below `log_start` are ignored. `bases` are the base
-    offsets of existing segments: if a range begins at one, that segment is empty and the finding names it; otherwise it
-    names the segment after the range. With `is_compacted` the ranges are known to lie where the cleaner has not been.
+    """Yield a SEGMENT_MISSING finding for each range of missing offsets in a partition directory. `missing` has first
+    and last offset (inclusive) of each range, from `MissingOffsets`; offsets below `log_start` are ignored. `bases` are
+    the base offsets of existing segments: if a range begins at one, that segment is empty and the finding names it;
+    otherwise the finding names the segment after the range. Set `is_compacted` if the log is compacted and the ranges
+    are in a part that the cleaner has not reached.
     """
     why_sure = "where the cleaner has not been" if is_compacted else "and no others in this log are"
     there = frozenset(bases)

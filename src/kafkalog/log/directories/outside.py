@@ -1,4 +1,4 @@
-"""Check the place of a new file: not in a log directory, a partition, or a directory that is being read."""
+"""Check that a new file would not be in a log directory, in a partition, or in a directory that is being read."""
 
 from __future__ import annotations
 

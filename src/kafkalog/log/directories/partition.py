@@ -1,5 +1,5 @@
-"""One partition directory: its segments in order, and the small files about them. It is Kafka's `UnifiedLog`, for
-reading. A `Partition` may also be a single segment file in any directory.
+"""Open one partition directory for reading, as Kafka's `UnifiedLog` does: its segments in order, and the small files
+about them. A `Partition` may also be a single segment file in any directory.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Partition:
     findings: tuple[Finding, ...] = field(default=(), repr=False)
     """findings from listing the directory"""
     limits: Limits = field(default=DEFAULT_LIMITS, repr=False, compare=False)
-    """limits for everything that is read of it, unless a method is given others"""
+    """limits for reading the partition, unless other limits are passed to a method"""
 
     @property
     def topic(self) -> str | None:
@@ -132,8 +132,9 @@ class Partition:
 
     @property
     def epochs_below_start(self) -> int | None:
-        """Offset at which the leader epochs begin, if that and records are below the log start offset; else None. Then
-        the checkpoint of the start is wrong: a broker moves both (`LeaderEpochFileCache.truncateFromStart`).
+        """Offset at which the leader epochs begin, if it is below the log start offset and records are there too;
+        otherwise None. Such an offset shows that the checkpointed log start offset is wrong, because a broker moves
+        both together (`LeaderEpochFileCache.truncateFromStart`).
         """
         start = self.log_start_offset
         has_records = any(segment.size and segment.base_offset < start for segment in self.segments)
@@ -142,20 +143,21 @@ class Partition:
 
     @property
     def begins_remotely(self) -> bool:
-        """Whether its first segments are in a remote tier, according to the checkpoint and the leader epochs.
-        `kafkalog.tiers.tiering` decides whether something else is missing instead.
+        """Whether the first segments are probably in a remote tier: the checkpointed log start offset is below the
+        first segment, and a leader epoch begins at or below it. `kafkalog.tiers.tiering` decides whether they are
+        missing instead.
         """
         start, begins = self.checkpointed_log_start_offset, self.segments[0].base_offset if self.segments else 0
         return start is not None and start < begins and any(epoch.start_offset <= start for epoch in self.leader_epochs)
 
     def _own(self, limits: Limits) -> Limits:
-        """Return the limits that a caller gave, or those of the partition if it gave none."""
+        """Return the limits of the partition if a caller passed the default ones; otherwise `limits`."""
         return self.limits if limits is DEFAULT_LIMITS else limits
 
     @property
     def unreadable(self) -> list[Finding]:
-        """Return the findings about entries of the directory that could not be read, such as links (UNREADABLE), and
-        about a directory or dangling link that has the name of a log (FOREIGN_FILE with severity ERROR).
+        """Findings about entries of the directory that could not be read, such as links (UNREADABLE), and about a
+        directory or dangling link that has the name of a log (FOREIGN_FILE with severity ERROR).
         """
         return [
             finding for finding in self.findings
@@ -284,9 +286,9 @@ class Partition:
 
     def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
         """Return aborted and open transactions up to the first damage, according to the log itself. A transaction whose
-        end may be in that damage counts as open. With `through_damage` return the transactions of the whole log;
+        end may be in that damage counts as open. With `through_damage`, return the transactions of the whole log;
         undecided ones then do not count as open. The whole log is read; only the result with default arguments is
-        cached. Raises `StorageError`.
+        cached. Raises `StorageError` if a file cannot be read.
         """
         limits = self._own(limits)
         if through_damage:
@@ -309,9 +311,9 @@ class Partition:
             tracker, end = self._track_transactions(limits, through_damage, known)
         undecided = tuple(tracker.undecided)
         first_offsets = dict(tracker.open_first_offsets)
-        for each in () if through_damage else undecided:  # a producer may have begun another one since
-            earlier = first_offsets.get(each.producer_id, each.first_offset)
-            first_offsets[each.producer_id] = min(earlier, each.first_offset)
+        for transaction in () if through_damage else undecided:  # its producer may have begun another one since
+            earlier = first_offsets.get(transaction.producer_id, transaction.first_offset)
+            first_offsets[transaction.producer_id] = min(earlier, transaction.first_offset)
         return Transactions(
             aborted=tuple(tracker.aborted),
             open_first_offsets=first_offsets,
@@ -324,11 +326,11 @@ class Partition:
     def _track_transactions(
         self, limits: Limits, through_damage: bool, known: KnownTransactions | None
     ) -> tuple[TransactionTracker, int]:
-        """Read the log and return the state of its transactions, and the offset after the last batch read. Without
-        batches that is the base offset of the first segment, or 0 without segments; at the end of the log it is at
-        least the base offset of the last segment. Reading ends at damage, unless `through_damage`. Batches below the
-        log start offset do not count; transactions opened there are those of the producer snapshot. `known` replaces
-        the state up to its offset, see `TransactionTracker.begin`. Raises `StorageError`.
+        """Read the log; return the state of its transactions, and the offset after the last batch read. Without batches
+        that offset is the base offset of the first segment, or 0 without segments; if the end of the log is reached, it
+        is at least the base offset of the last segment. Reading ends at damage, unless `through_damage`. Batches below
+        the log start offset are not used; transactions opened there come from the producer snapshot. `known` replaces
+        the state up to its offset, see `TransactionTracker.begin`. Raises `StorageError` if a file cannot be read.
         """
         from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
         from kafkalog.log.reading.transactions import TransactionTracker
@@ -338,8 +340,8 @@ class Partition:
         end = self.segments[0].base_offset if self.segments else 0
         way = SKIP if through_damage else STOP
         reader = self.batches(start_offset=start_of_state(self), on_damage=way, limits=limits)
-        for found in tracker.follow(reader):
-            end = max(end, found.next_offset)
+        for step in tracker.follow(reader):
+            end = max(end, step.next_offset)
         if self.segments and reader.stop is StopReason.END:
             end = max(end, self.segments[-1].base_offset)
         return tracker, end
@@ -355,10 +357,10 @@ class Partition:
         return self.transactions().last_stable_offset
 
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Return the offset of the next record: after the last valid batch of the last segment, before any damage in
-        it. The base offset of that segment if it has no valid batch; the checkpointed log start offset, or 0, without
-        segments. The segment is read once, and again only after its file changed. Raises `StorageError` if it cannot be
-        read.
+        """Return the offset of the next record: the one after the last valid batch of the last segment, before any
+        damage in it. It is the base offset of that segment if it has no valid batch, and without segments the
+        checkpointed log start offset, or 0. The segment is read once, and again only after its file changed. Raises
+        `StorageError` if it cannot be read.
         """
         if not self.segments:
             return self.checkpointed_log_start_offset or 0
@@ -378,7 +380,9 @@ class Partition:
         return end
 
     def segments_from(self, offset: int) -> Iterator[Segment]:
-        """Yield the segment that holds `offset`, if there is one, and those after it."""
+        """Yield the segment that holds `offset`, or the first segment if the offset is below it, then all segments
+        after it.
+        """
         for number in range(index_of(self.segments, offset), len(self.segments)):
             yield self.segments[number]
 
@@ -393,13 +397,13 @@ class Partition:
         limits: Limits = DEFAULT_LIMITS,
     ) -> Chunk:
         """Return a chunk of whole batches from `offset` on, as a consumer fetches it: at most `max_bytes` bytes, or the
-        first batch if it is larger. Raises `LimitExceeded` if that has more than `max_chunk_bytes`. The chunk is empty
-        at the log end offset, which is `end_offset`, or found by reading if None. For an offset outside the log,
-        reading begins at the start or the end, as `reset` says; without `reset`, `OffsetOutOfRangeError` is raised.
-        Damage at the offset raises `FormatError`. Raises `UsageError` for invalid sizes, `StorageError` if the log
-        cannot be read.
+        first batch if it is larger. Raises `LimitExceeded` if that batch has more than `max_chunk_bytes`. At the log
+        end offset the chunk is empty; pass that offset as `end_offset` if it is known, otherwise the log is read to
+        find it. For an offset outside the log, reading begins at the start or the end, as `reset` says; without
+        `reset`, `OffsetOutOfRangeError` is raised. Damage at the offset raises `FormatError`. Raises `UsageError` for
+        invalid sizes, `StorageError` if the log cannot be read.
         """
-        from kafkalog.log.reading.fetch import fetch  # converts and encodes: most who read do not
+        from kafkalog.log.reading.fetch import fetch  # loaded here, because most readers do not need it
 
         return fetch(
             self,
@@ -412,8 +416,8 @@ class Partition:
         )
 
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
-        """Return the base offsets, descending, of the segments last modified by `timestamp` (ms); see
-        `offsets_before`.
+        """Return at most `max_count` base offsets, descending, of the segments last modified at or before `timestamp`
+        (ms); see the function `offsets_before`.
         """
         return offsets_before(self, timestamp, max_count)
 
@@ -428,15 +432,15 @@ class Partition:
         """Return the first record, from the log start offset on, with this timestamp (ms) or a later one; None if there
         is none. Only batches that can hold the answer are read. The time index is used if the log confirms it, see
         `time_lookup`; otherwise batch headers are read. Facts about whole segments are kept for the next search. Damage
-        before the record raises `FormatError`; it ends the search and is appended to `findings`, if that is a list.
-        With `through_damage` the search continues after it.
+        before the record raises `FormatError`. If `findings` is a list, damage is appended to it instead, and ends the
+        search; with `through_damage` the search continues after it. Raises `StorageError` if a file cannot be read.
         """
         own = self._own(limits)
         return run_slices(looking_for_timestamp(self, timestamp, findings, through_damage=through_damage, limits=own))
 
     @cached_property
     def newest(self) -> NewestTimestamps:
-        """Newest timestamps of the segments, as searches by time have learned them."""
+        """Newest timestamps of the segments that earlier searches by time have read; new searches add to them."""
         return NewestTimestamps(self.segments, index_of(self.segments, self.log_start_offset))
 
 
@@ -498,7 +502,7 @@ def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partit
     directory, or has no segment, snapshot or unfinished file (such as `.deleted`) of a log in it, such as a log
     directory that is named like a partition; `StorageError` if it cannot be read.
 
-    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `limits`: upper bounds for a batch or file (`Limits`)
     """
     directory = absolute(os.fspath(path))
     if not is_directory(directory):
@@ -515,7 +519,8 @@ def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partit
     half_done = findings_of_half_done(os.path.dirname(directory))
     partition = read_partition(os.fspath(path), name, start, limits=limits)
     others = map(os.path.basename, (*partition.kraft_snapshots, *partition.unfinished))
-    is_log = partition.segments or partition.snapshots  # a log directory too has a `.checkpoint`, and may be `broker-1`
+    # a log directory may be called `broker-1`, and have a file `.checkpoint`, but no segment or snapshot
+    is_log = partition.segments or partition.snapshots
     if not is_log and not any(parse_segment_file(name) or parse_kraft_snapshot_file(name) for name in others):
         raise UsageError(f"{os.fspath(path)} holds no segment")
     return _with_findings(partition, [*half_done, *([] if finding is None else [finding])])
@@ -523,7 +528,7 @@ def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partit
 
 def open_live(topic: str, root: str, names: Iterable[str]) -> Iterator[Partition]:
     """Yield the live partitions of a topic among the directory `names` in the log directory `root`, sorted by name.
-    Other names are skipped, and so are partitions that cannot be opened.
+    Partitions that cannot be opened are skipped, and so are all other names.
     """
     for name in sorted(names):
         parsed = parse_partition_directory(name)

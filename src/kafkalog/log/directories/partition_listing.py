@@ -53,8 +53,8 @@ def _metadata_of(data: bytes) -> PartitionMetadata:
 
 
 class PartitionListing:
-    """Collector of the entries of a partition directory. Each entry is passed to `look_at` once; then `segments`
-    returns the result.
+    """Collector of the entries of a partition directory. Pass each entry to `look_at` once; then `segments` returns the
+    segments. Other results are attributes.
     """
 
     def __init__(self, path: str, limits: Limits) -> None:
@@ -114,7 +114,7 @@ class PartitionListing:
             self.found(FindingCode.FOREIGN_FILE, entry.path, detail)
 
     def _pending(self, path: str, parsed: SegmentFileName) -> None:
-        """Record a file of an unfinished operation, if a start depends on it."""
+        """Record the file of an unfinished operation if a broker's start acts on it: `.cleaned` or `.swap`."""
         if parsed.pending == CLEANED:
             self._smallest_cleaned = min(self._smallest_cleaned, parsed.base_offset)
         elif parsed.pending == SWAP:
@@ -146,7 +146,7 @@ class PartitionListing:
     def _no_file(self, entry: Entry, mode: int, *, holds_records: bool) -> None:
         """Record a finding about an entry that is not a regular file; it is not read. A directory or a dangling link
         makes a FOREIGN_FILE finding (ERROR if it has the name of a log), because a broker ignores it. Anything else
-        makes an UNREADABLE finding, because of which recovery does not act on the partition.
+        makes an UNREADABLE finding, which prevents recovery of the partition.
         """
         if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and not os.path.exists(entry.path)):
             severity = Severity.ERROR if holds_records else Severity.WARNING

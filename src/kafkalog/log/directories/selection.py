@@ -1,4 +1,4 @@
-"""Selection of topic-partitions by topic, partition number and exclusion."""
+"""Select topic-partitions by topic, partition number and exclusion."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _MOST_LISTED = 20
 
 
 def is_glob(text: str) -> bool:
-    """Whether text is a pattern. No legal topic name contains one of these characters."""
+    """Whether a text is a wildcard pattern: it contains `*`, `?` or `[`, which no legal topic name contains."""
     return not _GLOB_CHARACTERS.isdisjoint(text)
 
 
 @lru_cache(maxsize=16)
 def matcher(patterns: frozenset[str]) -> Callable[[str], bool]:
-    """Return a function that returns whether a name is one of `patterns` or matches one as a wildcard pattern
+    """Return a function that tells whether a name is in `patterns` or matches one of them as a wildcard pattern
     (`fnmatch`, case-sensitive). Without patterns it returns False for every name.
     """
     globs = sorted(filter(is_glob, patterns))
@@ -41,9 +41,9 @@ def matcher(patterns: frozenset[str]) -> Callable[[str], bool]:
 
 @checked("takes_topic", "takes", "check", "of_unreadable", "directories")
 class Selection(Struct, frozen=True):
-    """Partitions of the topics that match `topics`, or of all topics if that is empty; only the numbers in
-    `partitions`, or all. `excluded` are topics, or partitions such as `topic-0`. Topics and exclusions may be names or
-    patterns with `*`, `?` and `[…]`, and are case-sensitive. `ALL` selects everything.
+    """Selection of partitions: those of the topics that match `topics` (empty: all topics), with the numbers in
+    `partitions` (empty: all), except `excluded`, which are topics or partitions such as `topic-0`. Topics and
+    exclusions may be names or patterns with `*`, `?` and `[…]`, and are case-sensitive. `ALL` selects everything.
     """
 
     topics: frozenset[str] = frozenset()
@@ -55,11 +55,13 @@ class Selection(Struct, frozen=True):
 
     @classmethod
     def of(cls, topics: Iterable[str] = (), partitions: Iterable[int] = (), excluded: Iterable[str] = ()) -> Selection:
-        """Return a selection from values in any order, with repetitions."""
+        """Return a selection of the given topics, partition numbers and exclusions; order and repetitions do not
+        matter.
+        """
         return cls(frozenset(topics), frozenset(partitions), frozenset(excluded))
 
     def takes_topic(self, topic: str) -> bool:
-        """Whether a topic is selected, apart from the selection of single partitions."""
+        """Whether a topic is selected and not excluded as a whole. Partition numbers are not considered."""
         if self.topics and not matcher(self.topics)(topic):
             return False
         return not (self.excluded and matcher(self.excluded)(topic))
@@ -126,9 +128,9 @@ class Selection(Struct, frozen=True):
         return selected
 
     def directories(self, root: str, names: Iterable[str]) -> frozenset[str] | None:
-        """Return the selected ones among the directory `names` in the log directory `root`; None if everything is
-        selected. If none of the names is selected, raises `UsageError` if exclusions are the reason, otherwise
-        `UnknownName`.
+        """Return the selected ones among `names`, the names of directories in the log directory `root`; None if
+        everything is selected. If none of the names is selected, raises `UsageError` if exclusions are the reason,
+        otherwise `UnknownName`.
         """
         if self == ALL:
             return None
@@ -146,7 +148,7 @@ ALL = Selection()
 def unreadable_names(findings: Iterable[Finding]) -> list[tuple[str, int]]:
     """Return topic and number of each partition whose directory, or a file directly in it, is named by a finding.
     `findings` are about paths that could not be read. The result is in the order of the findings; a partition may occur
-    several times. Findings about other paths or without one give nothing.
+    several times. Findings about other paths, or without a path, are ignored.
     """
     names = []
     for finding in findings:

@@ -1,5 +1,5 @@
-"""Entries of files that are not logs, as `dump --json` prints them and as Spark has them in columns, under
-kafka-dump-log's names.
+"""Entries of files beside the log (indexes, snapshots, checkpoints) as `dump --json` prints them and as Spark has them
+in columns, under kafka-dump-log's names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read the entries of files that are not logs, under Kafka's names: indexes, producer snapshots, checkpoints,
+"""Read the entries of the files beside the log, under Kafka's names: indexes, producer snapshots, checkpoints,
 metadata.
 """
 
@@ -75,12 +75,14 @@ Entry = (
     | CleanShutdownLine
     | dict[str, Any]
 )
-"""An entry; a dict of a file that may hold names and values of any kind (`meta.properties`, `quorum-state`)."""
+"""An entry; a dict for a file with any names and values (`meta.properties`, `quorum-state`)."""
 Fields = tuple[Any, ...]
 
 
 class SideFile(Struct, frozen=True):
-    """Entries in file order, under Kafka's names, and findings, which are complete once all entries were read."""
+    """The entries of a file beside the log, in file order, and the findings about it. The findings are complete once
+    all entries were read.
+    """
 
     entries: Iterator[Entry]
     findings: list[Finding]
@@ -98,10 +100,10 @@ def _index(
     entry: Callable[[Fields], Entry],
     findings: list[Finding],
 ) -> Iterator[Entry]:
-    """Yield the entries of an index file in order, each converted by `entry`, up to the first that does not increase:
-    `increases` compares the fields of the previous entry (None at first) with those of the next. An entry that does not
-    increase adds a finding to `findings`, and so does a file size that is not a multiple of the entry size. Zeros that
-    a broker allocated at the end are ignored. Raises `StorageError`.
+    """Yield the entries of an index file in order, each converted by `entry`, up to the first that does not increase.
+    `increases` is called with the fields of the previous entry (None at first) and the fields of the next one. An entry
+    that does not increase adds a finding to `findings`, and so does a file size that is not a multiple of the entry
+    size. Zeros that a broker allocated at the end are ignored. Raises `StorageError` if the file cannot be read.
     """
     if source.size % layout.size:
         detail = f"{source.size} bytes are not a multiple of {layout.size}"
@@ -221,14 +223,17 @@ def _name(path: str) -> str:
 
 
 def is_side_file(path: str) -> bool:
-    """Whether a file has the name of a side file."""
+    """Whether `path` has the name of an index, producer snapshot, checkpoint or metadata file, also with the suffix
+    `.deleted`.
+    """
     parsed = parse_segment_file(_name(path))
     return _name(path) in _BY_NAME or (parsed is not None and parsed.kind in _BY_KIND)
 
 
 def read_side_file(path: str) -> SideFile:
-    """Return all entries, read piece by piece. Content that cannot be read makes a finding. Iterating raises
-    `StorageError`.
+    """Return the entries of a file beside the log, and the findings about it. The file is read piece by piece while the
+    entries are iterated, which raises `StorageError` if it cannot be read. Content that cannot be decoded ends the
+    entries with a finding.
     """
     findings: list[Finding] = []
     return SideFile(_read(path, findings), findings)

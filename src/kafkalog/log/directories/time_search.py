@@ -21,13 +21,13 @@ from kafkalog.log.walk.time_lookup import NewestTimestamps
 __all__ = ["Look", "first_since", "looking_for_timestamp"]
 
 Look = Callable[[RecordBatch, int, int, Limits], OffsetAndTimestamp | Finding | None]
-"""Function that searches a batch for the first record with at least a timestamp and an offset not below a bound; None
-if there is none, a finding if a fault in the batch may hide it.
+"""Function that searches a batch for the first record with at least a timestamp and an offset not below a bound. It
+returns None if there is none, and a finding if a fault in the batch may hide the record.
 """
 
 
 class Searched(ReadablePartition, Protocol):
-    """A partition that keeps what searches learn."""
+    """A partition that keeps the timestamps that searches have read."""
 
     @property
     def newest(self) -> NewestTimestamps:
@@ -45,9 +45,9 @@ def looking_for_timestamp(
 ) -> Sliced[OffsetAndTimestamp | None]:
     """Generator that yields None after each batch, so that the caller can pause. Its return value is the first record
     from the log start offset on with `timestamp` (ms) or a later one; None if there is none. Control records, and
-    records with repeated offsets, which readers skip, do not count. The record of a batch with a wrong base offset gets
-    the offset that it has where the batch belongs. `look` searches a batch that may hold the record (default:
-    `first_since`).
+    records with repeated offsets, which readers skip, do not count. If a batch has a wrong base offset, the returned
+    offset is the right one, which continues the batches before it. `look` searches a batch that may hold the record
+    (default: `first_since`).
 
     Damage before the record raises `FormatError`. If `findings` is a list, the damage is appended to it and ends the
     search instead. With `through_damage` the search continues after damage, which is reported only in `findings`, if
@@ -87,9 +87,9 @@ def looking_for_timestamp(
 def first_since(
     batch: RecordBatch, timestamp: int, start: int, limits: Limits
 ) -> OffsetAndTimestamp | Finding | None:
-    """Return the first record of a batch with this timestamp (ms) or a later one whose offset is not below `start`. If
-    there is none, return the finding about the batch's first fault, which may hide the record; None if the batch is
-    sound. The leader epoch is -1 for magic 0 and 1.
+    """Return the first record of a batch with this timestamp (ms) or a later one and an offset that is not below
+    `start`. If there is none, return the finding about the batch's first fault, which may hide such a record, or None
+    if the batch is sound. The leader epoch is -1 for magic 0 and 1.
     """
     epoch = batch.header.partition_leader_epoch if isinstance(batch.header, BatchHeader) else -1
     decoded = decode_batch(batch, limits=limits)

@@ -1,4 +1,4 @@
-"""A list of topics to include or exclude as one text, as Kafka's old consumers took it (`TopicFilter`)."""
+"""Convert a list of topics in one text, the notation of Kafka's old consumers (`TopicFilter`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["topic_filter"]
 
 
 def topic_filter(text: str) -> str:
-    """Return the regular expression that `TopicFilter` makes of a text: commas become alternatives; quotes and spaces
-    are removed.
+    """Return the regular expression that `TopicFilter` makes of a text: commas become `|`, spaces are removed, and so
+    are quotes at both ends.
     """
     return text.strip().replace(",", "|").replace(" ", "").strip("\"'")

@@ -1,6 +1,6 @@
-"""Process partitions one after another, or several at once in forked processes, and report progress. Work on one
-topic-partition never needs another. A forked process inherits the survey and sends its result back. Work that fails
-there is repeated in this process, where it raises its error.
+"""Process partitions one after another, or several at once in forked processes, and report progress. Topic-partitions
+do not depend on each other. A forked process inherits the survey and sends its result back. If work fails in a forked
+process, it is repeated in this process, where its error can be raised.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _OBJECTS = 1_000_000
 """New objects between two garbage collections: with fewer, they take a tenth of the time of small partitions."""
 _TASK_BYTES = 8 << 20
 _TASK_GROUPS = 32
-"""Most work given to a process at once: sending each small partition separately takes time."""
+"""Most logs, in bytes and groups, sent to a process at once: sending each small partition separately takes time."""
 
 
 class ProgressState(Struct, frozen=True, kw_only=True):
-    """Progress of a phase. A log is done when it was read to its end, or its partition is done."""
+    """Progress of one phase of work. A log counts as done when it was read to its end, or its partition is done."""
 
     phase: str
     partitions: int
@@ -54,8 +54,9 @@ OnRead = Callable[[int], None]
 
 
 def groups_of(directories: Sequence[str]) -> list[Group]:
-    """Group partition directories by topic-partition: a live directory with its `-future` and `-delete` ones. Groups
-    are in the order of their first directories; any other directory is a group of its own.
+    """Group partition directories by topic-partition: a live directory with its `-future`, `-delete` and `-stray` ones.
+    Groups are in the order of their first directories. A name that is not a partition directory's is a group of its
+    own.
     """
     groups: dict[object, list[str]] = {}
     for directory in directories:
@@ -75,13 +76,13 @@ def _do(groups: Sequence[Group]) -> list[tuple[bool, Any]]:
     for group in groups:
         try:
             results.append((True, _work(group)))
-        except Exception:  # noqa: BLE001 - it is done again where it can be raised
+        except Exception:  # noqa: BLE001 - the work is repeated in the parent, which raises the error
             results.append((False, None))
     return results
 
 
 def _end_with(parent: int) -> None:
-    """Start a thread that ends this forked process when its parent was killed, which it would not notice otherwise."""
+    """Start a thread that ends this forked process when its parent has ended, even if the parent was killed."""
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
@@ -103,8 +104,8 @@ def _watch(parent: int) -> None:
 
 
 class Workers:
-    """Processing of partitions with up to `jobs` processes, and its progress. `on_progress` is called with every step,
-    in the calling process.
+    """Executor of work on partitions in up to `jobs` processes, with progress reports. `on_progress` is called after
+    every step, in the calling process.
     """
 
     def __init__(self, jobs: int = 1, on_progress: OnProgress | None = None) -> None:
@@ -118,8 +119,9 @@ class Workers:
         self._steps: list[int] = []
 
     def begin(self, phase: str, sizes: Mapping[str, int]) -> None:
-        """Start a phase called `phase`, with all progress set to 0. `sizes` are bytes by path relative to the log
-        directory; only log files in partition directories count. `on_progress` is not called yet.
+        """Start a phase called `phase`, with all progress set to 0. `sizes` has the size in bytes of each file by its
+        path relative to the log directory; only log files in partition directories count. `on_progress` is not called
+        yet.
         """
         self._phase = phase
         self._sizes = {}
@@ -128,8 +130,8 @@ class Workers:
             if separator and name.endswith(FileKind.LOG.value):
                 self._sizes.setdefault(directory, {})[path] = size
         self._read = {}
-        self._segments = sum(len(each) for each in self._sizes.values())
-        self._bytes = sum(sum(each.values()) for each in self._sizes.values())
+        self._segments = sum(len(logs) for logs in self._sizes.values())
+        self._bytes = sum(sum(logs.values()) for logs in self._sizes.values())
         self._partitions_done = self._segments_done = self._bytes_done = 0
 
     def begin_steps(self, phase: str, sizes: Sequence[int]) -> None:
@@ -143,7 +145,7 @@ class Workers:
         self._tell()
 
     def step_done(self) -> None:
-        """Count one more step as done."""
+        """Count one more step as done, and call `on_progress`."""
         self._segments_done += 1
         self._bytes_done += self._steps.pop() if self._steps else 0
         self._tell()
@@ -194,15 +196,17 @@ class Workers:
         )
 
     def is_worthwhile(self, groups: Sequence[Group]) -> bool:
-        """Whether several processes would be faster than one."""
+        """Whether several processes would be faster than one: there are several jobs and groups, and enough bytes to
+        read. False on a system without fork.
+        """
         if self.jobs < 2 or len(groups) < 2 or not hasattr(os, "fork"):
             return False
         return self._bytes + _BYTES_OF_A_PARTITION * len(groups) >= _WORTHWHILE_BYTES
 
     def each(self, groups: Sequence[Group], work: Callable[[Group], Result]) -> Iterator[Result]:
         """Yield `work(group)` for each group, in order, and count its partitions as done. Groups are processed in
-        forked processes if there are several groups and jobs and enough bytes to read; otherwise one after another
-        here. Work that fails in another process is repeated in this one, where it raises its error.
+        forked processes if that is worthwhile (`is_worthwhile`), otherwise one after another in this process. If work
+        fails in a forked process, it is repeated in this one, which raises its error.
         """
         if not self.is_worthwhile(groups):
             for group in groups:
@@ -229,7 +233,7 @@ class Workers:
             yield task
 
     def _in_processes(self, groups: Sequence[Group], work: Callable[[Group], Result]) -> Iterator[Result]:
-        import multiprocessing  # it takes a while to load, and small work does without
+        import multiprocessing  # takes a while to load, and small work does not need it
         from concurrent.futures import ProcessPoolExecutor
 
         global _work
@@ -272,10 +276,10 @@ def in_order(
     jobs: int = 1,
     on_read: OnRead | None = None,
 ) -> Iterator[Result]:
-    """Yield `work(item, on_read)` for each item, in order, with up to `jobs` processes; `size` returns the number of
-    bytes that an item reads. The second argument of `work` is the function to call with bytes as they are read. If
-    other processes do the work, it is None there; `on_read` is then called here with the item's whole size when the
-    item is done. Raises what `work` raises.
+    """Yield `work(item, on_read)` for each item, in order, in up to `jobs` processes; `size` returns the number of
+    bytes that an item reads. The second argument of `work` is a function to be called with the number of bytes read. If
+    the work is done in other processes, that argument is None, and `on_read` is called in this process with the item's
+    whole size when the item is done. Raises the errors of `work`.
     """
     groups: list[Group] = [(str(number),) for number in range(len(items))]
     workers = Workers(jobs)

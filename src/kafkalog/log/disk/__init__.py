@@ -1,1 +1,1 @@
-"""Files of a log directory: opening and reading them without trust, changing them, and locking the directory."""
+"""Open and read files of a log directory without trusting them, change files, and lock the directory."""

@@ -80,7 +80,9 @@ _BYTES_OF_A_BLOCK = 512
 
 
 def what_it_is(mode: int) -> str:
-    """Return a phrase for a file type that is not a regular file."""
+    """Return a phrase for the file type in `mode`, if it is not a regular file: a link, directory, FIFO, socket or
+    device.
+    """
     for matches, phrase in _KINDS:
         if matches(mode):
             return phrase
@@ -113,24 +115,26 @@ def open_regular(path: str) -> tuple[int, os.stat_result]:
 
 
 def _is_mostly_holes(status: os.stat_result) -> bool:
-    """Whether less than half of the file takes space, as in an index that a broker allocated and did not trim, or in a
-    preallocated log.
+    """Whether less than half of the file occupies disk space, as in an index that a broker allocated and did not trim,
+    or in a preallocated log. False for files up to 128 KiB.
     """
     return status.st_size > _READ_AHEAD and 2 * _BYTES_OF_A_BLOCK * status.st_blocks < status.st_size
 
 
 def _without_reading_ahead(descriptor: int) -> None:
-    """Turn off read-ahead for a file: each first read would fill 128 KiB of the page cache with zeros."""
+    """Turn off read-ahead for a file that is mostly holes: reads would fill the page cache with zeros, 128 KiB at a
+    time. Errors are ignored.
+    """
     if hasattr(os, "posix_fadvise"):
         with suppress(OSError):  # it is advice
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
 
 
 class FileSource:
-    """A regular file as a `codec.common.source.Source`, and a context manager. `path` may be the URI of a file in an
-    object store. `size` is the size in bytes when it was opened. Raises `StorageError` if opening or reading fails.
-    `held` is an open descriptor to use instead of opening the file: `path` is then only its name in errors, and
-    `on_close` is called with the descriptor by `close`.
+    """A regular file opened for reading, as a `codec.common.source.Source`, and a context manager that closes it.
+    `path` may be the URI of a file in an object store. Opening and reading raise `StorageError` if they fail. `held` is
+    an open descriptor to use instead of opening the file: `path` is then only its name in errors, and `close` passes
+    the descriptor to `on_close`.
     """
 
     def __init__(
@@ -183,8 +187,8 @@ class FileSource:
         return status.st_dev, status.st_ino
 
     def read(self, position: int, length: int) -> bytes:
-        """Return `length` bytes from byte `position`. Fewer bytes, or none, are returned only if the file ends before.
-        Raises `StorageError` if reading fails.
+        """Return `length` bytes from byte `position`. Fewer bytes, perhaps none, are returned only if the file ends
+        before that. Raises `StorageError` if reading fails.
         """
         if self._remote is not None:
             return self._remote.read(position, length)
@@ -225,16 +229,16 @@ class FileSource:
         return done
 
     def next_data(self, position: int, end: int) -> int:
-        """Return the first position at or after `position` that is not in a hole of the file, at most `end`. If only a
-        hole follows, return the smaller of `end` and the present size, but at least `position`. Return `position` if
-        holes cannot be found: in an object store, or on a system without SEEK_DATA.
+        """Return the first position at or after `position` that is not in a hole of the file, at most `end`. If the
+        rest of the file is a hole, return the smaller of `end` and the present size, but at least `position`. Return
+        `position` if holes cannot be found: in an object store, or on a system without SEEK_DATA.
         """
         if self._remote is not None or _SEEK_DATA is None:
             return position
         try:
             return min(os.lseek(self._descriptor, position, _SEEK_DATA), end)
         except OSError as error:
-            # nothing but a hole is left of what there is now; file systems without holes answer something else
+            # ENXIO: the rest of the file is a hole; file systems without holes report other errors
             return max(position, min(end, self.size_now())) if error.errno == errno.ENXIO else position
 
     def _unreadable(self, error: OSError, position: int) -> StorageError:
@@ -260,8 +264,8 @@ class FileSource:
 
 
 class ListedSource(FileSource):
-    """A file that must still have the size with which it was listed: reading a missing part raises `StorageError`.
-    Nobody decides by the first bytes of a file whose last ones are gone.
+    """A file that must still have the size with which it was listed. Reading a part that is no longer there raises
+    `StorageError`, so that nothing is decided from the start of a file that was truncated.
     """
 
     def __init__(self, path: PathLike, listed_size: int) -> None:
@@ -269,28 +273,31 @@ class ListedSource(FileSource):
         self._listed_size = listed_size
 
     def read(self, position: int, length: int) -> bytes:
-        """Return `length` bytes from `position`; fewer only at the end that the file had when listed. Raises
-        `StorageError`.
+        """Return `length` bytes from `position`; fewer only at the end of the file when it was listed. Raises
+        `StorageError` if the file has become shorter or cannot be read.
         """
         data = super().read(position, length)
         self._not_shorter(position, length, len(data))
         return data
 
     def read_into(self, position: int, target: memoryview) -> int:
-        """Read bytes from `position` into `target`; return their number, which is less than its length only at the end
-        that the file had when listed. Raises `StorageError`.
+        """Read bytes from `position` into `target`; return their number, which is less than the length of `target` only
+        at the end of the file when it was listed. Raises `StorageError` if the file has become shorter or cannot be
+        read.
         """
         done = super().read_into(position, target)
         self._not_shorter(position, len(target), done)
         return done
 
-    def _not_shorter(self, position: int, length: int, found: int) -> None:
-        if found < min(length, self._listed_size - position):
-            raise StorageError.became_shorter(position + found, self.path)
+    def _not_shorter(self, position: int, length: int, count: int) -> None:
+        if count < min(length, self._listed_size - position):
+            raise StorageError.became_shorter(position + count, self.path)
 
 
 def unreadable(error: StorageError, path: PathLike) -> Finding:
-    """Return the finding about a file or directory below `path` that cannot be read; the others are still read."""
+    """Return the finding (UNREADABLE) about a file or directory that cannot be read. It names the file in `error`, or
+    `path` if the error has none.
+    """
     detail = error.strerror or str(error)
     file = os.fspath(path if error.filename is None else error.filename)
     return Finding.of(FindingCode.UNREADABLE, None, None, detail, file)
@@ -307,8 +314,8 @@ def read_small(path: PathLike, limit: int) -> bytes:
 
 
 def scan_directory(path: PathLike) -> list[Entry]:
-    """Return the entries of a directory, ordered by name. Raises `StorageError`. Within `listed_once` each directory is
-    listed only once.
+    """Return the entries of a directory, ordered by name. Within `listed_once` each directory is listed only once.
+    Raises `StorageError` if it cannot be listed.
     """
     place, listed = os.fspath(path), _listed.get()
     return _entries(place) if listed is None else listed.entries(place).copy()
@@ -354,9 +361,9 @@ _listed: ContextVar[_Listed | None] = ContextVar("listed", default=None)
 
 @contextmanager
 def listed_once() -> Iterator[None]:
-    """Return a context manager within which `scan_directory` lists each directory once and then answers from a cache,
-    so that all readers see the same entries. The cache belongs to this context, is bounded (131,072 entries) and is
-    dropped at its end. A nested context begins with an empty cache.
+    """Context manager within which `scan_directory` lists each directory once and then answers from a cache, so that
+    all readers see the same entries. The cache belongs to this context, is bounded (131,072 entries) and is dropped at
+    its end. A nested context begins with an empty cache.
     """
     token = _listed.set(_Listed())
     try:
@@ -383,8 +390,8 @@ def status_of(path: str) -> os.stat_result | None:
 
 def exists(path: str) -> bool:
     """Whether anything has this path, even a dangling link. False also if the path is impossible: too long, below a
-    file, or with a NUL character. Raises `StorageError` if that cannot be found out: access is denied, or an I/O error
-    or a failed request to an object store.
+    file, or with a NUL character. Raises `StorageError` if this cannot be found out, because access is denied, an I/O
+    error occurs, or a request to an object store fails.
     """
     if storage_of(path) is not None:
         return status_of(path) is not None
@@ -411,7 +418,7 @@ def is_directory(path: str) -> bool:
 
 
 def is_file(path: str) -> bool:
-    """Whether the path is a regular file, links not followed."""
+    """Whether the path is a regular file; links are not followed. Raises `StorageError` if it cannot be examined."""
     status = status_of(path)
     return status is not None and stat.S_ISREG(status.st_mode)
 
@@ -422,6 +429,6 @@ def absolute(path: str) -> str:
 
 
 def real(path: PathLike) -> str:
-    """Return the path without links, by which different names of one place can be compared."""
+    """Return the path with all links resolved, so that different names of the same place can be compared."""
     text = os.fspath(path)
     return os.path.realpath(text) if storage_of(text) is None else text.rstrip("/")

@@ -1,7 +1,7 @@
-"""Change files and directories: the only module of `log` that does. Files are opened without following links. An append
-is a loop of positional writes; after a failure the written part is truncated again. A failed flush is never retried:
-the caller must stop (`FileRecords`, `Utils.atomicMoveWithFallback`, `Utils.flushDir`). All functions raise
-`StorageError` if the system reports an error.
+"""Create, change and remove files and directories; no other module of `log` does that. Files are opened without
+following links. An append is a loop of positional writes; after a failure the written part is truncated again. A failed
+flush is never retried: the caller must stop (`FileRecords`, `Utils.atomicMoveWithFallback`, `Utils.flushDir`). All
+functions raise `StorageError` if the system reports an error.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def _write_all(descriptor: int, position: int, data: bytes | bytearray | memoryv
 
 class AppendFile:
     """A file open for appending. `size` is the number of bytes of its content, even if more space is reserved after it.
-    Only the process that opened it may change it, because a forked child does not know what its parent wrote since: its
-    methods raise `UsageError` there.
+    Only the process that opened it may change it: in a forked child, which does not know what its parent has written
+    since the fork, its methods raise `UsageError`.
     """
 
     def __init__(self, path: str, *, create: bool, mode: int = _MODE) -> None:
@@ -99,7 +99,9 @@ class AppendFile:
         self._reserved = max(self._reserved, self.size)
 
     def read(self, position: int, length: int) -> bytes:
-        """Return bytes from `position`; fewer only at the end of the content."""
+        """Return `length` bytes from `position`; fewer only at the end of the content. Raises `StorageError` if reading
+        fails.
+        """
         with _wrapped("read the file", self.path):
             return os.pread(self._descriptor, max(min(length, self.size - position), 0), position)
 
@@ -115,7 +117,9 @@ class AppendFile:
                 self._reserved = size
 
     def truncate(self, size: int) -> None:
-        """Truncate the content to `size` bytes."""
+        """Truncate the file to `size` bytes, which releases reserved space too. Raises `StorageError` if that fails,
+        `UsageError` in a forked child.
+        """
         self._process.require()
         with _wrapped("cut the file", self.path):
             os.ftruncate(self._descriptor, size)
@@ -152,9 +156,9 @@ def lock_file(path: str) -> tuple[int, bool]:
 
 
 def make_directory(path: str, *, follow: bool = True) -> bool:
-    """Create a directory in an existing one, and flush its name to disk. Return True if it was created, False if the
-    name is already in use. With `follow=False` the name may only be in use by a directory itself: a link or a file of
-    that name raises `StorageError`.
+    """Create a directory in an existing one, and flush its name to disk. Return True if it was created, False if
+    something of that name already exists. With `follow=False` only an existing directory is accepted: a link or a file
+    of that name raises `StorageError`.
     """
     with _wrapped("make the directory", path):
         try:
@@ -168,7 +172,7 @@ def make_directory(path: str, *, follow: bool = True) -> bool:
 
 
 def sync_directory(path: str) -> None:
-    """Flush a directory to disk (`fsync`), so that files created, renamed or removed in it stay so after a crash.
+    """Flush a directory to disk (`fsync`), so that the creation, renaming and removal of files in it survive a crash.
     Raises `StorageError` if that fails.
     """
     with _wrapped("flush the directory", path):
@@ -200,8 +204,9 @@ def write_new(path: str, data: bytes) -> None:
 
 
 def replace(path: str, data: bytes) -> None:
-    """Replace a file's content by `data`. At every moment, even after a crash, either the old or the new file is
-    there.
+    """Replace a file's content by `data`, in one step: after a crash at any moment, the file has either the old or the
+    new content. A temporary file beside it, with the suffix `.tmp`, is written and renamed; an existing one is
+    overwritten. Raises `StorageError` if that fails.
     """
     temporary = path + TEMPORARY
     write_new(temporary, data)
@@ -226,7 +231,7 @@ def rename_new(path: str, target: str) -> None:
             if error.errno not in _WITHOUT_LINKS:
                 raise
             os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, _MODE))
-            os.rename(path, target)  # over the empty file of the line above
+            os.rename(path, target)  # replaces the empty file that the line above created
         else:
             os.unlink(path)
 
@@ -238,10 +243,10 @@ def set_modified(path: str, time_ns: int) -> None:
 
 
 def remove_tree(path: str, *, inode: int | None = None) -> None:
-    """Remove a directory with everything in it, as `remove_tree_at` does; do nothing if it does not exist. Raises
-    `StorageError`, and removes nothing, if `path` is a file or a link, if its parent directory does not exist, or if
-    `inode` is given and the directory has another one. Raises `StorageError` also if a removal fails; what was removed
-    before stays removed.
+    """Remove a directory with everything in it, by the rules of `remove_tree_at`; do nothing if it does not exist.
+    Raises `StorageError`, and removes nothing, if `path` is a file or a link, if its parent directory does not exist,
+    or if `inode` is not None and differs from the directory's. Raises `StorageError` also if a removal fails; entries
+    removed before that are gone.
     """
     parent, name = os.path.split(path)
     with _wrapped("remove the directory", path):
@@ -255,11 +260,11 @@ def remove_tree(path: str, *, inode: int | None = None) -> None:
 def remove_tree_at(parent: int, name: str, *, inode: int | None = None, depth: int = 0) -> None:
     """Remove the directory `name`, with everything in it, from the directory that is open as descriptor `parent`. Do
     nothing if it does not exist. Directories are opened one below another without following links; a link inside is
-    itself removed. `depth` is the present depth of the recursion. All removals of directories with content in this
-    project end here.
+    itself removed. `depth` is the present depth of the recursion. No other function in this project removes directories
+    with content.
 
-    Raises `OSError` if `name` is a link or a file, or if `inode` is given and is not the directory's; nothing is
-    removed then. Raises `OSError` also if another file system is mounted there or below, if directories are nested more
+    Raises `OSError`, and removes nothing, if `name` is a link or a file, or if `inode` is not None and differs from the
+    directory's. Raises `OSError` also if another file system is mounted there or below, if directories are nested more
     than a hundred deep, or if a removal fails; part of the content may be gone then.
     """
     try:
@@ -287,7 +292,7 @@ def remove_tree_at(parent: int, name: str, *, inode: int | None = None, depth: i
 
 
 def remove_if_empty(path: str) -> None:
-    """Remove a directory. Does nothing if it has entries or does not exist. Raises `StorageError` for other errors."""
+    """Remove a directory. Do nothing if it has entries or does not exist. Raises `StorageError` for other errors."""
     with _wrapped("remove the directory", path):
         try:
             os.rmdir(path)

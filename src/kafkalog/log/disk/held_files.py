@@ -1,5 +1,5 @@
 """Keep the log files of a read open, so that retention and deletion do not interrupt it. A broker deletes a segment in
-two steps: it renames the files, and unlinks them a minute later; a whole partition is deleted so too
+two steps: it renames the files, and removes them a minute later. It deletes a whole partition in the same way
 (`LocalLog.deleteSegmentFiles`, `LogManager.asyncDelete`). An open file stays readable. The process's limit of open
 files bounds how many are kept open.
 """
@@ -34,46 +34,46 @@ _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 class _Allowance:
-    """Number of files that all reads of this process may keep open: three quarters of its limit without those kept
-    free. Each read gets at most half of the rest, so that reads which begin later get some too.
+    """Number of files that all reads of this process together may keep open: three quarters of the process's limit, not
+    counting descriptors kept free. A read gets at most half of the remaining number, so that later reads get some too.
     """
 
     def __init__(self) -> None:
-        self._given = 0
+        self._taken = 0
         self.kept_free = 0
         self._begin()
         os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
-        self._guard = threading.RLock()  # whatever gives back may run inside of whatever takes
+        self._guard = threading.RLock()  # `give_back` may run inside `take`, in a finalizer
 
     def take(self, wanted: int) -> int:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         limit = _MANY if limit == resource.RLIM_INFINITY else limit
         with self._guard:
-            given = min(wanted, max(((limit - self.kept_free) * 3 // 4 - self._given) // 2, 0))
-            self._given += given
-            return given
+            count = min(wanted, max(((limit - self.kept_free) * 3 // 4 - self._taken) // 2, 0))
+            self._taken += count
+            return count
 
-    def give_back(self, given: int) -> None:
+    def give_back(self, count: int) -> None:
         with self._guard:
-            self._given -= given
+            self._taken -= count
 
 
 _ALLOWANCE = _Allowance()
 
 
 def keep_free(descriptors: int) -> None:
-    """Set the number of descriptors to leave to other uses in this process."""
+    """Set the number of file descriptors that reads of this process leave free for other uses."""
     _ALLOWANCE.kept_free = descriptors
 
 
 class HeldFiles:
-    """Log files of one read, opened ahead of their turn so that they stay readable if they are deleted. `paths` are in
-    the order of reading. The next files are kept open, as many as the process's limit of open files allows. `passed`
-    closes a file and opens later ones instead. A file that was not kept open is opened when it is read. If it was
-    deleted before, `MissingFileError` is raised: nothing is skipped. All are closed with the last reference. Files in
-    an object store are not kept open.
+    """Log files of one read, opened in advance so that they stay readable if they are deleted. `paths` are in the order
+    of reading. The next files are kept open, as many as the process's limit of open files allows. `passed` closes a
+    file and opens later ones instead. A file that is not kept open is opened when it is read; if it was deleted before
+    that, `MissingFileError` is raised, so nothing is skipped. All files are closed when the last reference to this
+    object is gone. Files in an object store are not kept open.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
@@ -100,18 +100,18 @@ class HeldFiles:
             except StorageError as error:
                 if error.errno in _NO_DESCRIPTOR:
                     return
-                self._too_late.add(path)  # whoever opens it is told
+                self._too_late.add(path)  # `open` raises the error
             self._waiting.pop()
 
     def _alone(self) -> AbstractContextManager[object]:
-        """Return a context that excludes other threads; a forked child has none."""
+        """Return a context manager that excludes other threads; in a forked child it does nothing."""
         return self._guard if self._process.is_here else nullcontext()
 
     def open(self, path: str) -> FileSource:
         """Open one of the files for reading: through its descriptor if it is kept open, otherwise by its path. Several
-        readers may have the file open at once. If the process has no free descriptor, the kept file that would be read
-        last is closed, and opening is tried again. Raises `MissingFileError` if the file was deleted before its turn,
-        `StorageError` if it cannot be opened.
+        readers may have the file open at once. If the process has no free descriptor, the last of the kept files in the
+        order of reading is closed, and opening is tried again. Raises `MissingFileError` if the file was deleted before
+        it could be opened, `StorageError` if it cannot be opened.
         """
         while True:
             try:
@@ -138,13 +138,13 @@ class HeldFiles:
                 self._in_use[path] = descriptor, readers
             elif path in self._held:
                 self._held[path] = descriptor
-            else:  # dropped meanwhile, or the collector has finalized this before whoever reads
+            else:  # dropped meanwhile, or this object was finalized before its reader
                 os.close(descriptor)
 
     def _release_last(self, wanted: str) -> bool:
-        """Close the kept file that would be read last, so that a descriptor is free for the file `wanted`; it will be
-        opened again later. Return True if one was closed; False if no file is kept open, or the last one is `wanted`
-        itself or is being read.
+        """Close the last of the kept files in the order of reading, so that a descriptor is free for the file `wanted`;
+        it will be opened again later. Return True if one was closed; False if no file is kept open, or if the last one
+        is `wanted` itself or is being read.
         """
         with self._alone():
             path = next(reversed(self._held), wanted)
@@ -166,11 +166,11 @@ class HeldFiles:
 
     def _drop(self, path: str) -> None:
         descriptor = self._held.pop(path, _IN_USE)
-        if descriptor != _IN_USE:  # else it is closed when it was used
+        if descriptor != _IN_USE:  # otherwise its last reader closes it
             os.close(descriptor)
 
     def close(self) -> None:
-        """Close all files: the read has ended."""
+        """Close all files that are not being read. To be called at the end of the read."""
         with self._alone():
             self._waiting.clear()
             self._finalizer()

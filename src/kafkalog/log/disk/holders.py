@@ -1,6 +1,6 @@
 """Find out whether another process holds a log directory's lock, without losing a lock of this process. A process loses
-its POSIX record lock when it closes any descriptor of the file. So the kernel's list of locks is read first. The file
-is opened only if the list has no holder, because a container may hide holders from the list.
+its POSIX record lock when it closes any descriptor of the file. So the kernel's list of locks is read first, and the
+file is opened only if the list has no holder, because a container may hide holders from the list.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FLOCK = struct.Struct("@hhqqi0q")
 
 
 class _Guard:
-    """Mutex for taking locks of this process, so that none of its threads closes the file meanwhile."""
+    """The mutex of this process for locking log directories. While it is held, no other thread closes the lock file."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -55,7 +55,7 @@ os.register_at_fork(after_in_child=_begin_child)
 
 
 def note_taken(descriptor: int) -> None:
-    """Record that this process has locked the file. Call it under `TAKING`."""
+    """Record that this process has locked the file that is open as `descriptor`. Call it under `TAKING`."""
     status = os.fstat(descriptor)
     _OURS.add((status.st_dev, status.st_ino))
 
@@ -68,8 +68,8 @@ def note_given_back(descriptor: int) -> None:
 
 def held_by_us(root: str) -> bool:
     """Whether this process has locked the file `.lock` of the log directory `root`, according to its own table of
-    locks. False if the file does not exist or cannot be examined. Trying the lock would not show it, and would release
-    it.
+    locks. False if the file does not exist or cannot be examined. The lock is not tried for this: a process can lock a
+    file twice, and a trial would release the lock.
     """
     try:
         status = os.lstat(os.path.join(root, LOCK_FILE))
@@ -79,8 +79,8 @@ def held_by_us(root: str) -> bool:
 
 
 def is_under_its_name(descriptor: int, path: str) -> bool:
-    """Whether `path` (links not followed) is still the file that is open as `descriptor`; False if it was removed or
-    replaced, or cannot be examined. A lock on a removed file excludes nobody.
+    """Whether `path` (links not followed) is still the file that is open as `descriptor`. False if the file was removed
+    or replaced, or `path` cannot be examined. A lock on a removed file excludes nobody.
     """
     try:
         named = os.lstat(path)
@@ -93,7 +93,7 @@ def is_under_its_name(descriptor: int, path: str) -> bool:
 def told_held_by_others(root: str) -> bool | None:
     """Whether another process has a POSIX lock on the file `.lock` of the log directory `root`. Creates and changes
     nothing, and does not wait. False also if the file does not exist, or if this process has the lock. None if the file
-    is not a regular one, or cannot be examined or opened.
+    is not a regular file, or cannot be examined or opened.
     """
     path = os.path.join(root, LOCK_FILE)
     try:

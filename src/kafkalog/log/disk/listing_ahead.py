@@ -1,4 +1,4 @@
-"""List many directories of an object store at once, and read the small files in them."""
+"""List many directories of an object store in few requests, and read the small files in them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The lock that a broker holds on its log directory, shared by all logs that this process writes there. It is a POSIX
-record lock on `.lock` (`org.apache.kafka.server.util.FileLock`), which `flock` would not see. Such a lock belongs to
-the process and is lost when any descriptor of the file is closed, so one table has all locks of this process. A forked
-child holds none: its table is empty, and closing what it inherited releases nothing.
+"""Take the lock that a broker holds on its log directory; all logs that this process writes there share it. It is a
+POSIX record lock on `.lock` (`org.apache.kafka.server.util.FileLock`), which `flock` would not see. Such a lock belongs
+to the process and is lost when any descriptor of the file is closed, so one table has all locks of this process. A
+forked child has no locks: its table is empty, and closing inherited descriptors releases nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HELD: dict[tuple[int, int], HeldDirectory] = {}
 
 def _begin_child() -> None:
     global _GUARD
-    _GUARD = threading.RLock()  # a thread that the child does not have may have held the other one
+    _GUARD = threading.RLock()  # a thread that does not exist in the child may have held the old one
     _HELD.clear()
 
 
@@ -62,7 +62,7 @@ def refuse_odd_lock(path: str) -> None:
     file = os.path.join(path, LOCK_FILE)
     try:
         mode = os.lstat(file).st_mode
-    except OSError:  # whoever opens it says so
+    except OSError:  # reported when the file is opened
         return
     if not stat.S_ISREG(mode):
         detail = f"{what_it_is(mode)}, which locks nothing: remove it, and a broker makes a new file"
@@ -70,17 +70,18 @@ def refuse_odd_lock(path: str) -> None:
 
 
 def is_held_here(path: str) -> bool:
-    """Whether this process writes a log in the log directory `path`. Trying the lock would not show it, and would
-    release it.
+    """Whether this process has locked the log directory `path` to write in it, according to its own table of locks. To
+    try the lock would not show it, because a process can lock a file twice, and would release it.
     """
     with _GUARD:
         return bool(_HELD) and os.path.isdir(path) and _identity(path) in _HELD
 
 
 def refuse_half_done(path: str) -> None:
-    """Raise `RecoveryRefused` if a recovery of the log directory `path`, or the undo of one, has begun and not ended,
-    even if another version of kafkalog began it, or if the pointer file that names them cannot be read. A writer must
-    call this after it has locked the directory: before that, another process could begin a recovery and be killed.
+    """Raise `RecoveryRefused` if a recovery of the log directory `path`, or the undo of one, has begun and not ended
+    (also if another version of kafkalog began it), or if the pointer file that names recoveries cannot be read. A
+    writer must call this after it has locked the directory: before that, another process could begin a recovery and be
+    killed.
     """
     pointer = read_pointer(path)
     for run_id in () if pointer is None else pointer.at_work:
@@ -157,7 +158,9 @@ class HeldDirectory:
         return logs_cut_by_runs(self.path)  # no run begins while the directory is locked
 
     def refused(self, partition: str) -> None:
-        """Record that a log was not opened, so that its presence does not count as a sign that it is in order."""
+        """Record that a log was not opened: `written` no longer contains the partition, so its log does not count as
+        closed in order.
+        """
         self.written.discard(partition)
 
     def release(self, partition: str) -> None:
@@ -175,15 +178,15 @@ class HeldDirectory:
 
     def _give_up(self) -> None:
         """Remove the file `.lock`, as a broker does in a clean shutdown, and release the lock. If this process created
-        the file, and the directory's modification time has not changed since, the time from before the creation is
-        restored. A file that was there before stays if no log was opened. The lock is released even if the file cannot
-        be removed, which raises `StorageError`.
+        the file, and the directory's modification time has not changed since, the directory gets back the time that it
+        had before. If the file already existed and no log was opened, it is not removed. If the file cannot be removed,
+        the lock is released all the same, and `StorageError` is raised.
         """
         try:
             is_untouched = _modified_ns(self.path) == self._locked
             if self._created or self.written - {SEVERAL}:
                 fs.remove(os.path.join(self.path, LOCK_FILE))
-            if is_untouched and self._created:  # who changed nothing leaves no trace, not even a time
+            if is_untouched and self._created:  # nothing was changed, so the old modification time is restored
                 fs.set_modified(self.path, self._before)
         finally:
             note_given_back(self._descriptor)
@@ -191,7 +194,9 @@ class HeldDirectory:
 
 
 def latest_cut(held: HeldDirectory, partition: str) -> LogCut | None:
-    """Return the cut that the latest execution made in the log of a partition directory; None if there was none."""
+    """Return how the latest execution of a job truncated the log of a partition directory; None if none did. The
+    executions of the directory are read once.
+    """
     return held._logs_cut.get(partition)  # noqa: SLF001 - part of this module
 
 

@@ -1,4 +1,4 @@
-"""Cache of an object store's listings and small files while many directories are examined. A listing has all names and
+"""Cache an object store's listings and small files while many directories are examined. A listing has all names and
 sizes, so no request is needed for a file that does not exist.
 """
 
@@ -24,7 +24,7 @@ _R = TypeVar("_R")
 
 
 class LookedAt:
-    """Listings of directories and contents of small files, by path."""
+    """Cached listings of directories and contents of small files, by path."""
 
     def __init__(self) -> None:
         self.listings: dict[str, list[RemoteEntry]] = {}
@@ -32,24 +32,24 @@ class LookedAt:
         self._room = _ROOM
 
     def entry(self, path: str) -> RemoteEntry | None:
-        """Return the entry of a path in the listing of its directory; None if that was not listed, or does not
-        have it.
+        """Return the entry of a path from the cached listing of its directory; None if the directory was not listed, or
+        does not contain it.
         """
         directory, _, name = path.rpartition("/")
         return next((entry for entry in self.listings.get(directory, ()) if entry.name == name), None)
 
     def is_missing(self, path: str) -> bool:
-        """Whether the directory of a path was listed and does not have it."""
+        """Whether the directory of a path was listed and does not contain it. False if it was not listed."""
         return path.rpartition("/")[0] in self.listings and self.entry(path) is None
 
     def keep(self, path: str, data: bytes) -> None:
-        """Keep the content of a file if there is room."""
+        """Cache the content of a file, if there is room: 64 MiB for all files."""
         if len(data) <= self._room:
             self._room -= len(data)
             self._contents[path] = data
 
     def content(self, path: str) -> bytes | None:
-        """Return the content of a file that was read in advance; None for any other."""
+        """Return the cached content of a file; None if it is not cached."""
         return self._contents.get(path)
 
 
@@ -63,8 +63,8 @@ def looked_at() -> LookedAt | None:
 
 @contextmanager
 def looking_once() -> Iterator[None]:
-    """Return a context manager within which listings and small files of object stores are cached, so that each
-    directory is listed only once. The cache is dropped at its end. A nested context uses the outer cache.
+    """Context manager within which listings and small files of object stores are cached, so that each directory is
+    listed only once. The cache is dropped at its end. A nested context uses the outer cache.
     """
     if _now.get() is not None:
         yield
@@ -81,7 +81,7 @@ def in_threads(act: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
     even if one fails; then the error of the first failing item, in that order, is raised. A single item is handled in
     the calling thread.
     """
-    from concurrent.futures import ThreadPoolExecutor  # only stores are asked in threads
+    from concurrent.futures import ThreadPoolExecutor  # loaded here, because only object stores need threads
 
     waiting = list(items)
     if len(waiting) < 2:

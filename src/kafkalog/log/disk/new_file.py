@@ -1,4 +1,4 @@
-"""Create a new file completely or not at all: it is written under a random name, and renamed at the end."""
+"""Create a new file completely or not at all: it is written under a temporary name, and renamed at the end."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ def require_replaceable(path: str) -> None:
     """
     try:
         mode = os.stat(path).st_mode
-    except OSError:  # nothing is there, or it is said when the file is made
+    except OSError:  # nothing is there, or an error that creating the file reports
         return
     if not stat.S_ISREG(mode):
         raise UsageError(f"{path} is not a regular file, and only a regular file can be replaced")
 
 
 class NewFile:
-    """A file to be created, as a context manager: the content is written to a temporary file beside it. After an error
-    or interrupt nothing is left. An existing file is not touched (`UsageError`), unless `overwrite` is True: then a
-    regular file is replaced in one step, also if a link leads to it. Raises `StorageError` for I/O errors.
+    """A file to be created, as a context manager. The content is written to a temporary file beside it, which is
+    renamed at the end; after an error or interrupt it is removed. If the file already exists, it is not changed and
+    `UsageError` is raised, unless `overwrite` is True: then a regular file is replaced in one step, also if `path` is a
+    link to it. Raises `StorageError` for I/O errors.
     """
 
     def __init__(self, path: str, *, overwrite: bool = False) -> None:
-        self._given = path
+        self._name = path
         self._path = os.path.realpath(path) if overwrite else path
         self._overwrite = overwrite
         self._temporary = f"{self._path}.{token_hex(8)}.tmp"
@@ -46,7 +47,7 @@ class NewFile:
         return self._file.size
 
     def append(self, data: bytes | memoryview) -> None:
-        """Append bytes."""
+        """Append bytes. Raises `StorageError` if writing fails."""
         self._file.append(data)
 
     def finish(self) -> None:
@@ -62,19 +63,19 @@ class NewFile:
                 require_replaceable(self._path)
                 fs.rename(self._temporary, self._path)
             else:
-                self._name()
+                self._rename_new()
         except BaseException:
             self.give_up()
             raise
         fs.sync_directory(os.path.dirname(os.path.abspath(self._path)))
 
-    def _name(self) -> None:
+    def _rename_new(self) -> None:
         try:
             fs.rename_new(self._temporary, self._path)
         except StorageError as error:
             if error.errno != errno.EEXIST:
                 raise
-            raise UsageError(f"{self._given} was created by another process meanwhile; it was not replaced") from None
+            raise UsageError(f"{self._name} was created by another process meanwhile; it was not replaced") from None
 
     def give_up(self) -> None:
         """Close and remove the written file."""

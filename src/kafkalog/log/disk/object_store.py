@@ -54,7 +54,9 @@ _T = TypeVar("_T")
 
 
 class StorageOptions:
-    """Options `storage.*` of one query. Creating or unpickling it makes the query's paths readable in the process."""
+    """Options `storage.*` of one query, by name without that prefix. Creating or unpickling an instance makes the
+    query's URIs readable in the process.
+    """
 
     def __init__(self, paths: tuple[str, ...], values: tuple[tuple[str, str], ...]) -> None:
         self._paths = paths
@@ -78,8 +80,8 @@ class StorageOptions:
 
 
 def mount_default(path: str) -> None:
-    """Make a URI readable with the store's settings from the environment. Raises `UsageError` for a `file:` URI or
-    credentials in it.
+    """Make a URI readable with the store's settings from the environment. Raises `UsageError` for a `file:` URI, and
+    for credentials in the URI.
     """
     if _is_file_uri(path):
         raise UsageError(f"{path}: give the path without file:")
@@ -93,8 +95,8 @@ def _is_file_uri(path: str) -> bool:
 
 def root_of_uri(path: str) -> str:
     """Return scheme and authority of a URI, such as `s3://bucket`; the scheme is in lower case. Raises `UsageError` if
-    the authority contains credentials, which are not shown: anything before an `@`, except the container name of an
-    Azure URI.
+    the authority contains credentials (anything before an `@`, except the container name of an Azure URI); the message
+    does not show them.
     """
     parts = urlsplit(path)
     if "@" in parts.netloc and parts.scheme.lower() not in ("abfs", "abfss", "wasb", "wasbs"):
@@ -104,7 +106,7 @@ def root_of_uri(path: str) -> str:
 
 
 class _Store:
-    """One bucket, container or cluster; connected at the first request."""
+    """One bucket, container or cluster of an object store or HDFS. It is connected at the first request."""
 
     def __init__(self, path: str, values: dict[str, str]) -> None:
         parts = urlsplit(path)
@@ -149,7 +151,7 @@ class _Store:
         try:
             import fsspec
         except ImportError:
-            known = ", ".join(f"{each}:" for each in _KINDS)
+            known = ", ".join(f"{scheme}:" for scheme in _KINDS)
             needs = f"{self._scheme}: needs the package fsspec: {how_to_install('cloud')}"
             raise UsageError(f"kafkalog reads {known}; {needs}") from None
         import pyarrow.fs
@@ -163,9 +165,9 @@ class _Store:
         return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(filesystem))
 
     def inner(self, path: str) -> str:
-        """Return the path of a URI in the notation of the library that reads it: `bucket/path` in pyarrow, `/path` for
-        HDFS, and for other schemes the path without protocol that the fsspec file system makes of it. No slash at the
-        end, except for the root of HDFS.
+        """Return the path of a URI in the notation of the library that reads it: `bucket/path` for pyarrow, `/path` for
+        HDFS, and for other schemes the result of the fsspec file system's own conversion. It has no slash at the end,
+        except for the root of HDFS.
         """
         if self._strip is not None:
             return str(self._strip(path))
@@ -176,10 +178,10 @@ class _Store:
 
     @contextmanager
     def telling(self, doing: str, path: str) -> Iterator[None]:
-        """Return a context manager that converts errors of the library: `FileNotFoundError` becomes `MissingFileError`,
-        and `OSError`, `ValueError`, `TypeError` and `ImportError` become `StorageError`. `StorageError` and
-        `UsageError` are passed on. `doing`, such as "cannot open the file", begins the message, which is one line of
-        bounded length. Secret values of options are replaced by `[hidden]`.
+        """Context manager that converts errors of the library: `FileNotFoundError` becomes `MissingFileError`, and
+        `OSError`, `ValueError`, `TypeError` and `ImportError` become `StorageError`. `StorageError` and `UsageError`
+        are not converted. `doing`, such as "cannot open the file", begins the message, which is one line of bounded
+        length. Secret values of options are replaced by `[hidden]`.
         """
         try:
             yield
@@ -195,12 +197,12 @@ class _Store:
             shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
             raise StorageError(getattr(error, "errno", None), f"{doing}: {shown}", path) from None
 
-    # -- what `log.disk.remote.Storage` asks for ------------------------------------------------------------------
+    # -- the methods of `log.disk.remote.Storage` -----------------------------------------------------------------
 
     def open(self, path: str) -> RemoteFile:
-        """Open the file with the URI `path` for reading. Within `looking_once`, a cached content is returned without a
-        request. Raises `MissingFileError` if the file does not exist, `StorageError` for other errors of the store,
-        `UsageError` for an option or scheme that is not supported.
+        """Open the file with the URI `path` for reading. Within `looking_once`, a file with cached content is returned
+        without a request. Raises `MissingFileError` if the file does not exist, `StorageError` for other errors of the
+        store, `UsageError` for an option or scheme that is not supported.
         """
         with self.telling("cannot open the file", path):
             known = looked_at()
@@ -211,7 +213,9 @@ class _Store:
             return _File(self, path, self.asking(lambda: self._connection().open_input_file(self.inner(path))))
 
     def asking(self, act: Callable[[], _T]) -> _T:
-        """Return the result of a request, which is retried after passing errors."""
+        """Call `act`, a request to the store, and return its result. The call is repeated after errors that may
+        pass.
+        """
         return self._retries.call(act)
 
     def entries(self, path: str) -> list[RemoteEntry]:
@@ -276,7 +280,9 @@ class _Store:
         return None if info.type is pyarrow.fs.FileType.NotFound else _entry(info, os.path.dirname(path.rstrip("/")))
 
     def _is_directory(self, path: str) -> bool:
-        """Whether something is below a path, according to its listing, which will be needed next."""
+        """Whether anything is below a path. The path is listed for this, and the listing is cached, because callers
+        need it next.
+        """
         try:
             return bool(self.entries(path))
         except MissingFileError:
@@ -318,9 +324,9 @@ class _File:
         return self._size
 
     def read(self, position: int, length: int) -> bytes:
-        """Return `length` bytes from byte `position`. Fewer bytes, or none, are returned only if the file ends before.
-        A read within the kept bytes makes no request. Otherwise at least 256 KiB are requested, if the file has that
-        many after `position`, and replace the kept bytes. Raises `StorageError` if the request fails.
+        """Return `length` bytes from byte `position`. Fewer bytes, perhaps none, are returned only if the file ends
+        before that. A read within the kept bytes makes no request. Otherwise at least 256 KiB are requested, if the
+        file has that many after `position`, and replace the kept bytes. Raises `StorageError` if the request fails.
         """
         length = min(length, self._size - position)
         if length <= 0:

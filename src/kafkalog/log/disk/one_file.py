@@ -1,4 +1,4 @@
-"""Read files one after another: the last one stays open until another is requested."""
+"""Read files one after another, with only one open at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ class OneFile:
         self._path = ""
 
     def __call__(self, path: str) -> FileSource:
-        """Return the open file; close the previous one if it is another. Raises `StorageError`."""
+        """Return the opened file `path`: the one that is open, or a newly opened one after the previous file was
+        closed. Raises `StorageError` if it cannot be opened.
+        """
         if self._source is None or self._path != path:
             self.close()
             self._source, self._path = FileSource(path), path

@@ -1,11 +1,13 @@
-"""The pointer file of a log directory: a small file with the directory's id, its recoveries that have not ended, and
-its quarantines elsewhere. A quarantine holds the journals of recoveries and the files that they removed; usually it is
-beside the directory, as `NAME.recovery`. A broker ignores the pointer file. Its first line has an id of the log
-directory, which the journals have too. Then come the ids of recoveries ("runs") that have begun and not ended. Each
-recovery has a new id, so a backup, or any other directory put in this place, does not contain it and is not mistaken
-for one with half-done changes. The other lines are paths of quarantines that are not beside the directory. Whoever
-provides the directory may have written this file, so it is only used to find recoveries: nothing new is written to a
-path because this file names it.
+"""Read the pointer file of a log directory: a small file with the directory's id, its recoveries that have not ended,
+and its quarantines in other places.
+
+A quarantine holds the journals of recoveries and the files that they removed; usually it is beside the directory, as
+`NAME.recovery`. A broker ignores the pointer file. Its first line has an id of the log directory, which the journals
+have too. Then come the ids of recoveries ("runs") that have begun and not ended. Each recovery has a new id. So a
+backup, or another directory that was put in this place, does not contain the id, and does not count as half changed.
+The other lines are paths of quarantines that are not beside the directory. The file may come from an untrusted source,
+together with the directory, so it is only used to find recoveries: nothing new is written to a path because this file
+names it.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ _RUN_ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}", re.ASCII)
 
 
 def is_run_id(text: str) -> bool:
-    """Whether text is the id of an execution."""
+    """Whether a text has the form of an execution's id."""
     return _RUN_ID.fullmatch(text) is not None
 
 
@@ -82,8 +84,8 @@ def new_owner() -> str:
 
 
 def ends_of(run_id: str, *, is_foreign: bool = False) -> tuple[Advice, Advice]:
-    """Return advice on completing and on reversing an execution that was interrupted. `is_foreign`: another machine
-    began it, so the advice on completing names it.
+    """Return two pieces of advice about an interrupted execution: to complete it, and to reverse it. If `is_foreign`,
+    another machine began it, and the advice on completing names the execution.
     """
     complete = Ask.COMPLETE if is_foreign else Ask.RECOVER
     run = {"run": run_id}
@@ -92,20 +94,20 @@ def ends_of(run_id: str, *, is_foreign: bool = False) -> tuple[Advice, Advice]:
 
 def cut_short(run_id: str, *, is_foreign: bool = False, is_undo: bool = False) -> Sentence:
     """Return the sentence for the user that a recovery has begun and not ended, with the advice how to complete or
-    reverse it. With `is_undo` it is the undo of the recovery that has not ended. With `is_foreign` the sentence adds
+    reverse it. With `is_undo`, the undo of the recovery has not ended instead. With `is_foreign`, the sentence adds
     that it was begun on another machine. `run_id` is the id of the recovery.
     """
     where = ", begun on another machine," if is_foreign else ""
     complete, reverse = ends_of(run_id, is_foreign=is_foreign)
     if is_undo:
-        told = f"the undo of run {run_id}{where} was cut short: "
-        return Sentence(told, replace(complete, text="{}"), " or ", replace(reverse, text="{} completes it"))
+        begin = f"the undo of run {run_id}{where} was cut short: "
+        return Sentence(begin, replace(complete, text="{}"), " or ", replace(reverse, text="{} completes it"))
     return Sentence(f"run {run_id}{where} was cut short: ", complete, ", ", reverse)
 
 
 class Pointer(Struct, frozen=True):
-    """Content of the file: id of the log directory, paths of quarantines elsewhere, and executions that have not
-    ended.
+    """Content of a pointer file: the id of the log directory, paths of quarantines in other places, and ids of
+    executions that have not ended.
     """
 
     owner: str
@@ -113,7 +115,7 @@ class Pointer(Struct, frozen=True):
     at_work: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
-        """Encode the file's content."""
+        """Return the content of the file as bytes."""
         lines = [f"kafkalog-quarantine {self.owner}", *(_AT_WORK + run for run in self.at_work), *self.places]
         return "".join(line + "\n" for line in lines).encode("utf-8", "surrogateescape")
 
@@ -140,10 +142,10 @@ def read_pointer(root: str) -> Pointer | None:
 
 
 def half_done(root: str) -> list[Sentence]:
-    """Return one sentence for each recovery of a log directory, or undo of one, that has begun and not ended: those of
-    the pointer file in its order, then those of other versions of kafkalog. One whose journal is in no quarantine is
-    omitted. For commands that change nothing: returns an empty list if the pointer file cannot be read, or for an
-    object store.
+    """Return one sentence for each recovery of a log directory, or undo of a recovery, that has begun and not ended.
+    First come the ones in the pointer file, in its order, then the ones that other versions of kafkalog began. A
+    recovery whose journal is in no quarantine is omitted. The list is empty if the pointer file cannot be read, and for
+    an object store, so only commands that change nothing may use it.
     """
     if storage_of(root) is not None:
         return []
@@ -154,21 +156,24 @@ def half_done(root: str) -> list[Sentence]:
     sentences: list[Sentence] = []
     for run in () if pointer is None else pointer.at_work:
         directories = [os.path.join(place, run) for place in _places(root, pointer)]
-        names = [each for each in _BEGUN if any(os.path.lexists(os.path.join(place, each)) for place in directories)]
+        names = [name for name in _BEGUN if any(os.path.lexists(os.path.join(place, name)) for place in directories)]
         if names:
             sentences.append(cut_short(run, is_undo=names[0] != JOURNAL))
     return [*sentences, *map(Sentence, runs_of_other_versions(root, pointer))]
 
 
 def _places(root: str, pointer: Pointer | None) -> tuple[str, ...]:
-    """Return the paths of all quarantines that may contain executions on a log directory."""
+    """Return the paths of all quarantines that may contain executions on the log directory `root`: first the default
+    quarantine beside it, then the quarantines that its pointer file lists.
+    """
     return (os.path.realpath(root) + ".recovery", *(() if pointer is None else pointer.places))
 
 
 def runs_of_other_versions(root: str, pointer: Pointer | None) -> list[str]:
     """Return one sentence for each recovery that another version of kafkalog has begun and not ended, by quarantine and
     then by id. Earlier versions did not name recoveries in the log directory, so the journals in the quarantines are
-    read. A quarantine that is missing or cannot be listed is skipped. `pointer` is None if the directory has none.
+    read. A quarantine that is missing or cannot be listed is skipped. `pointer` is the content of the pointer file, or
+    None.
     """
     sentences = []
     for place in _places(root, pointer):
@@ -190,7 +195,7 @@ def runs_of_other_versions(root: str, pointer: Pointer | None) -> list[str]:
 
 
 class LogCut(Struct, frozen=True):
-    """What an execution removed from the log of one partition directory."""
+    """Time and last leader epoch of the log of a partition directory when an execution removed a part of it."""
 
     time_ns: int
     """time of the execution in ns since 1970"""
@@ -199,10 +204,9 @@ class LogCut(Struct, frozen=True):
 
 
 def logs_cut_by_runs(root: str) -> dict[str, LogCut]:
-    """Return a dict from partition directory name to the latest `LogCut` (time in ns and last leader epoch before it):
-    one for each log from which a recovery that ended removed something. Recoveries without a readable manifest, such as
-    those that were undone, are ignored, and so are quarantines that cannot be listed. Empty if the pointer file cannot
-    be read.
+    """Return the latest `LogCut` by partition directory name, for each log from which a recovery that has ended removed
+    something. Recoveries without a readable manifest, such as those that were undone, are ignored, and so are
+    quarantines that cannot be listed. Empty if the pointer file cannot be read.
     """
     try:
         pointer = read_pointer(root)
@@ -259,12 +263,12 @@ def _version_of(document: str) -> int | None:
         return None
     except StorageError:
         return 0
-    said = _VERSION_OF_JOURNAL.findall(tail)
-    return int(said[-1]) if said else 0
+    versions = _VERSION_OF_JOURNAL.findall(tail)
+    return int(versions[-1]) if versions else 0
 
 
 def findings_of_half_done(root: str) -> list[Finding]:
-    """Return unended executions as findings about the log directory."""
+    """Return a RUN_UNFINISHED finding about the log directory for each sentence of `half_done`."""
     code, severity = FindingCode.RUN_UNFINISHED, Severity.WARNING
     return [Finding(code, severity, None, None, sentence, root) for sentence in half_done(root)]
 

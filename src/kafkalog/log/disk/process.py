@@ -1,7 +1,7 @@
-"""Bind objects to the process that made them: `fork()` copies locks, buffers and open files, but not the right to use
-them. An object with a lock, or with state that is not yet on disk, has an `OwnProcess`. In a child process using the
-object raises `UsageError`, before it could wait for a thread that the child does not have; closing it there does
-nothing.
+"""Bind objects to the process that created them: `fork()` copies locks, buffers and open files, but a child must not
+use them. An object with a lock, or with state that is not yet on disk, has an `OwnProcess`. If a child process uses the
+object, `UsageError` is raised before it could wait for a thread that does not exist in the child; closing the object
+there does nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def processors() -> int:
 
 
 class _Generation:
-    """An object that is different in each process. A process id could be reused."""
+    """Holder of an object that is different in each process; process ids could be reused."""
 
     now = object()
 
@@ -34,7 +34,7 @@ os.register_at_fork(after_in_child=_Generation.begin)
 
 
 class OwnProcess:
-    """The process that created an object. `what` names that object in error messages in other processes."""
+    """The process that created an object. `what` is the name of that object in error messages."""
 
     __slots__ = ("_generation", "_pid", "_what")
 
@@ -45,7 +45,7 @@ class OwnProcess:
 
     @property
     def is_here(self) -> bool:
-        """Whether the current process is that one."""
+        """Whether the current process is the one that created the object."""
         return self._generation is _Generation.now
 
     def require(self) -> None:
@@ -58,7 +58,7 @@ class OwnProcess:
 
 
 class OwnLock:
-    """A reentrant lock for the threads of one process. Entering it in any other process raises `UsageError` at once."""
+    """A reentrant lock for the threads of one process. Entering it in a forked child raises `UsageError` at once."""
 
     __slots__ = ("_lock", "_process")
 
@@ -73,5 +73,5 @@ class OwnLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._process.is_here:  # what was taken before a fork inside the block is the parent's to give back
+        if self._process.is_here:  # after a fork inside the block only the parent releases the lock
             self._lock.release()

@@ -1,5 +1,5 @@
-"""Log directories in object stores: paths that are URIs are listed and read by a registered storage. A storage is
-registered for the start of a URI, such as `s3://bucket`; the paths below it are then listed and read like local ones.
+"""The interface of storages, and their registry. A path that is a URI is listed and read by the storage that is
+registered for its start, such as `s3://bucket`, so that log directories in object stores are read like local ones.
 Nothing is ever written there.
 """
 
@@ -63,14 +63,14 @@ class RemoteEntry(Struct, frozen=True, kw_only=True):
     newest: int | None = None
     """largest timestamp of a log in ms, if the storage knows it; otherwise None"""
     is_untold: bool = False
-    """whether it is a log about which the storage knows nothing but its files"""
+    """whether it is a log of which the storage knows only the files, and not its newest timestamp"""
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a directory."""
+        """Whether the entry is a directory."""
         return self.directory
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a file."""
+        """Whether the entry is a file."""
         return not self.directory
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
@@ -82,7 +82,7 @@ class RemoteEntry(Struct, frozen=True, kw_only=True):
 
 
 class Content(Struct, frozen=True):
-    """A file whose bytes are in memory."""
+    """A file of which all bytes are in memory."""
 
     data: bytes
 
@@ -96,19 +96,21 @@ class Content(Struct, frozen=True):
         return self.data[position : position + length]
 
     def close(self) -> None:
-        """Do nothing: there is nothing to close."""
+        """Do nothing."""
 
 
 _MOUNTED: dict[str, Storage] = {}
 
 
 def is_uri(path: str) -> bool:
-    """Whether a path is a URI, so that it is not local."""
+    """Whether a path is a URI: a scheme, `://` and an authority, which may be empty."""
     return _URI.match(path) is not None
 
 
 def mount(prefix: str, storage: Storage) -> None:
-    """Register `storage` for all paths below `prefix`, which is a scheme and an authority."""
+    """Register `storage` for all paths below `prefix`, a scheme and authority such as `s3://bucket`. It replaces a
+    storage registered before.
+    """
     _MOUNTED[prefix] = storage
 
 

@@ -33,7 +33,9 @@ class ShortReadError(OSError):
 
 
 class Retries(Struct, frozen=True):
-    """Bounds on retries of one request: `most` retries, of which none begins after `seconds`."""
+    """Bounds on the retries of one request: at most `most` retries, none of which begins later than `seconds` after the
+    first try.
+    """
 
     most: int = 10
     seconds: float = 60.0
@@ -41,8 +43,8 @@ class Retries(Struct, frozen=True):
     @classmethod
     def of(cls, values: Mapping[str, str]) -> Retries:
         """Return the bounds from the options `retries` and `retry.seconds` (names without `storage.`); 10 retries and
-        60 seconds if they are missing. Raises `UsageError` if one is not a number, is negative, or if the seconds are a
-        million or more.
+        60 seconds if they are missing. Raises `UsageError` if a value is not a number or is negative, or if the seconds
+        are a million or more.
         """
         default = cls()
         try:
@@ -56,9 +58,8 @@ class Retries(Struct, frozen=True):
     def call(self, act: Callable[[], _T]) -> _T:
         """Call `act` and return its result. After a transient `OSError` (throttling, a broken connection, a server
         error or `ShortReadError`) it is called again. Before each retry this thread sleeps: up to 0.1 s at first, then
-        twice as long each time up to 10 s, with random jitter. When the number of retries or the time is used up, the
-        last error is raised again, as its type, with the number of tries in the message. Other errors are raised at
-        once.
+        twice as long each time up to 10 s, with random jitter. When the number of retries or the time is used up, an
+        error of the same type is raised, with the number of tries in its message. Other errors are raised at once.
         """
         until = time.monotonic() + self.seconds
         for number in range(self.most + 1):

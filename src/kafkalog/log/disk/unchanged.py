@@ -19,8 +19,8 @@ State = tuple[int, int, int, int]
 
 
 def settled_state(path: str) -> State | None:
-    """Return device, inode, size and modification time; None if the file does not exist or was modified within the last
-    second.
+    """Return device, inode, size and modification time (ns) of a file; None if it does not exist or was modified within
+    the last second.
     """
     status = status_of(path)
     if status is None or status.st_mtime_ns >= time.time_ns() - SETTLED_NS:
@@ -29,8 +29,8 @@ def settled_state(path: str) -> State | None:
 
 
 class Unchanged(Generic[K, T]):
-    """Cache of one result: the latest, valid for the same file and key while the file is unchanged (device, inode, size
-    and modification time).
+    """Cache of one result about a file: the latest. It is valid for the same path and key while the file is unchanged
+    (device, inode, size and modification time).
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Unchanged(Generic[K, T]):
     def of(self, path: str, key: K, find: Callable[[], T]) -> T:
         """Return the cached result if it is for this path and key and the file is unchanged; otherwise call `find` and
         return its result. The result replaces the cached one, unless the file changed during the call, does not exist,
-        or was modified within the last second. Raises what `find` raises.
+        or was modified within the last second. Errors of `find` are passed on.
         """
         before = settled_state(path)
         asked = None if before is None else (path, key, before)

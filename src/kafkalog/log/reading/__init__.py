@@ -1,1 +1,1 @@
-"""Read a partition as a consumer does, in every form, and search it by offset and time."""
+"""Read a partition as a consumer does: records, columns or chunks of bytes. Search it by offset and time."""

@@ -33,6 +33,6 @@ class ColumnDecoding(Protocol):
         columns: Iterable[str] | None,
         findings: list[Finding] | None,
     ) -> pyarrow.RecordBatchReader:
-        """Return `columns` of a partition, read with `read`, with decoded keys and values. Appends to `findings` one
-        finding for each reason why values could not be decoded; None drops these.
+        """Return `columns` of a partition, read with `read`, with decoded keys and values. One finding for each reason
+        why values could not be decoded is appended to `findings`, if that is a list; with None these findings are lost.
         """

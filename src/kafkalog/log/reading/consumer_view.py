@@ -1,4 +1,4 @@
-"""Decide which records of a partition a consumer gets, for every form: records, columns, lines or rows of a query. A
+"""Decide which records of a partition a consumer gets, for all outputs: records, columns, lines or rows of a query. A
 consumer reads from the log start offset on and gets no control records. With `read_committed` it also gets no records
 of aborted transactions, and nothing from the earliest open transaction on. The rules are those of the consumer's
 `CompletedFetch` and the broker's `UnifiedLog`. A `ConsumerView` has the wanted offsets; a `BatchSelection` applies it
@@ -71,7 +71,7 @@ REPORTED_AND_READ = codes_with(Trait.READ_PAST)
 
 
 class ConsumerView(Struct, frozen=True, kw_only=True):
-    """The wanted offsets of a partition, and batches that are excluded."""
+    """Offsets of a partition that a consumer wants, and the transactions and batches that it does not get."""
 
     start_offset: int
     """lower offsets are not wanted"""
@@ -95,11 +95,16 @@ class ConsumerView(Struct, frozen=True, kw_only=True):
         findings: Iterable[Finding] = (),
         undecided: Iterable[Undecided] = (),
     ) -> ConsumerView:
-        """Return the view for `read_committed`, from the aborted transactions and the first offsets of undecided ones.
-        It does not end at the last stable offset, which is at the damage if there is some: reading must reach that.
+        """Return the view for `read_committed`: it excludes the `aborted` transactions, and ends at the lowest of
+        `open_first_offsets`, if this is below its end. It does not end at the last stable offset: in a damaged log this
+        offset is where the damage begins, and a reader must reach the damage. If the view ends at a transaction of
+        `undecided`, the finding of that transaction becomes `undecided` of the view.
         """
         end = min([self.end_offset, *open_first_offsets])
-        why = next((each.finding for each in undecided if each.first_offset == end < self.end_offset), None)
+        why = next(
+            (transaction.finding for transaction in undecided if transaction.first_offset == end < self.end_offset),
+            None,
+        )
         return replace(self, end_offset=end, aborted=tuple(aborted), findings=tuple(findings), undecided=why)
 
 
@@ -116,7 +121,6 @@ def consumer_view(
     """Return the view of a consumer that reads from `start_offset` (None: the log start offset) up to `end_offset`
     (exclusive; None: no bound). A start below the log start offset is raised to it. `batches` excludes more batches by
     their headers. For `read_committed` the whole log is scanned, and the view ends at the first open transaction.
-
     Without `through_damage` that scan ends at the first damage at or after the start. With it the scan continues after
     damage; a transaction whose marker may be in the damage is then excluded like an aborted one, and does not end the
     view. Raises `UsageError` for an unknown isolation level, `StorageError` if files cannot be read.
@@ -126,32 +130,34 @@ def consumer_view(
     view = ConsumerView(start_offset=start, end_offset=NO_END if end_offset is None else end_offset, batches=batches)
     if isolation_level == READ_UNCOMMITTED:
         return view
-    found = partition.transactions(through_damage=through_damage, limits=limits)
+    transactions = partition.transactions(through_damage=through_damage, limits=limits)
     if through_damage:
-        held_back = [*found.aborted, *found.undecided]
-        committed = view.committed(held_back, found.open_first_offsets.values(), found.findings)
+        held_back = [*transactions.aborted, *transactions.undecided]
+        committed = view.committed(held_back, transactions.open_first_offsets.values(), transactions.findings)
         return committed if committed.end_offset == view.end_offset else replace(
-            committed, open_transaction=found.why_it_ends()
+            committed, open_transaction=transactions.why_it_ends()
         )  # fmt: skip
-    if start > found.log_end_offset:
-        found = _behind_damage(partition.transactions(through_damage=True, limits=limits), start)
-    committed = view.committed(found.aborted, found.open_first_offsets.values(), found.findings, found.undecided)
+    if start > transactions.log_end_offset:
+        transactions = _behind_damage(partition.transactions(through_damage=True, limits=limits), start)
+    committed = view.committed(
+        transactions.aborted, transactions.open_first_offsets.values(), transactions.findings, transactions.undecided
+    )
     if committed.end_offset == view.end_offset or committed.undecided is not None:
         return committed
-    return replace(committed, open_transaction=found.why_it_ends())
+    return replace(committed, open_transaction=transactions.why_it_ends())
 
 
-def _behind_damage(found: Transactions, start: int) -> Transactions:
-    """Return a copy of `found`, the result of a scan through damage, for reading from `start`, an offset after the
-    damage. Transactions whose outcome the damage hides are kept if they end at or after `start`, and count as open from
-    the producer's lowest first offset.
+def _behind_damage(transactions: Transactions, start: int) -> Transactions:
+    """Return a copy of `transactions`, the result of a scan through damage, for reading from `start`, an offset after
+    the damage. Of the transactions whose outcome the damage hides, those that end at or after `start` are kept. They
+    count as open, from the lowest first offset of their producer.
     """
-    undecided = tuple(each for each in found.undecided if each.last_offset >= start)
-    first_offsets = dict(found.open_first_offsets)
-    for each in undecided:
-        earlier = first_offsets.get(each.producer_id, each.first_offset)
-        first_offsets[each.producer_id] = min(earlier, each.first_offset)
-    return replace(found, open_first_offsets=first_offsets, undecided=undecided)
+    undecided = tuple(transaction for transaction in transactions.undecided if transaction.last_offset >= start)
+    first_offsets = dict(transactions.open_first_offsets)
+    for transaction in undecided:
+        earlier = first_offsets.get(transaction.producer_id, transaction.first_offset)
+        first_offsets[transaction.producer_id] = min(earlier, transaction.first_offset)
+    return replace(transactions, open_first_offsets=first_offsets, undecided=undecided)
 
 
 def wanted_offsets(
@@ -159,8 +165,8 @@ def wanted_offsets(
 ) -> tuple[int | None, int | None]:
     """Return the first offset that a filter's offset and timestamp bounds accept, and the offset after the last one
     (exclusive); each is None if the filter does not bound it. If no record has the start timestamp or a later one, the
-    first offset is `NO_END`. If no record has the end timestamp or a later one, the second is the filter's end offset,
-    or `NO_END` without one.
+    first offset is `NO_END`. If no record has the end timestamp or a later one, the second offset is the filter's end
+    offset, or `NO_END` if it has none.
 
     The search by timestamp reads the log, and continues after damage. Damage that may hide an earlier accepted record
     is appended to `passed`. Raises `StorageError` if files cannot be read.
@@ -173,27 +179,33 @@ def wanted_offsets(
         )
         passed += [finding for finding in hiding(findings) if finding.offset is None or finding.offset >= (low or 0)]
         low = max(low or 0, NO_END if first is None else first.offset)
-    if filter.end_timestamp is not None:  # damage before it is met by who reads
+    if filter.end_timestamp is not None:  # the reader reports damage before it
         end = partition.offset_for_timestamp(filter.end_timestamp, through_damage=True, limits=limits)
         high = min(NO_END if high is None else high, NO_END if end is None else end.offset)
     return low, high
 
 
 def hiding(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Return the findings of a search that stand for records which were not read."""
-    return (each for each in findings if each.severity is Severity.ERROR and each.code not in REPORTED_AND_READ)
+    """Return an iterator over the findings of a search that show that records could not be read: errors, except faults
+    that do not end a consumer's reading.
+    """
+    return (
+        finding
+        for finding in findings
+        if finding.severity is Severity.ERROR and finding.code not in REPORTED_AND_READ
+    )
 
 
 def nothing_to_read(partition: ReadablePartition, limits: Limits) -> Finding | None:
-    """Return the finding LOG_END_BELOW_LOG_START if the log has bytes but a consumer gets no record of it, because its
-    log start offset is above its log end offset; otherwise None. The last segment is read for the end offset if
-    necessary, which raises `StorageError` if that fails.
+    """Return the finding LOG_END_BELOW_LOG_START if the log has bytes but a consumer gets none of its records, because
+    its log start offset is above its log end offset; otherwise None. The last segment is read for the end offset if
+    necessary. Raises `StorageError` if it cannot be read.
     """
     if not any(segment.size for segment in partition.segments):
         return None
     start = partition.log_start_offset
     if start <= partition.segments[-1].base_offset:
-        return None  # the end is at or behind it, whatever the last segment holds
+        return None  # the log end offset is at least the base offset of the last segment
     end = partition.log_end_offset(limits=limits)
     if end >= start:
         return None
@@ -202,11 +214,11 @@ def nothing_to_read(partition: ReadablePartition, limits: Limits) -> Finding | N
 
 
 class BatchSelection:
-    """Selection of the batches of a log that a `ConsumerView` wants. It must be called for all batches in order: one by
+    """Selection of the batches of a log that a `ConsumerView` wants. All batches must be passed to it in order: one by
     one (`low_of`) or in runs of consecutive batches (`parts`). `next_offset` is the offset after the batches so far. A
-    batch that ends below it repeats offsets. It is still decoded for faults inside and for records beyond the end that
-    its header claims, as the consumer does (`CompletedFetch`), unless it ends below `opens_from`, which is by default
-    the start of the view.
+    batch that ends below it repeats offsets. Such a batch is still decoded, as by the consumer (`CompletedFetch`), for
+    faults inside and for records beyond the end that its header claims, unless it ends below `opens_from` (default: the
+    start of the view).
     """
 
     def __init__(self, view: ConsumerView, *, include_control: bool = False, opens_from: int | None = None) -> None:
@@ -228,7 +240,7 @@ class BatchSelection:
 
     @property
     def takes_windows(self) -> bool:
-        """Whether only offsets and `flags` decide, so that compiled code can select batches."""
+        """Whether offsets and `flags` alone decide which batches are wanted, so that compiled code can select them."""
         return self._filter is None
 
     @property
@@ -261,15 +273,16 @@ class BatchSelection:
     def parts(
         self, run: Run, cursor: Cursor | None = None
     ) -> Iterator[tuple[Run, npt.NDArray[np.int64]] | RecordBatch]:
-        """Yield the wanted parts of a run, in order: parts of the run with the first wanted offset of each batch, valid
-        until the next part is requested; and batches that must still be judged and passed to `low_of`. `cursor` is the
-        scan's state, if the batches were not judged yet.
+        """Yield the wanted parts of a run, in order. An item is either a part of the run with an array of the first
+        wanted offset of each of its batches, which is valid until the next item is requested; or a single batch, which
+        the caller must judge and pass to `low_of`. `cursor` is the scan's state if the batches were not judged yet,
+        otherwise None. Advances `next_offset`, and the cursor.
         """
         return cast("Iterator[tuple[Run, npt.NDArray[np.int64]] | RecordBatch]", self._parts(run, cursor))
 
     def is_in_order(self, cursor: Cursor) -> bool:
-        """Whether the next wanted offset is also the next expected one, so that headers in order need not be examined
-        one by one.
+        """Whether the next wanted offset is also the scan's next expected offset: then headers of batches in order need
+        not be examined one by one.
         """
         return cursor.expected == self.next_offset
 
@@ -310,8 +323,8 @@ class BatchSelection:
 
 
 def _is_in_doubt(entry: RecordBatch, cursor: Cursor) -> bool:
-    """Whether the entry after a v0 or v1 entry has an offset at or below its last one, so that one of them may be
-    wrong.
+    """Whether the entry after this v0 or v1 entry has an offset at or below this one's last offset, so that one of the
+    two offsets may be wrong.
     """
     header = entry.header
     following, _ = cursor.behind(header, entry.position + entry.size)
@@ -323,8 +336,8 @@ def _warn(sentence: str) -> None:
 
 
 class Telling:
-    """Report faults of headers that do not end a consumer's reading, if the caller takes no findings. The first of each
-    code is reported, by a warning unless `tell` is given; INFO findings are not.
+    """Reporter of faults of headers that do not end a consumer's reading, for callers that pass no list of findings.
+    The first fault of each code is reported with `tell`, by default as a warning; INFO findings are ignored.
     """
 
     def __init__(self, tell: Callable[[str], None] = _warn) -> None:
@@ -332,7 +345,9 @@ class Telling:
         self._told: set[FindingCode] = set()
 
     def __call__(self, finding: Finding) -> None:
-        """Report another finding of a reader."""
+        """Report a finding of a reader with `tell`. Does nothing if a finding of the same code was reported, the fault
+        ends reading, or the severity is INFO.
+        """
         if finding.code in self._told or finding.code not in REPORTED_AND_READ or finding.severity is Severity.INFO:
             return
         self._told.add(finding.code)

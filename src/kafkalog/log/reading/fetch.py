@@ -1,6 +1,7 @@
-"""Read by offset as a consumer of Kafka's documentation does: a chunk of bytes, which is larger if a message needs it.
-"In the event of an abnormally large message, the read can be retried multiple times, each time doubling the buffer
-size, until the message is read successfully." A chunk never crosses the end of its segment (`LocalLog.read`).
+"""Read a log by offset, as a consumer of Kafka's early documentation does: in chunks of bytes, which are larger if a
+message requires it. "In the event of an abnormally large message, the read can be retried multiple times, each time
+doubling the buffer size, until the message is read successfully." A chunk never crosses the end of its segment
+(`LocalLog.read`).
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ __all__ = ["Chunk", "FetchableLog", "OffsetOutOfRangeError", "Origin", "fetch"]
 
 
 class OffsetOutOfRangeError(UsageError):
-    """An offset is not in the log; the valid range is `start` to `end` (inclusive), and a read at `end` returns
-    nothing.
+    """A requested offset is not in the log. The valid range is `start` to `end`, both inclusive; a read at `end`
+    returns nothing.
     """
 
     def __init__(self, offset: int, start: int, end: int) -> None:
@@ -77,10 +78,10 @@ class Chunk:
         return batches[-1].header.next_offset if batches else self.offset
 
     def write_to(self, descriptor: int) -> int:
-        """Send the chunk to a socket, a pipe or a file, by its descriptor; blocks, and returns the number of bytes. The
-        kernel sends the batches from the log file without copying them into this process (`sendfile`), as
-        `FileMessageSet.writeTo` does. If the batches are no longer in the file, or `sendfile` is not possible, they are
-        sent from memory. Raises `StorageError`.
+        """Send the chunk to the socket, pipe or file that is open as `descriptor`. Blocks until all is sent; returns
+        the number of bytes. The kernel sends the batches from the log file without copying them into this process
+        (`sendfile`), as `FileMessageSet.writeTo` does. If the batches are no longer in the file, or `sendfile` is not
+        possible, they are sent from memory. Raises `StorageError` if sending fails.
         """
         sent = self._sent_from_file(descriptor)
         if sent < len(self.data):
@@ -104,14 +105,17 @@ class Chunk:
             os.close(source)
 
     def _is_there(self, source: int, batch: RecordBatch) -> bool:
-        """Whether the file still has the batch at its position, judged by the header with its checksum."""
-        assert self.origin is not None  # noqa: S101 - who calls this has looked
+        """Whether the file still has the batch at its position. Only the header, which contains the checksum, is
+        compared.
+        """
+        assert self.origin is not None  # noqa: S101 - the caller has checked it
         header = bytes(batch.data[: BATCH.size])
         return os.pread(source, len(header), self.origin.position + batch.position) == header
 
     def to_message_set_send(self, *, magic: int | None = None) -> MessageSetSend:
-        """Return the chunk as a fetch result of Kafka's implementation notes, with error code 0. With `magic` 0 or 1
-        newer batches are converted for old consumers, as brokers did.
+        """Return the chunk as a fetch result of Kafka's implementation notes, with error code 0. With `magic` 0 or 1,
+        batches of a newer format are converted for old consumers, as brokers did. Raises `FormatError` if a batch
+        cannot be converted, `UsageError` for an unknown `magic`.
         """
         if magic is None:
             return MessageSetSend(ErrorCode.NO_ERROR, self.data)
@@ -124,7 +128,9 @@ class Chunk:
 
 
 class FetchableLog(Protocol):
-    """Facts about a log that reading by offset needs, for logs on a disk and logs open for writing."""
+    """Offsets and segments of a log that reading by offset needs. Logs on a disk and logs open for writing have this
+    interface.
+    """
 
     @property
     def log_start_offset(self) -> int:
@@ -134,7 +140,7 @@ class FetchableLog(Protocol):
         """Return the offset of the next record."""
 
     def segments_from(self, offset: int) -> Iterator[Segment]:
-        """Yield the segment that holds `offset`, if one does, and those after it."""
+        """Yield the segment that holds `offset`, if there is one, then all segments after it."""
 
 
 def fetch(
@@ -149,8 +155,9 @@ def fetch(
 ) -> Chunk:
     """Return a chunk of whole batches, beginning with the one that contains `offset` or comes next: at most `max_bytes`
     bytes, but at least one batch, all from one segment. If the first batch does not fit, the size is doubled until it
-    does; raises `LimitExceeded` if that would exceed `max_chunk_bytes`. The chunk is empty if no batch follows, in
-    particular at the log end offset. That is `end_offset`, or found by reading the log if None.
+    does; raises `LimitExceeded` if the batch has more than `max_chunk_bytes` bytes. The chunk is empty if no batch
+    follows, in particular at the log end offset. Pass that offset as `end_offset` if it is known; None: the log is read
+    to find it.
 
     If `offset` is below the log start offset or above the log end offset, reading starts at the start or the end, as
     `reset` says (the chunk's `offset` shows it); without `reset`, `OffsetOutOfRangeError` is raised. Damage at the
@@ -164,7 +171,7 @@ def fetch(
             chunk = _read(segment, offset, max_bytes, max_chunk_bytes, limits)
             if chunk is not None:
                 return chunk
-    start = log.log_start_offset  # which retention may have raised meanwhile
+    start = log.log_start_offset  # read again, because retention may have raised it
     end = log.log_end_offset(limits=limits) if end_offset is None else end_offset
     if start <= offset <= end:
         return Chunk(offset, b"", max_bytes)
@@ -175,10 +182,10 @@ def fetch(
 
 
 def _read(segment: Segment, offset: int, max_bytes: int, most: int, limits: Limits) -> Chunk | None:
-    """Return a chunk of the segment's batches from the one that ends at or after `offset`; None if it has none. The
-    chunk has at most `max_bytes` bytes, or as many as the first batch needs, after doubling. Raises `LimitExceeded` if
-    that batch has more than `most` bytes, `FormatError` if damage comes before any batch, `StorageError` if the file
-    cannot be read.
+    """Return a chunk of the segment's batches from the first that ends at or after `offset`; None if it has no such
+    batch. The chunk has at most `max_bytes` bytes; if the first batch is larger, that size is doubled until the batch
+    fits, but not above `most`. Raises `LimitExceeded` if that batch has more than `most` bytes, `FormatError` if damage
+    comes before any batch, `StorageError` if the file cannot be read.
     """
     with segment.open() as source:
         position = segment.position_of(offset, source, limits=limits)

@@ -1,8 +1,9 @@
 """Run several iterators in threads, and return their items as if they had run one after another, within one bound on
-memory. The iterator whose items are being read has its turn. It never waits for memory, so that all finish eventually;
-others wait before they exceed the memory, and before they begin something large. The reading thread can take part. If
-no item is ready, it works on an iterator of its own instead of sleeping, which saves a thread and most wake-ups. It
-never waits for its own turn: an iterator that would have to is started again when its turn comes.
+memory. The iterator whose items are being read has its turn. It never waits for memory, so that all iterators finish
+eventually; the others wait before they exceed the memory, and before they begin a large piece of work. The reading
+thread can take part. If no item is ready, it works on an iterator of its own instead of sleeping, which saves a thread
+and most wake-ups. It never waits for its own turn: an iterator that would have to wait is started again when its turn
+comes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["InOrder", "Work"]
 K = TypeVar("K")
 T = TypeVar("T")
 Work = Callable[[Callable[[], None]], Iterable[T]]
-"""Function that returns an iterable of items. Its argument is a function that waits until it has its turn."""
+"""Function that returns an iterable of items. Its argument is a function that waits until the iterable has its turn."""
 
 
 _NO_THREAD = "the system lets no thread begin: its limits on memory or on processes (ulimit -v, ulimit -u) are reached"
@@ -43,7 +44,7 @@ _Ready = tuple[str, object, int]
 
 
 class _Begun(Generic[K]):
-    """A job that a thread has started, with its items that were not read yet."""
+    """A job that a thread has started, with the items that were produced and not read yet."""
 
     def __init__(self, key: K) -> None:
         self.key = key
@@ -65,13 +66,13 @@ class _End(Struct, frozen=True):
 
 
 class InOrder(Generic[K, T]):
-    """Iterator over pairs of a key of `works` and the items of its job; the items must be read to their end before the
-    next key. It is a context manager, and leaving it ends all jobs. A job is taken from `works` and started when all
-    jobs before it were, in one of `threads` threads, or as many as the system allows. With `takes_part` the reading
-    thread is one of them; without it, entering raises `StorageError` if no thread can start. A job is a function that
-    returns an iterator of items; its argument is a function that waits until the job has its turn. Items wait as long
-    as they take no more than `room` bytes by `size_of`; one item of the job that has its turn may always wait.
-    Exceptions of a job are raised when its items are read, those of `works` when the next key is requested. In a forked
+    """An iterator over pairs of a key of `works` and the items of its job. The items must be read to their end before
+    the next key is requested. It is a context manager, and leaving it ends all jobs. Jobs are started in the order of
+    `works`, in `threads` threads, or as many as the system allows. With `takes_part` the reading thread is one of them;
+    without it, entering raises `StorageError` if no thread can start. A job is a function that returns an iterator of
+    items; its argument is a function that waits until the job has its turn. Finished items wait to be read if they take
+    at most `room` bytes by `size_of`; in addition, one item of the job that has its turn may always wait. An exception
+    of a job is raised when its items are read, and an exception of `works` when the next key is requested. In a forked
     child there are no threads, and reading raises `UsageError`.
     """
 
@@ -93,7 +94,7 @@ class InOrder(Generic[K, T]):
         self._room = room
         self._begun: list[_Begun[K]] = []
         self._ended: _End | None = None
-        """end of the jobs, or the error of taking the next one; None before"""
+        """set when there are no more jobs, or taking the next one failed; None before"""
         self._turn = 0
         self._waiting = 0
         """bytes that wait"""
@@ -125,7 +126,7 @@ class InOrder(Generic[K, T]):
             self._tell()
         for thread in self._threads:
             thread.join()
-        self._own = None  # which closes what it has open
+        self._own = None  # closes the iterator
         close = getattr(self._works, "close", None)
         if close is not None:
             close()
@@ -152,7 +153,7 @@ class InOrder(Generic[K, T]):
                 key, work = next(self._works)
             except StopIteration:
                 self._end(_End(None))
-            except BaseException as error:  # noqa: BLE001 - it is raised again where it is waited for
+            except BaseException as error:  # noqa: BLE001 - the reading thread raises it
                 self._end(_End(error))
             else:
                 with self._changed:
@@ -171,7 +172,7 @@ class InOrder(Generic[K, T]):
             self._changed.notify_all()
 
     def _await(self, happened: Callable[[], bool]) -> None:
-        """Wait until `happened` returns True. The lock must be held."""
+        """Wait until `happened` returns True. The lock `_changed` must be held."""
         if not happened():
             self._sleepers += 1
             self._changed.wait_for(happened)
@@ -190,12 +191,12 @@ class InOrder(Generic[K, T]):
             light.append(("end", None, 0))
         except _OverError:
             raise
-        except BaseException as error:  # noqa: BLE001 - it is raised again where it is waited for
+        except BaseException as error:  # noqa: BLE001 - the reading thread raises it
             light.append(("error", error, 0))
         self._put(number, light, 0)
 
     def _await_turn(self, number: int) -> None:
-        """Wait until all jobs before this one were read to their ends. Raises `_OverError` if the reader has
+        """Wait until all jobs before job `number` were read to their ends. Raises `_OverError` if the reader has
         finished.
         """
         with self._changed:
@@ -222,11 +223,11 @@ class InOrder(Generic[K, T]):
     # -- the reading thread ------------------------------------------------------------------------------------------
 
     def _go_on(self) -> bool:
-        """Make one item of the reading thread's own job, or record its end or error; take a new job if it has none.
-        Return True if that was done. Return False if the thread does not take part, no job is left, the waiting items
-        take all the room, or its job must wait for its turn. A job that asks for its turn too early is stopped, its
-        items are dropped, and it is started again when it has its turn. Raises an interrupt that arrived while a job
-        was taken.
+        """Produce one item of the reading thread's own job, or record its end or error; take a new job if it has none.
+        Return True if one of these was done. Return False if the thread does not take part, no job is left, the waiting
+        items take all the room, or the job must wait for its turn. A job that asks for its turn too early is stopped
+        and its items are dropped; it is started again when it has its turn. Raises an interrupt that arrived while a
+        job was taken.
         """
         own = self._own
         if own is None:
@@ -253,7 +254,7 @@ class InOrder(Generic[K, T]):
         except _NotYetError:
             own.items = None
             self._forget(ready)
-        except Exception as error:  # noqa: BLE001 - it is raised again where it is waited for
+        except Exception as error:  # noqa: BLE001 - raised when the items of the job are read
             self._own = None
             ready.put([("error", error, 0)])
         else:
@@ -264,7 +265,7 @@ class InOrder(Generic[K, T]):
         return True
 
     def _raise_interruption(self) -> None:
-        """Raise an interrupt that arrived while the next job was taken, without waiting for the jobs before it."""
+        """Raise an interrupt that arrived while the next job was taken, even if jobs before it are not yet read."""
         error = None if self._ended is None else self._ended.error
         if error is not None and not isinstance(error, Exception):
             raise error
@@ -303,8 +304,8 @@ class InOrder(Generic[K, T]):
             raise self._ended.error
 
     def _has_turn(self, number: int) -> bool:
-        """Give the turn to the job with this number, and wait until it has begun or no jobs are left. The reading
-        thread may begin it itself. Return False if there is no such job.
+        """Give the turn to the job with this number, and wait until it has begun or no jobs are left; the reading
+        thread may begin it itself. Return True if the job has begun, False if there is no such job.
         """
         with self._changed:
             self._turn = number
@@ -329,4 +330,4 @@ class InOrder(Generic[K, T]):
                 if kind == "error":
                     raise item  # type: ignore[misc]
                 yield item  # type: ignore[misc]
-                del item  # what comes next may be large: this one is not held any longer
+                del item  # released at once, because the next item may be large

@@ -1,9 +1,9 @@
-"""Find how transactions ended whose end markers are lost, from the producer snapshot and the transaction indexes.
+"""Find out from the producer snapshot and the transaction indexes how transactions ended whose end markers are lost.
 
-If records are missing between others, batches do not tell whether a transaction that began before them has ended: by
-batches alone it stays open, or ends with the marker of its producer's next transaction. A start of a broker loads the
-newest producer snapshot, and a consumer's fetch reads the transaction indexes. They are believed only if all batches
-that are left agree with them.
+If records are missing between others, the batches do not show whether a transaction that began before the gap has
+ended: by batches alone it stays open, or ends with the marker of its producer's next transaction. But a broker loads
+the newest producer snapshot when it starts, and a consumer's fetch reads the transaction indexes. These files are
+believed only if all existing batches agree with them.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def known_transactions(
     limits: Limits = DEFAULT_LIMITS,
 ) -> KnownTransactions | None:
     """Return the transactions at the offset of the producer snapshot, according to that snapshot and the transaction
-    indexes, if these files know of an end that the batches do not show. `aborted` and `opened` (first offsets by
-    producer id) are the transactions that the batches alone give. None if the files know no more, or are missing,
-    damaged or contradicted by a batch. If they know more, the log is read up to the snapshot's offset. Raises
-    `StorageError` if it cannot be read.
+    indexes, if these files show an end of a transaction that the batches do not show. `aborted` and `opened` (first
+    offsets by producer id) are the transactions according to the batches alone. None if the files show no such end, or
+    are missing, damaged or contradicted by a batch. If they may show one, the log is read up to the snapshot's offset
+    to compare them. Raises `StorageError` if it cannot be read.
     """
     snapshot = snapshot_of_start(partition, limits)
     if snapshot is None or not snapshot.entries:
@@ -66,9 +66,9 @@ def _with_bases(reader: BatchReader) -> Iterator[tuple[int, AnyRun]]:
 
 
 def _listed(segments: Sequence[Segment], end: int) -> list[AbortedTransaction] | None:
-    """Return the aborted transactions with markers below offset `end` that the transaction indexes list, in segment
-    order. Only segments that begin below `end` count, and a segment without an index is skipped. None if an index
-    cannot be read or is not valid for its segment.
+    """Return the aborted transactions that the transaction indexes list and whose markers are below offset `end`, in
+    segment order. Only segments that begin below `end` are used, and a segment without an index is skipped. None if an
+    index cannot be read or is not valid for its segment.
     """
     listed: list[AbortedTransaction] = []
     for segment, behind in zip_longest(segments, segments[1:]):

@@ -1,5 +1,5 @@
 """Find values of records that tables cannot hold: times beyond the calendar, and header names that are not UTF-8. Such
-times are null in Arrow, and invalid bytes of names are U+FFFD; `records` and `dump` show them as they are.
+times are null in Arrow, and invalid bytes of names are U+FFFD; `records` and `dump` show the original values.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _REPLACED = "\N{REPLACEMENT CHARACTER}"
 
 
 class Lossy:
-    """Find such values in the Arrow batches of a partition, which are passed in order; only the first of each kind is
-    reported. `path` is the file name in the findings.
+    """Finder of values that a table cannot hold, in the Arrow batches of a partition, which must be passed in order.
+    Only the first value of each kind is reported. `path` is the file name in the findings.
     """
 
     def __init__(self, path: str) -> None:

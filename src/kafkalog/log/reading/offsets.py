@@ -1,6 +1,6 @@
 """Find offsets before a time as consumers up to Kafka 0.10 requested them (`Log.legacyFetchOffsetsBefore`). The answer
-depends on the modification times of the segments' files, which is coarse but was all there was before messages had
-timestamps. `Partition.offset_for_timestamp` is exact.
+depends on the modification times of the segments' files; this is coarse, but before messages had timestamps there was
+no other way. `Partition.offset_for_timestamp` is exact.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ def offsets_before(
 ) -> list[int]:
     """Return at most `max_count` base offsets, in descending order: the base offset of the last segment whose file was
     modified at or before `timestamp` (ms since 1970), and those of segments before it. A base offset below the log
-    start offset is replaced by that. If the last segment is not empty, the log end offset counts as one more, with the
-    time `now_ms` (None: now). Empty if nothing is old enough or the log has no segments.
+    start offset is replaced by the log start offset. If the last segment is not empty, the log end offset counts as one
+    more segment, with the modification time `now_ms` (None: now). Empty if no segment is old enough or the log has no
+    segments.
 
     With `LATEST` (-1) all segments count; with `EARLIEST` (-2) only the first. `end_offset` is the log end offset;
-    None: it is found by reading, which may raise `StorageError`. Raises `UsageError` if `max_count` is not positive or
-    `timestamp` is below -2.
+    None: the log is read to find it, which may raise `StorageError`. Raises `UsageError` if `max_count` is not positive
+    or `timestamp` is below -2.
     """
     if max_count < 1:
         raise UsageError("max_count must be positive")

@@ -1,6 +1,6 @@
-"""Find open transactions that begin below the log start, as far as a broker knows them after a start. A start builds
+"""Find open transactions that begin below the log start offset, as a broker knows them after a start. A start builds
 the producer state from the newest producer snapshot above the log start, or from the log start on
-(`ProducerStateManager.truncateAndReload`, `UnifiedLog.rebuildProducerState`). Batches below are never read for it: a
+(`ProducerStateManager.truncateAndReload`, `UnifiedLog.rebuildProducerState`). It never reads batches below: a
 transaction that only those batches show is not open after a start, and consumers do not wait for it.
 """
 
@@ -29,21 +29,24 @@ class WithSnapshots(ReadablePartition, Protocol):
 
 
 class LoadedSnapshot(NamedTuple):
-    """Producers at an offset, from a producer snapshot."""
+    """Offset and entries of a producer snapshot."""
 
     offset: int
     entries: tuple[ProducerEntry, ...]
 
 
 def start_of_state(partition: ReadablePartition) -> int | None:
-    """Return the offset from which batches count for the producer state; None if no batch is below the log start."""
+    """Return the offset from which batches count for the producer state: the log start offset if there are records
+    below it; None if the first segment begins there.
+    """
     begins = partition.segments[0].base_offset if partition.segments else 0
     return partition.log_start_offset if partition.log_start_offset > begins else None
 
 
 def opened_below_start(partition: WithSnapshots, limits: Limits = DEFAULT_LIMITS) -> dict[int, int]:
     """Return the first offsets, by producer id, of transactions that began below the log start and are open according
-    to the snapshot that a start would use. Empty if there is none.
+    to the producer snapshot that a start would use. Empty if there are none, or no snapshot. Raises `StorageError` if
+    the log must be read for its end offset and cannot be read.
     """
     loaded = snapshot_of_start(partition, limits)
     start = partition.log_start_offset
@@ -52,16 +55,16 @@ def opened_below_start(partition: WithSnapshots, limits: Limits = DEFAULT_LIMITS
 
 
 def snapshot_of_start(partition: WithSnapshots, limits: Limits = DEFAULT_LIMITS) -> LoadedSnapshot | None:
-    """Return the producer snapshot that a broker would load at its start: the newest one above the log start offset,
-    and not above the log end offset, that can be read. One that is damaged or unreadable is skipped, as a broker
-    deletes it. None if there is none. Raises `StorageError` if the log must be read for its end offset and cannot be.
+    """Return the producer snapshot that a broker would load at its start: the newest readable one above the log start
+    offset and not above the log end offset. A damaged or unreadable snapshot is skipped, because a broker deletes it.
+    None if there is none. Raises `StorageError` if the log must be read for its end offset and cannot be read.
     """
     start = partition.log_start_offset
     last = partition.segments[-1].base_offset if partition.segments else start
     for path in reversed(partition.snapshots):
         parsed = parse_segment_file(path.rpartition("/")[2])
         if parsed is None or parsed.base_offset <= start:
-            continue  # a start deletes it, as it does one above the log's end
+            continue  # a start deletes it, like a snapshot above the log end offset
         if parsed.base_offset > last and parsed.base_offset > partition.log_end_offset(limits=limits):
             continue
         try:
@@ -69,5 +72,5 @@ def snapshot_of_start(partition: WithSnapshots, limits: Limits = DEFAULT_LIMITS)
                 entries = tuple(read_producer_snapshot(source, source=path, limits=limits))
                 return LoadedSnapshot(parsed.base_offset, entries)
         except (FormatError, StorageError):
-            continue  # a start deletes it, and takes the one before
+            continue  # a start deletes it, and loads an older one
     return None

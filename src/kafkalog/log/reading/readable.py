@@ -1,5 +1,5 @@
-"""Interface of a partition for reading, which `Partition` implements. It is a module of its own so that a partition can
-have the ways of reading it as methods.
+"""Interface of a partition for reading, which `Partition` implements. It is in a module of its own because `Partition`
+imports the modules that use it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class ReadablePartition(Protocol):
-    """Segments in order, with the first and the last offset to read."""
+    """A partition that can be read: its segments in order, and the first and last offset to read."""
 
     @property
     def path(self) -> str:

@@ -42,7 +42,7 @@ class RecordFilter(Struct, frozen=True, kw_only=True):
         if self.isolation_level is not None:
             check_isolation_level(self.isolation_level)
         batches = conditions_of(self)
-        if batches is not None:  # an iterator may have given them, which a second reader would find empty
+        if batches is not None:  # the values may come from an iterator, which can be read only once
             force_setattr(self, "producer_ids", batches.producer_ids)
             force_setattr(self, "codecs", batches.codecs)
 
@@ -53,7 +53,9 @@ class RecordFilter(Struct, frozen=True, kw_only=True):
 
 
 def conditions_of(filter: RecordFilter) -> BatchFilter | None:
-    """Return the conditions on batch headers; None if there are none."""
+    """Return the filter's conditions on batch headers (producer ids, compressions, transactional); None if it has none.
+    Raises `UsageError` for an invalid one.
+    """
     return batch_filter(filter.producer_ids, filter.codecs, filter.transactional)
 
 

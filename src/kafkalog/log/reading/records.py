@@ -1,6 +1,6 @@
 """Read the records of a partition as a consumer gets them (see `consumer_view`), from the files alone. Damage that
-stops a consumer stops this reader too, unless it is asked to continue. Records before the damage are yielded; the
-finding is kept, and raised unless the caller chose otherwise.
+stops a consumer stops this reader too, unless the caller lets it continue. Records before the damage are yielded; then
+the finding about it is kept, and raised as an error by default.
 """
 
 from __future__ import annotations
@@ -73,11 +73,12 @@ class TakeRun(Protocol[T_co]):
 
 
 class RecordReader:
-    """Iterator over records. Afterwards `findings` and `stop` tell whether those were all. If damage ends the reading,
-    `FormatError` with the finding is raised after the records before it. With `on_damage="stop"` the reader just ends,
-    and with `"skip"` it continues with the next sound batch. `all_records` yields everything in the files that the
-    filter accepts: control records, records below the log start offset, aborted transactions, repeated offsets, and
-    records after damage. The files are kept open from its creation on, see `HeldFiles`.
+    """Iterator over the wanted records of a partition. Afterwards `findings` and `stop` tell whether those were all. If
+    damage ends the reading, `FormatError` with the finding is raised after the records before it. With
+    `on_damage="stop"` the reader just ends, and with `"skip"` it continues with the next sound batch. `all_records`
+    yields everything in the files that the filter accepts: control records, records below the log start offset, aborted
+    transactions, repeated offsets, and records after damage. The files are kept open from its creation on, see
+    `HeldFiles`.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class RecordReader:
 
     @property
     def ended_by(self) -> Finding | None:
-        """Finding because of which reading ended early; None if it did not."""
+        """Finding about the fault that ended reading early; None if reading did not end early."""
         if self._ended_by is None and self.damaged_at is not None and not self._skips:
             return self.findings[-1]
         return self._ended_by
@@ -163,18 +164,20 @@ class RecordReader:
             for _batch, records in self.by_batch():
                 yield from records
             return
-        for found in self._read(_ObjectsOfRuns(self._limits), after=_ONE_BY_ONE_BYTES):
-            yield from found[1] if isinstance(found, tuple) else found
+        for item in self._read(_ObjectsOfRuns(self._limits), after=_ONE_BY_ONE_BYTES):
+            yield from item[1] if isinstance(item, tuple) else item
 
     def by_batch(self) -> Iterator[OfBatch]:
-        """Yield the wanted records batch by batch, each with its batch. Batches without any are left out."""
-        for found in self._read(None):
-            if isinstance(found, tuple):
-                yield found
+        """Yield the wanted records batch by batch, as pairs of a batch and its records. Batches without wanted records
+        are left out. Errors are those of the reader.
+        """
+        for item in self._read(None):
+            if isinstance(item, tuple):
+                yield item
 
     def by_run(self, take: TakeRun[T]) -> Iterator[T | OfBatch]:
-        """Yield as `by_batch`, but runs of ordinary batches are passed to `take`, and its results are yielded, if there
-        are enough bytes for compiled code. See `TakeRun`.
+        """Pass runs of ordinary batches to `take` and yield its results (see `TakeRun`), if there are enough bytes for
+        that; yield all other batches as `by_batch` does, in order.
         """
         return self._read(take)
 
@@ -210,10 +213,9 @@ class RecordReader:
             raise raised(self.ended_by)
 
     def _judged(self, batch: RecordBatch, selection: BatchSelection) -> Iterator[OfBatch]:
-        """Yield the batch with its wanted records, if it has any; otherwise nothing. With `on_damage="skip"`, a batch
-        that the scan has already reported as damage gives nothing. For a batch of an undecided transaction nothing is
-        yielded, and the finding about that transaction is added to `findings` once. A fault inside the batch is handled
-        as in `_one`.
+        """Yield the batch with its wanted records, if it has any. A batch that the scan has already reported as damage
+        gives nothing with `on_damage="skip"`. A batch of an undecided transaction gives nothing, and the finding about
+        that transaction is added to `findings` once. A fault inside the batch is handled as in `_one`.
         """
         if self._skips and self._is_passed(batch):
             return
@@ -250,7 +252,7 @@ class RecordReader:
 
     def _one(self, batch: RecordBatch, low: int, high: int) -> Iterator[OfBatch]:
         """Decode a batch; yield it with its records from offset `low` to `high` (exclusive), or nothing if there are
-        none. A fault inside it comes after the records: with `on_damage="skip"` the finding is only added to
+        none. A fault inside the batch is handled after that: with `on_damage="skip"` the finding is only added to
         `findings`; otherwise it also stops the scan (`_is_damaged`).
         """
         decoded = decode_batch(batch, limits=self._limits)
@@ -273,7 +275,9 @@ class RecordReader:
                 yield from self._one(batch, view.start_offset, view.end_offset)
 
     def _nothing_met(self) -> None:
-        """Record that a log start offset beyond the end hides everything in the files."""
+        """If the log start offset is above the log end offset and so hides all records, end with the finding about
+        it.
+        """
         finding = nothing_to_read(self._partition, self._limits)
         if finding is not None:
             self._end_by(finding)

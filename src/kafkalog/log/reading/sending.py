@@ -23,7 +23,9 @@ def _wrapped() -> Iterator[None]:
 
 
 def send(target: int, data: bytes | memoryview) -> None:
-    """Write all bytes at the descriptor's position. Raises `StorageError`."""
+    """Write all of `data` to the descriptor `target`, at its position. Blocks until all is written. Raises
+    `StorageError` if writing fails.
+    """
     view = memoryview(data)
     with _wrapped():
         while view:
@@ -51,7 +53,8 @@ def send_file(target: int, source: int, position: int, length: int) -> int:
 
 
 def send_some(target: int, source: int, position: int, most: int) -> int:
-    """Send as much as a non-blocking socket accepts now; return the number of bytes. Raises `BlockingIOError` if it
-    accepts nothing; other errors are not converted.
+    """Send bytes of the file open as `source`, from byte `position` and at most `most`, to a non-blocking socket: as
+    many as it accepts now. Return their number. Raises `BlockingIOError` if the socket accepts nothing, and other
+    `OSError`s of the system.
     """
     return os.sendfile(target, source, position, most)

@@ -1,5 +1,5 @@
-"""Read a part of one segment into Arrow batches: `Partition.to_arrow` chains such parts, and a Spark task reads one.
-`consumer_view` decides which records a consumer gets. Damage is yielded between the rows, at its place.
+"""Read a part of one segment into Arrow batches. `Partition.to_arrow` chains such parts, and a Spark task reads one.
+`consumer_view` decides which records a consumer gets. Damage is yielded between the rows, at its place in the log.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["NO_END", "Damage", "Slice", "SliceReader"]
 
 
 class Slice(Struct, frozen=True, kw_only=True):
-    """Bytes of one log file, from the start of a batch on, with the wanted offsets."""
+    """A range of bytes of one log file, beginning at a batch, with the wanted offsets."""
 
     path: str
     start: int
@@ -46,7 +46,7 @@ class Slice(Struct, frozen=True, kw_only=True):
     end_offset: int = NO_END
     """end of the wanted offsets, exclusive"""
     is_last: bool = False
-    """whether nothing of the log follows: an unfinished batch at its end is then the end of the log"""
+    """whether the log ends with this slice: an unfinished batch at its end is then the end of the log"""
     is_shared: bool = False
     """whether the previous part also reads the first batch, and reports its faults"""
     next_base: int | None = None
@@ -54,7 +54,7 @@ class Slice(Struct, frozen=True, kw_only=True):
     expected: int | None = None
     """offset that should come at `start`, if that is known and `start` is not 0; otherwise None"""
     likely_end: int | None = None
-    """position up to which the wanted offsets probably reach, from the index: not more is read in advance"""
+    """position up to which the wanted offsets probably reach, from the index: bytes after it are not read in advance"""
     opens_from: int | None = None
     """first offset of the whole read, if this part begins later; see `BatchSelection`"""
 
@@ -65,7 +65,7 @@ class Slice(Struct, frozen=True, kw_only=True):
 
 
 class Damage(Struct, frozen=True, kw_only=True):
-    """Bytes that cannot be read as records, or not all of them."""
+    """A range of bytes with records that cannot be read, and the finding about it."""
 
     finding: Finding
     start: int
@@ -81,11 +81,11 @@ class Damage(Struct, frozen=True, kw_only=True):
 
 
 class SliceReader:
-    """Iterator over Arrow batches and `Damage`, in the order of the log. Afterwards `next_offset` is the offset after
-    the last batch. Rows are collected by `assembler`. With `tolerant` it continues after damage with the next valid
-    batch; otherwise damage is the last item. Of batches that `batches` does not accept only the checksums are compared.
-    The file is opened with `files`, if not None. A header fault that does not end a consumer's reading is yielded as
-    damage with `goes_on`. Raises `StorageError` if the file cannot be opened or read.
+    """Iterator over the Arrow batches of a slice and the `Damage` in it, in the order of the log. Afterwards
+    `next_offset` is the offset after the last batch. Rows are collected by `assembler`. With `tolerant` it continues
+    after damage with the next valid batch; otherwise damage is the last item. If the filter `batches` rejects a batch,
+    only its checksum is compared. The file is opened with `files`, if not None. A header fault that does not end a
+    consumer's reading is yielded as damage with `goes_on`. Raises `StorageError` if the file cannot be opened or read.
     """
 
     def __init__(
@@ -143,11 +143,11 @@ class SliceReader:
             )  # fmt: skip
             while position < min(wanted.end, source.size):
                 scanner = self._scanner(source, position)
-                for found in self._found(scanner):
+                for scanned in self._scanned(scanner):
                     yield from self._taken()
-                    if found is not None:
-                        yield from self._batch(found) if isinstance(found, RecordBatch) else self._run(found)
-                        del found
+                    if scanned is not None:
+                        yield from self._batch(scanned) if isinstance(scanned, RecordBatch) else self._run(scanned)
+                        del scanned
                     if self._assembler.is_full or (not isinstance(scanner, Scanner) and scanner.is_large_next):
                         yield from self._faults(self._assembler.flush())
                     if self._selection.is_over:
@@ -186,7 +186,7 @@ class SliceReader:
         wanted = self._slice
         return RunScanner(source, position=position, end=wanted.end, likely_end=wanted.likely_end, limits=self._limits)
 
-    def _found(self, scanner: Scanner | RunScanner) -> Iterator[RecordBatch | BatchRun | MessageRun | None]:
+    def _scanned(self, scanner: Scanner | RunScanner) -> Iterator[RecordBatch | BatchRun | MessageRun | None]:
         if isinstance(scanner, Scanner):
             return iter(scanner)
         # with a filter, batches must be selected before they are decoded
@@ -196,9 +196,9 @@ class SliceReader:
 
     def _window(self, window: bytes | memoryview, position: int) -> tuple[int, bool]:
         """Decode batches at the start of a window of the file with compiled code (see `WindowDecoder`); `position` is
-        the window's byte position in the file. Return the number of bytes decoded, 0 if offsets must first be examined
-        one by one, and whether it stopped only because enough rows are held. Completed Arrow batches wait in
-        `_complete`; the selection and the cursor are advanced.
+        the window's byte position in the file. Return the number of bytes decoded, which is 0 if offsets must first be
+        examined one by one, and whether decoding stopped only because enough rows are held. Completed Arrow batches are
+        appended to `_complete`; the selection and the cursor are advanced.
         """
         from kafkalog.codec.columnar.run_decoder import Order
 
@@ -223,7 +223,7 @@ class SliceReader:
 
     def _run(self, run: BatchRun | MessageRun) -> Iterator[pa.RecordBatch | Damage]:
         """Yield the Arrow batches that a run of consecutive batches completes, and the damage in it; usually nothing.
-        Does the same as calling `_batch` for each one, but ordinary batches are handled together.
+        The result is the same as calling `_batch` for each batch, but ordinary batches are processed together.
         """
         for part in self._selection.parts(run, self._cursor):
             if isinstance(part, RecordBatch):
@@ -249,9 +249,9 @@ class SliceReader:
         return Damage(finding=finding, start=start, end=end, next_offset=self.next_offset, goes_on=True)
 
     def _batch(self, batch: RecordBatch) -> Iterable[pa.RecordBatch | Damage]:
-        """Return an iterable of damage found in `batch` and the Arrow batches that it completes (usually none; none if
-        it is not selected). Rows are added only during iteration. A batch that ends reading, or of an undecided
-        transaction, gives damage instead of rows.
+        """Return an iterable of the damage in `batch` and the Arrow batches that it completes, usually empty. Rows are
+        added only during iteration, and none if the batch is not selected. A batch that ends reading, or of an
+        undecided transaction, gives damage instead of rows.
         """
         cursor = self._cursor
         expected = cursor.next_offset
@@ -273,8 +273,8 @@ class SliceReader:
         yield replace(damage, finding=transaction.finding, next_offset=batch.header.first_offset)
 
     def _told(self, batch: RecordBatch) -> Iterator[Damage]:
-        """Yield damage with `goes_on` for each reportable fault in the header of a batch whose records are read
-        nevertheless. `start` and `end` are the byte positions of the batch.
+        """Yield `Damage` with `goes_on` for each fault in the header of a batch that is reported although the batch's
+        records are read. `start` and `end` are the byte positions of the batch.
         """
         for finding in self._cursor.found:
             if finding.code in REPORTED_AND_READ:
@@ -283,9 +283,9 @@ class SliceReader:
                 yield replace(damage, finding=replace(finding, file=self._slice.path), goes_on=True)
 
     def _passed_by(self, batch: RecordBatch, expected: int) -> Iterator[pa.RecordBatch | Damage]:
-        """Yield completed rows, then damage for a batch that no consumer can read past, although its checksum may be
+        """Yield completed rows, then damage for a batch that no consumer reads past, although its checksum may be
         valid. If `expected`, the offset that should come here, is not below the end of the view, yield nothing and end
-        the reading. After a batch in the wrong place (`BatchVerdict.DISPLACED`), reading continues at its end.
+        the reading. After a batch with a wrong base offset (`BatchVerdict.DISPLACED`), reading continues at its end.
         """
         selection = self._selection
         if expected >= selection.end_offset:

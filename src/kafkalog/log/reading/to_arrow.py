@@ -79,7 +79,7 @@ def partition_to_arrow(
     lazily; the log files are kept open from now on. `batch_rows` may be lowered for a small log.
 
     Raises `UsageError` for sizes or `threads` below 1 or an unknown column or `on_damage`, `StorageError` if a file
-    cannot be read. Damage is raised, collected or warned of while the batches are read.
+    cannot be read. While the batches are read, damage is raised, appended to `findings` or reported as a warning.
     """
     if batch_rows < 1 or batch_bytes < 1 or threads < 1:
         raise UsageError("batch_rows, batch_bytes and threads must be positive")
@@ -148,7 +148,7 @@ def _all_reported(
 
 
 def _elsewhere(finding: Finding, offset: int) -> Damage:
-    """Return damage that has no place between the rows."""
+    """Return damage for a finding about bytes that are not between the rows; `offset` is its `next_offset`."""
     return Damage(finding=finding, start=finding.position or 0, end=finding.position or 0, next_offset=offset)
 
 
@@ -160,9 +160,9 @@ def _undamaged(
         if not isinstance(piece, Damage):
             _report(lossy(piece), on_damage, findings)
             yield piece
-            del piece  # the next one may be as large: only who reads holds this one
+            del piece  # the next one may be as large
             continue
-        if piece.goes_on:  # the rows are a consumer's all the same
+        if piece.goes_on:  # a consumer gets all rows in spite of the fault
             is_repeat = piece.finding.code is FindingCode.OFFSET_NOT_INCREASING
             if findings is None:
                 telling(piece.finding)
@@ -172,7 +172,7 @@ def _undamaged(
             continue
         if piece.finding in held_back:
             continue
-        if piece.finding.code is FindingCode.TRANSACTION_UNDECIDED:  # of each of its batches
+        if piece.finding.code is FindingCode.TRANSACTION_UNDECIDED:  # repeated for each batch of the transaction
             held_back.add(piece.finding)
         if findings is not None:
             findings.append(piece.finding)
@@ -185,9 +185,9 @@ def _undamaged(
 
 
 def _report(lossy: Iterable[Finding], on_damage: str, findings: list[Finding] | None) -> None:
-    """Report findings about values that a table cannot hold: append them to `findings`, or warn if that is None. With
-    `on_damage="raise"`, one of severity ERROR (a time that is null in the table) raises `FormatError`, after it was
-    appended.
+    """Report findings about values that a table cannot hold: append them to `findings`, or warn if `findings` is None.
+    With `on_damage="raise"`, a finding of severity ERROR (a time that is null in the table) raises `FormatError`, after
+    it was appended.
     """
     for finding in lossy:
         if findings is not None:
@@ -201,10 +201,10 @@ def _report(lossy: Iterable[Finding], on_damage: str, findings: list[Finding] | 
 def _slices(
     wanted: Sequence[Segment], view: ConsumerView, files: HeldFiles, limits: Limits
 ) -> Iterator[tuple[Segment, Slice]]:
-    """Yield each segment with the slice of it to read. The first slice begins at the last position at which its offset
-    index allows to find the view's start, all others at byte 0. The slice that contains the view's end has
-    `likely_end`, a byte position by which the end is probably reached; without an end offset none has. Raises
-    `StorageError` if a file cannot be opened or read.
+    """Yield each segment with the slice of it to read. The first slice begins at or before the view's start, as near as
+    its offset index shows; all others begin at byte 0. The slice that contains the view's end has `likely_end`, a byte
+    position by which the end is probably reached; no slice has it if the view has no end offset. Raises `StorageError`
+    if a file cannot be opened or read.
     """
     low, high = view.start_offset, view.end_offset
     for number, segment in enumerate(wanted):
@@ -228,8 +228,8 @@ def _parts(
     slices: Iterable[tuple[Segment, Slice]], every: int, rows: int, files: HeldFiles
 ) -> Iterator[tuple[Slice, Slice]]:
     """Cut slices lazily into parts of about `every` bytes and at most `rows` rows, for threads; yield each part with
-    its whole slice. Ends when the slices' end offset is reached. Only indexes and headers are read, to choose cuts and
-    the expected offset at each; faults are left to the readers.
+    its whole slice. The iterator ends when the slices' end offset is reached. Only indexes and headers are read, to
+    choose cuts and the expected offset at each cut; faults are left to the readers.
     """
     next_offset = -1
     for segment, whole in slices:
@@ -247,9 +247,9 @@ def _parts(
 
 
 def _spans(segment: Segment, whole: Slice, every: int, rows: int, files: HeldFiles) -> Iterator[Span]:
-    """Yield consecutive spans of about `every` bytes or `rows` rows that cover a slice without gaps. The last one
-    reaches the slice's end even if the file is shorter now: the reader reports the missing bytes. Nothing for an empty
-    slice.
+    """Yield consecutive spans of about `every` bytes or `rows` rows that cover a slice without gaps. The last span
+    reaches the slice's end even if the file is shorter now: the reader reports the missing bytes. Yield nothing for an
+    empty slice.
     """
     last = Span(whole.start, whole.start, segment.base_offset, segment.base_offset, segment.base_offset)
     for span in _spans_of_file(segment, whole, every, rows, files):
@@ -275,7 +275,7 @@ def _spans_of_file(segment: Segment, whole: Slice, every: int, rows: int, files:
 
 
 class _End(NamedTuple):
-    """End of a slice."""
+    """Position in the log at which the reader of a slice ended."""
 
     next_offset: int
     """next wanted offset"""
@@ -284,8 +284,8 @@ class _End(NamedTuple):
 
 
 class _Reading:
-    """Read slices one after another, each from the offset at which the previous one ended. `tolerant`: continue after
-    damage.
+    """Reader of slices one after another, each from the offset at which the previous one ended. With `tolerant` it
+    continues after damage.
     """
 
     def __init__(
@@ -304,7 +304,7 @@ class _Reading:
         self._limits = limits
         self._idle: list[ArrowAssembler] = []
         self._undivided: Slice | None = None
-        """slice that was read to its end without regard to the cuts; None if there is none"""
+        """slice that was read to its end as a whole instead of in parts; None if there is none"""
 
     def _reader(self, part: Slice, assembler: ArrowAssembler) -> SliceReader:
         view = self._view
@@ -317,9 +317,9 @@ class _Reading:
         self, part: Slice, await_turn: Callable[[], None] | None = None, is_large: bool = False
     ) -> Iterator[pa.RecordBatch | Damage | _End]:
         """Yield the Arrow batches and damage of a part, and as the last item an `_End` with the next wanted and the
-        next expected offset. `await_turn` waits until this part's rows are next in order: it is called at once if
-        `is_large`, and otherwise by the assembler before it does something large. An assembler is reused unless damage
-        ended the part.
+        next expected offset. `await_turn` is a function that waits until this part's rows are next in order: it is
+        called at once if `is_large`, and otherwise by the assembler before a large batch. An assembler is reused unless
+        damage ended the part.
         """
         if is_large and await_turn is not None:
             await_turn()
@@ -354,10 +354,10 @@ class _Reading:
         self, parts: Iterable[tuple[Slice, Slice]], threads: int, every: int
     ) -> Iterator[pa.RecordBatch | Damage]:
         """Yield the Arrow batches and damage of slices that `threads` threads read in parts, in the order of the log.
-        `parts` are pairs of a part and its whole slice. A part that began with another offset than the previous part
-        ended with is read again. A part with damage is read again together with the rest of its slice, because the cuts
-        were guesses. `every` is the approximate size in bytes of a part; one of more than twice that contains a large
-        batch, and waits for its turn. A file that was read is closed.
+        `parts` are pairs of a part and its whole slice. If a part began with another offset than the one with which the
+        previous part ended, it is read again. If a part has damage, it is read again together with the rest of its
+        slice, because the cuts were guesses. `every` is the approximate size of a part in bytes; a part of more than
+        twice that size contains a large batch, and waits for its turn. Files are closed when they were read.
         """
         works = (
             ((part, whole), partial(self._in_thread, part, part.size > _LARGE_PART * every)) for part, whole in parts
@@ -388,18 +388,17 @@ class _Reading:
     def _undamaged(
         self, pieces: Iterable[pa.RecordBatch | Damage | _End], part: Slice, whole: Slice
     ) -> Iterator[pa.RecordBatch | Damage | _End]:
-        """Yield the pieces of a part. At damage that ends the part, read the rest of its slice without cuts and yield
-        the pieces of that instead; the slice is then recorded as `_undivided`. The second reading begins at the start
-        of the part, so the rows and faults already yielded are skipped by their number, because an offset may occur
-        twice.
+        """Yield the pieces of a part. At damage that ends the part, read the rest of its slice without cuts instead,
+        and record the slice as `_undivided`. This second reading begins at the start of the part; so the rows and
+        faults already yielded are skipped by their number, because an offset may occur twice.
         """
         damage: Damage | None = None
-        rows = told = 0
+        rows = faults = 0
         for piece in pieces:
             if isinstance(piece, Damage) and not piece.goes_on and part.end < whole.end:
                 damage = piece
             elif not isinstance(piece, _End) or damage is None:
-                told += isinstance(piece, Damage)
+                faults += isinstance(piece, Damage)
                 rows += piece.num_rows if isinstance(piece, pa.RecordBatch) else 0
                 yield piece
             del piece
@@ -412,8 +411,8 @@ class _Reading:
                 rows -= passed
                 if passed < piece.num_rows:
                     yield piece.slice(passed) if passed else piece
-            elif told and isinstance(piece, Damage):
-                told -= 1
+            elif faults and isinstance(piece, Damage):
+                faults -= 1
             else:
                 yield piece
             del piece
@@ -430,5 +429,7 @@ def _pass_over(pieces: Iterable[object]) -> None:
 
 
 def _held_bytes(piece: pa.RecordBatch | Damage | _End) -> int:
-    """Return the bytes that an item keeps in memory; slices of one Arrow batch each count it."""
+    """Return the bytes that an item keeps in memory. Slices of one Arrow batch share its memory, and each counts all of
+    it. Other items count 0.
+    """
     return int(piece.get_total_buffer_size()) if isinstance(piece, pa.RecordBatch) else 0

@@ -1,4 +1,4 @@
-"""Find the aborted and the open transactions of a log in the log itself. They follow from data batches and markers, as
+"""Find the aborted and the open transactions of a log from its batches. They follow from data batches and markers, as
 in `ProducerStateManager`: a producer's first transactional batch opens a transaction, and its next COMMIT or ABORT
 marker ends it. A `.txnindex` lists the same, but may be missing, old or foreign; the log decides. A batch that
 compaction emptied opens its transaction like any other: the cleaner keeps the marker as long as such a batch
@@ -58,8 +58,8 @@ _PATIENCE_NS = 60_000_000_000
 
 def marker_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS, *, whole: bool = False) -> Marker | None:
     """Return the COMMIT or ABORT marker in the first record of a control batch, with its timestamp in ms. None if that
-    record is of another control type, or the batch has no records. Raises `FormatError` if the record cannot be
-    decoded; with `whole=True` also if anything after it in the batch cannot.
+    record has another control type, or the batch has no records. Raises `FormatError` if the record cannot be decoded;
+    with `whole=True` also if anything after it in the batch cannot be decoded.
     """
     decoded = decode_batch(batch, limits=limits)
     if decoded.finding is not None and (whole or not decoded.records):
@@ -69,19 +69,22 @@ def marker_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS, *, whole: boo
 
 
 class Undecided(AbortedTransaction, frozen=True, kw_only=True):
-    """A transaction whose end is in damage, with its records up to `last_offset`, which are excluded like those of an
-    aborted one. It is reported, unlike a transaction that is only open, whose records a broker also withholds.
+    """A transaction whose end marker may be in damage. Its records up to `last_offset` are excluded like those of an
+    aborted transaction, and it is reported. A transaction that is merely open is not reported: a broker withholds its
+    records too.
     """
 
     finding: Finding
 
     def holds(self, header: AnyHeader) -> bool:
-        """Whether a batch of this producer belongs to the transaction."""
+        """Whether a batch of the transaction's producer belongs to the transaction, by its last offset."""
         return self.first_offset <= header.last_offset <= self.last_offset
 
 
 class Transactions(Struct, frozen=True, kw_only=True):
-    """Result of a complete scan; `aborted` is in the order of the markers, as in the `.txnindex` files."""
+    """Aborted and open transactions of a log after a complete scan. `aborted` is in the order of the markers, as in the
+    `.txnindex` files.
+    """
 
     aborted: tuple[AbortedTransaction, ...]
     open_first_offsets: dict[int, int]
@@ -90,7 +93,7 @@ class Transactions(Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     """findings about markers that cannot be read"""
     undecided: tuple[Undecided, ...] = ()
-    """those of the open ones whose marker may be in damage"""
+    """transactions whose marker may be in damage"""
     log_start_offset: int = 0
 
     @property
@@ -101,8 +104,8 @@ class Transactions(Struct, frozen=True, kw_only=True):
         return max(min(self.open_first_offsets.values(), default=self.log_end_offset), self.log_start_offset)
 
     def why_it_ends(self) -> str | None:
-        """Return a sentence for readers of committed data about the transaction at which they stop; None if none is
-        open.
+        """Return a sentence for readers of committed data about the earliest open transaction, at which they stop; None
+        if none is open.
         """
         return why_it_ends(self.open_first_offsets, self.log_end_offset, self.log_start_offset)
 
@@ -128,9 +131,9 @@ def why_it_ends(open_first_offsets: Mapping[int, int], log_end_offset: int, log_
 
 
 class StaysOpen:
-    """Report open transactions to repeated readers of committed data, each once. While a log is written, transactions
-    open and end. So a patient reader is told only about a log that nobody has written to for 60 seconds, after which a
-    coordinator has ended each transaction.
+    """Reporter of open transactions to repeated readers of committed data, each only once. While a log is written,
+    transactions open and end. So a patient reader is told of an open transaction only if nobody has written to the log
+    for 60 seconds: by then a coordinator should have ended it.
     """
 
     def __init__(self) -> None:
@@ -154,7 +157,9 @@ class StaysOpen:
 
 
 class KnownTransactions(Struct, frozen=True):
-    """State of transactions at `offset`, below which end markers are lost, see `known_ends`."""
+    """State of the transactions of a log at `offset`, from files beside the log; below it end markers are lost, see
+    `known_ends`.
+    """
 
     offset: int
     aborted: tuple[AbortedTransaction, ...]
@@ -179,8 +184,8 @@ class TransactionTracker:
         self.findings: list[Finding] = []
 
     def begin(self, opened: Mapping[int, int], known: KnownTransactions | None = None) -> None:
-        """Add transactions that were open before the first batch, as first offsets by producer id. What is `known` at
-        an offset replaces what follows from the batches below.
+        """Add transactions that were open before the first batch, as first offsets by producer id. When the offset of
+        `known` is reached, its state replaces the state that follows from the batches below.
         """
         self._known = known
         self._set_open({**self._open, **opened})
@@ -196,8 +201,9 @@ class TransactionTracker:
         self._set_open(known.opened)
 
     def follow(self, reader: BatchReader, *, end: int = NO_END) -> Iterator[AnyRun]:
-        """Yield every run of the reader, after updating the state from it: from batches that begin below offset `end`,
-        and from all damage that the reader skips. A damaged batch is yielded too, but counts only as damage.
+        """Yield every run of the reader after the state was updated from it. Batches that begin at offset `end` or
+        later do not change the state. All damage that the reader skips is passed to `damaged`; a damaged batch is
+        yielded too, but counts only as damage.
         """
         passed = 0
         for run in reader.by_run():
@@ -215,10 +221,10 @@ class TransactionTracker:
             self.damaged(damage)
 
     def take(self, run: AnyRun, segment: Segment | None = None, *, end: int = NO_END) -> None:
-        """Update the state from a run of batches; those that begin at `end` or later do not count. Batches that end
-        below an offset already reached are ignored: they repeat offsets. When the offset of the known state (`begin`)
-        is reached, that state replaces the one derived so far. `segment` is the file in findings about unreadable
-        markers.
+        """Update the state from a run of batches. Batches that begin at `end` or later do not count, and batches that
+        end below an offset already reached are ignored, because they repeat offsets. When the offset of the known state
+        (`begin`) is reached, that state replaces the one derived so far. `segment` is the file in findings about
+        unreadable markers.
         """
         for part in (run,) if self._known is None else run.split_at_offset(self._known.offset):
             for batch in part.of_transactions():
@@ -230,8 +236,8 @@ class TransactionTracker:
 
     def damaged(self, passed: Passed) -> None:
         """End every open transaction, because its marker may be in this damage. A transaction becomes undecided, with
-        its records up to the damage's end; or aborted, if the damaged bytes have the header of its marker and the
-        segment's transaction index lists it.
+        its records up to the end of the damage. It becomes aborted instead if the damaged bytes have the header of its
+        marker and the segment's transaction index lists it.
         """
         claimed = None
         if len(passed.head) == BATCH.size:
@@ -336,8 +342,8 @@ def _is_listed(segment: Segment | None, producer_id: int, first: int, marker: in
 
 
 class AbortedFilter:
-    """Filter of the batches of aborted transactions (`CompletedFetch` of the consumer). It must be called for all
-    batches in order: batch by batch with `rejects`, or with `rejected` for a run of consecutive batches.
+    """Filter of the batches of aborted transactions (`CompletedFetch` of the consumer). All batches must be passed to
+    it in order: batch by batch to `rejects`, or a run of consecutive batches to `rejected`.
     """
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
@@ -366,14 +372,19 @@ class AbortedFilter:
         return mask
 
     def undecided(self, batch: RecordBatch) -> Undecided | None:
-        """Return the undecided transaction because of which a rejected batch is withheld; None if there is none."""
+        """Return the undecided transaction to which a rejected batch belongs; None if it belongs to an aborted one."""
         header = batch.header
         return next(
-            (each for each in self._undecided if each.producer_id == header.producer_id and each.holds(header)), None
+            (
+                transaction
+                for transaction in self._undecided
+                if transaction.producer_id == header.producer_id and transaction.holds(header)
+            ),
+            None,
         )
 
     def holds_back_of(self, run: BatchRun | MessageRun) -> bool:
-        """Whether a batch of a run may belong to an undecided transaction, so that its batches must be examined one by
+        """Whether a batch of a run may belong to an undecided transaction. If so, the batches must be examined one by
         one.
         """
         if not self._undecided or not run.has_producers:
@@ -417,8 +428,8 @@ class _AbortedColumns:
 
     def rejected(self, run: BatchRun | MessageRun) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
         """Return a boolean mask of the run's batches: True for transactional data batches of aborted transactions. Also
-        return sorted pairs of a producer id and the last offset of its aborted transaction, for producers with a batch
-        after that offset in the run: these transactions are over.
+        return sorted pairs of a producer id and the last offset of an aborted transaction, for each such transaction
+        that is over because the run has a batch of the producer after that offset.
         """
         import numpy as np
 

@@ -79,8 +79,9 @@ def read_checkpoint(data: bytes, parse: Callable[[list[str]], Row], width: int) 
 
 
 def read_offset_checkpoint(data: bytes) -> dict[tuple[str, int], int]:
-    """Return the offsets by topic and partition (`OffsetCheckpointFile.read`). The last line of a partition counts.
-    Raises the broker's exceptions.
+    """Return the offsets of an offset checkpoint by topic and partition (`OffsetCheckpointFile.read`); of several lines
+    of one partition the last is used. Empty for an empty file. Raises the exceptions of `read_checkpoint`, and
+    `NumberFormatError` for a partition or offset that is not a number.
     """
     return dict(_read_before(data) if len(data) <= _KEPT_BYTES else _read_offsets(data))
 
@@ -92,7 +93,7 @@ def _read_offsets(data: bytes) -> dict[tuple[str, int], int]:
 
 @lru_cache(maxsize=4)
 def _read_before(data: bytes) -> dict[tuple[str, int], int]:
-    """Parse with a cache: an examination reads the same few files repeatedly, and they may have a line for each
-    partition.
+    """Parse an offset checkpoint, with a cache: an examination reads the same few files repeatedly, and they may have a
+    line for each partition.
     """
     return _read_offsets(data)

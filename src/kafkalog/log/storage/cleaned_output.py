@@ -1,5 +1,5 @@
-"""Write the segment that the log cleaner makes of one or more old ones. Long ranges of unchanged batches are copied
-between the files.
+"""Write the segment that the log cleaner makes from one or more old ones. Long ranges of unchanged batches are copied
+directly between the files.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _PIECE = MIB
 
 
 class CleanedOutput:
-    """Buffer of the batches that the cleaner keeps, which appends them to the new segment `target` in pieces of about 1
-    MiB. Batches must come in the order of the log. `finish` appends the rest. All methods raise `StorageError` if a
+    """Buffer of the batches that the cleaner keeps. It appends them to the new segment `target` in pieces of about 1
+    MiB. Batches must be added in the order of the log; `finish` appends the rest. All methods raise `StorageError` if a
     file on a real disk cannot be written.
     """
 
@@ -43,8 +43,8 @@ class CleanedOutput:
     def put(self, kept: LogBatch | RecordBatch | None, source: LogSegment) -> None:
         """Add a kept batch after those added before; None adds nothing. `kept` is an unchanged batch of `source`
         (`LogBatch`) or a rewritten one (`RecordBatch`). It is collected and written later, at the latest by `finish`.
-        Raises `OffsetOverflowError` if its last offset does not fit the indexes of the new segment. Batches collected
-        before may be written now, which raises `FullIndexError` or `InvalidOffsetError` if they cannot be indexed.
+        Raises `OffsetOverflowError` if its last offset does not fit the indexes of the new segment. This may write
+        batches that were added before, which raises `FullIndexError` or `InvalidOffsetError` if they cannot be indexed.
         """
         if isinstance(kept, RecordBatch):
             self._check(kept.last_offset)
@@ -94,7 +94,9 @@ class CleanedOutput:
             self._end_piece()
 
     def finish(self) -> None:
-        """Append everything that is still collected."""
+        """Append all batches that are still collected to the new segment. Raises `FullIndexError` or
+        `InvalidOffsetError` if one cannot be indexed.
+        """
         self._end_stretch()
         self._end_piece()
 

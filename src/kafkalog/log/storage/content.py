@@ -1,5 +1,5 @@
-"""Content of a virtual file: a list of slices of original files, computed bytes and zeros. Truncating, renaming or
-splitting a segment therefore copies nothing, and the difference to the original files is explicit.
+"""Content of a virtual file: a list of slices of original files, computed bytes and zeros. So truncating, renaming or
+splitting a segment copies nothing, and the difference to the original files is explicit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FEW = 1 << 12
 
 
 class Slice(Struct, frozen=True):
-    """Bytes of an original file, which is named by its path in the original tree."""
+    """A range of bytes of an original file. `origin` is the path of that file in the original tree."""
 
     origin: str
     start: int
@@ -126,7 +126,9 @@ def _merge(last: Part | None, part: Part) -> Part | None:
 
 
 class ContentSource:
-    """`Source` that reads the content of a virtual file; originals are opened as needed."""
+    """`Source` that reads the content of a virtual file. Original files are opened as needed, with `origin`, a function
+    from path to `Source`.
+    """
 
     def __init__(self, content: Content, origin: Callable[[str], Source]) -> None:
         self._content = content
@@ -140,8 +142,9 @@ class ContentSource:
         return self._size
 
     def read(self, position: int, length: int) -> bytes | memoryview:
-        """Return `length` bytes from `position`; fewer if the content ends before, empty from the end on. Also fewer if
-        an original file has become shorter. Raises `StorageError` if an original file cannot be read.
+        """Return `length` bytes from `position`; fewer if the content or an original file (which may have become
+        shorter) ends before that, and none at or after the end. Raises `StorageError` if an original file cannot be
+        read.
         """
         if isinstance(self._only, Slice) and position < self._size:
             length = min(length, self._size - position)
@@ -153,8 +156,8 @@ class ContentSource:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def next_data(self, position: int, end: int) -> int:
-        """Return the first position from `position` on, below `end`, that has data: not in zeros and not in a hole of
-        an original file. Return `end` if there is none.
+        """Return the first position at or after `position` and below `end` that holds data: not zeros, and not a hole
+        of an original file. Return `end` if there is none.
         """
         start = 0
         for part in self._content.parts:
@@ -174,7 +177,8 @@ class ContentSource:
 
     def read_into(self, position: int, target: memoryview) -> int:
         """Read up to `len(target)` bytes from `position` into the start of `target`; return the number of bytes read,
-        which is smaller only at the end of the file or if an original has become shorter.
+        which is smaller only at the end of the content or if an original file has become shorter. Raises `StorageError`
+        if an original file cannot be read.
         """
         if isinstance(self._only, Slice):
             filling = reads_into(self._origin(self._only.origin))
@@ -192,8 +196,9 @@ class ContentSource:
 
 
 def same_bytes(one: Content, other: Content, origin: Callable[[str], Source]) -> bool:
-    """Whether two contents have equal bytes. Equal parts (the same slice of a file, or zeros in both) are not read; the
-    others are read and compared. `origin` opens an original file by its path.
+    """Whether two contents have equal bytes. Equal parts (the same slice of a file, or zeros in both) are not read;
+    other parts are read and compared. `origin` opens an original file by its path. Raises `StorageError` if one cannot
+    be read.
     """
     if one.parts == other.parts:
         return True

@@ -19,8 +19,9 @@ _BEHIND_VERSION = END_MARKER.position("coordinator_epoch")
 
 
 def control_type(key: bytes | None) -> int:
-    """Return the type number in the key of a control record, also an unknown one (`ControlRecordType.parseTypeId`).
-    Raises `NullPointerError` without a key, and `InvalidRecordError` if the key is too short or its version negative.
+    """Return the type number in the key of a control record, even if the type is unknown
+    (`ControlRecordType.parseTypeId`). Raises `NullPointerError` without a key, and `InvalidRecordError` if the key is
+    too short or its version negative.
     """
     if key is None:
         raise NullPointerError("a control record without a key")

@@ -1,4 +1,6 @@
-"""`Disk` for a real directory: the storage classes write its files and flush them as a broker does (`Utils`)."""
+"""The `Disk` of a real directory, through which the storage classes write files and flush them as a broker does
+(`Utils`).
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ _NS_IN_MS = 1_000_000
 
 
 class _Slots:
-    """An open index file, with a copy of its entries in memory. The file is always as long as its entries; a broker
-    gives it its full size until it is closed.
+    """An open index file, with a copy of its entries in memory. The file is always as long as its entries, whereas a
+    broker gives it its full size until it is closed.
     """
 
     def __init__(self, path: str, entry_size: int, max_size: int) -> None:
@@ -62,13 +64,13 @@ class _Slots:
         self.entries += len(data) // self._entry_size
 
     def keep(self, entries: int) -> None:
-        """Truncate the file to the first `entries` entries."""
+        """Truncate the entries and the file to the first `entries` entries."""
         del self._data[entries * self._entry_size :]
         self.entries = entries
         self._file.truncate(len(self._data))
 
     def resize(self, size: int) -> bool:
-        """Set the room for entries; return False, because the file does not change."""
+        """Set the maximum size of the file in bytes. Return False, because the file does not change."""
         self.max_entries = size // self._entry_size
         return False
 
@@ -104,7 +106,7 @@ def _size_of(path: str) -> int:
 
 
 class _Columns:
-    """Maker of header tables (batch headers of a log as columns) that share one memory budget."""
+    """Factory of header tables (batch headers of a log as columns), which share one memory budget."""
 
     def __init__(self) -> None:
         self._budget: MemoryBudget | None = None
@@ -119,7 +121,7 @@ class _Columns:
 
 
 class _LogStore:
-    """A log file that is opened for reading or writing when needed, also after `close`. Its reader ends with the
+    """A log file that is opened for reading or writing when needed, even after `close`. As a `Source` it ends with the
     content, even if more space is reserved.
     """
 
@@ -139,7 +141,7 @@ class _LogStore:
         if self._file is None:
             self.close()
             self._file = fs.AppendFile(self._path, create=False)
-            self._file.size = min(self._file.size, self._size)  # what follows is reserved
+            self._file.size = min(self._file.size, self._size)  # bytes after the content are reserved space
         return self._file
 
     def read(self, position: int, length: int) -> bytes:
@@ -153,11 +155,11 @@ class _LogStore:
         return self._reader.read(position, max(min(length, self._size - position), 0))
 
     def source(self) -> _LogStore:
-        """Return a reader of the file."""
+        """Return this object, which is a reader of the file."""
         return self
 
     def headers(self) -> HeaderTable | None:
-        """Return a new table for the sound batches; None without compiled code."""
+        """Return a new, empty table for the headers of the present content; None without compiled code."""
         return self._columns.table(self.size) if is_there() else None
 
     def append(self, data: bytes) -> None:
@@ -165,7 +167,7 @@ class _LogStore:
         self._open().append(data)
 
     def append_from(self, other: Source, start: int, end: int) -> None:
-        """Append the bytes from `start` to `end` of another log."""
+        """Append the bytes from `start` to `end` (exclusive) of another log, read in pieces of 1 MiB."""
         while start < end:
             piece = other.read(start, min(end - start, MIB))
             self.append(bytes(piece))
@@ -204,7 +206,7 @@ class _LogStore:
 
 
 class _GrowingFile:
-    """A file that is created and opened when needed, also after `close`."""
+    """A file that is created and opened when needed, even after `close`."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -248,7 +250,9 @@ class _GrowingFile:
 
 
 class DirectoryDisk:
-    """Files by absolute path. Links are not followed. Raises `StorageError`."""
+    """The files of a real file system, by absolute path. Links are not followed. Methods raise `StorageError` if the
+    system reports an error.
+    """
 
     def __init__(self) -> None:
         self._changes: Counter[tuple[str, str]] = Counter()
@@ -290,8 +294,8 @@ class DirectoryDisk:
         return [name for name in self.all_names(directory) if is_seen_by_java(name)]
 
     def changes(self, directory: str, suffix: str) -> int:
-        """Return how often this disk created or removed a file with this suffix. Nobody else does while the lock is
-        held.
+        """Return how often this disk created, replaced, renamed or removed a file with this suffix (without the dot) in
+        a directory. While the lock is held, nobody else does.
         """
         return self._changes[directory, suffix]
 
@@ -312,15 +316,15 @@ class DirectoryDisk:
         self._changed(path)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Replace a file's content by `data`. At every moment, even after a crash, either the old or the new file is
-        there.
+        """Replace a file's content by `data`, in one step: after a crash at any moment, the file has either the old or
+        the new content.
         """
         fs.replace(path, data)
         self._changed(path)
 
     def overwrite(self, path: str, data: bytes) -> None:
-        """Replace a file's content by `data`, as `replace` does: a snapshot is always complete, with nothing after its
-        end.
+        """Replace a file's content by `data`, in one step like `replace`, so that a snapshot is always complete and no
+        old bytes follow it.
         """
         fs.replace(path, data)
         self._changed(path)
@@ -340,7 +344,9 @@ class DirectoryDisk:
         fs.sync_directory(directory)
 
     def open_log(self, path: str, *, create: bool | None) -> _LogStore:
-        """Open a log file: create it, require that it exists, or with None create it if it does not exist."""
+        """Open a log file: create it if `create` is True, require that it exists if False; None: create it if it does
+        not exist.
+        """
         return _LogStore(path, self._columns, create=not os.path.lexists(path) if create is None else create)
 
     def slots(self, path: str, entry_size: int, max_size: int) -> _Slots:

@@ -1,6 +1,6 @@
-"""Interface through which the storage classes reach their files. There are two disks: `tree.Tree`, a virtual copy on
-which a plan computes what a broker would leave, and `directory.DirectoryDisk`, through which `Log` writes. Paths have
-the form that the disk was given, with `/` between names.
+"""Interface through which the storage classes access their files. There are two implementations: `tree.Tree`, a virtual
+copy on which a plan computes the files that a broker would leave, and `directory.DirectoryDisk`, through which `Log`
+writes. Paths begin as the disk expects (relative to the tree, or absolute), with `/` between names.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class Slots(Protocol):
 
 
 class GrowingFile(Protocol):
-    """A file that is appended to, and created with the first bytes. After `close` it is opened again when needed."""
+    """A file to which bytes are appended, and which is created with the first bytes. After `close` it is opened again
+    when needed.
+    """
 
     exists: bool
 
@@ -88,7 +90,7 @@ class LogStore(Protocol):
         """Return a reader of the file that always ends with the content."""
 
     def headers(self) -> HeaderTable | None:
-        """Return a table of the headers of the sound batches at its start; None if there is none."""
+        """Return a table for the headers of the sound batches at the start of the log; None if none is kept."""
 
     def append(self, data: bytes) -> None:
         """Append bytes."""
@@ -116,7 +118,7 @@ class LogStore(Protocol):
 
 
 class Disk(Protocol):
-    """Files by path. The tree raises the broker's exceptions, the directory `StorageError`."""
+    """Files by path. The tree raises the broker's exceptions, the real directory `StorageError`."""
 
     def is_file(self, path: str) -> bool:
         """Whether a regular file has this path."""
@@ -167,7 +169,9 @@ class Disk(Protocol):
         """Flush the names in a directory to disk."""
 
     def open_log(self, path: str, *, create: bool | None) -> LogStore:
-        """Open a log file: create it, require that it exists, or with None create it if it does not exist."""
+        """Open a log file: create it if `create` is True, require that it exists if False; None: create it if it does
+        not exist.
+        """
 
     def slots(self, path: str, entry_size: int, max_size: int) -> Slots:
         """Open an index file of at most `max_size` bytes, and create it if it does not exist."""

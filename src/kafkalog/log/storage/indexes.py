@@ -1,4 +1,6 @@
-"""Open index files (`AbstractIndex`, `OffsetIndex`, `TimeIndex`, `TransactionIndex`)."""
+"""Index files that are open for reading and appending (`AbstractIndex`, `OffsetIndex`, `TimeIndex`,
+`TransactionIndex`).
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ class _Index(ABC):
         self._entry_size = entry_size
         self._slots = disk.slots(path, entry_size, max_size)
         self._last: Any = None
-        """last entry, once it was read: recovery resets most indexes before that"""
+        """last entry; None until it is needed, because recovery resets most indexes before that"""
 
     @property
     def entries(self) -> int:
@@ -90,7 +92,7 @@ class _Index(ABC):
         self.resize(self.max_size)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries at and above an offset."""
+        """Drop the entries at and above an offset. The file keeps its size."""
         slot = self._lower_bound(offset)
         self._truncate_to_entries(0 if slot < 0 else slot if self.offset_at(slot) == offset else slot + 1)
 
@@ -147,7 +149,7 @@ class _Index(ABC):
 
 
 class OffsetIndex(_Index):
-    """Offset index (`.index`): last offset and position of batches."""
+    """Offset index (`.index`): entries with the last offset and the position of a batch."""
 
     def __init__(self, disk: Disk, path: str, base_offset: int, max_size: int) -> None:
         super().__init__(disk, path, base_offset, max_size, OFFSET_ENTRY.size)
@@ -174,8 +176,8 @@ class OffsetIndex(_Index):
         return self._slots.entries >= self._slots.max_entries
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """Return the greatest entry at or below an offset; the segment's base offset and position 0 if there is
-        none.
+        """Return the entry with the greatest offset at or below `offset`; the segment's base offset and position 0 if
+        there is none.
         """
         slot = self._lower_bound(offset)
         return OffsetPosition(self.base_offset, 0) if slot < 0 else self._entry(slot)
@@ -193,14 +195,18 @@ class OffsetIndex(_Index):
         self._last = offset
 
     def extend(self, data: bytes, last_offset: int) -> None:
-        """Append encoded entries that increase and fit; `last_offset` is that of the last one."""
+        """Append encoded entries, which must increase and fit (not checked); `last_offset` is the offset of the last
+        entry.
+        """
         if data:
             self._slots.append(data)
             self._last = last_offset
 
 
 class TimeIndex(_Index):
-    """Time index (`.timeindex`): the largest timestamp so far, and the last offset of the batch that reached it."""
+    """Time index (`.timeindex`): entries with the largest timestamp so far, and the last offset of the batch that
+    reached it.
+    """
 
     def __init__(self, disk: Disk, path: str, base_offset: int, max_size: int) -> None:
         super().__init__(disk, path, base_offset, max_size, TIME_ENTRY.size)
@@ -224,7 +230,7 @@ class TimeIndex(_Index):
 
     @property
     def is_full(self) -> bool:
-        """Whether only the last slot is free, which is kept for the entry at rolling."""
+        """Whether at most the last slot is free, which is reserved for the entry at rolling."""
         return self._slots.entries >= self._slots.max_entries - 1
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
@@ -247,15 +253,15 @@ class TimeIndex(_Index):
             self._last = TimestampOffset(timestamp, offset)
 
     def extend(self, data: bytes, last_entry: TimestampOffset) -> None:
-        """Append encoded entries that increase and fit; `last_entry` is the last one."""
+        """Append encoded entries, which must increase and fit (not checked); `last_entry` is the last of them."""
         if data:
             self._slots.append(data)
             self._last = last_entry
 
 
 class TransactionIndex:
-    """Transaction index (`.txnindex`): aborted transactions in the order of their markers. The file exists once there
-    is an entry.
+    """Transaction index (`.txnindex`): aborted transactions in the order of their markers. The file is created with the
+    first entry.
     """
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
@@ -266,13 +272,13 @@ class TransactionIndex:
 
     @property
     def torn_bytes(self) -> int:
-        """Bytes after the last whole entry, which a broker ignores, and after which it appends."""
+        """Number of bytes after the last whole entry. A broker ignores them, and appends after them."""
         return self._file.source().size % ABORTED_TRANSACTION.size if self._file.exists else 0
 
     def _entries(self) -> Iterator[tuple[int, AbortedTransaction]]:
-        """Store pending entries, then yield (slot number from 0, entry) in file order; a hole, which is read as equal
-        entries, gives one. Yields nothing without a file. Raises `KafkaError` if the high byte of a version is 1 to
-        127.
+        """Write pending entries to the file, then yield (slot number from 0, entry) in file order. A hole of the file,
+        which would read as equal entries, gives only its first. Yield nothing if there is no file. Raises `KafkaError`
+        if the high byte of an entry's version is 1 to 127.
         """
         self.store()
         if not self._file.exists:
@@ -285,15 +291,18 @@ class TransactionIndex:
             yield number, entry
 
     def sanity_check(self) -> None:
-        """Raise `CorruptIndexError` for an entry that ends before the segment begins."""
+        """Raise `CorruptIndexError` for an entry whose last offset is below the segment's base offset, `KafkaError` for
+        an entry of unknown version. Writes pending entries first.
+        """
         for _number, entry in self._entries():
             if entry.last_offset < self._base_offset:
                 raise CorruptIndexError(f"Last offset of aborted transaction {entry.last_offset} is below the segment")
 
     def collect(self, start: int, end: int) -> tuple[list[AbortedTransaction], bool]:
-        """Return the aborted transactions whose last offset is at or above `start` and whose first is below `end`, in
-        index order, and whether the search is complete: True if an entry's last stable offset reached `end`, so that
-        later indexes have none. Writes pending entries first. Raises `KafkaError` for an entry of unknown version.
+        """Return the aborted transactions whose last offset is at or above `start` and whose first offset is below
+        `end`, in index order, and whether the search is complete: True if an entry's last stable offset is at or above
+        `end`, so that indexes of later segments have no such transactions. Writes pending entries first. Raises
+        `KafkaError` for an entry of unknown version.
         """
         transactions = []
         for _number, entry in self._entries():
@@ -304,8 +313,8 @@ class TransactionIndex:
         return transactions, False
 
     def append(self, entry: AbortedTransaction) -> None:
-        """Append an entry in memory; `store` writes it after all bytes of the file. Raises `IllegalArgumentError` if
-        its last offset is not above that of the previous entry appended through this object; entries that the file had
+        """Append an entry in memory; `store` writes it to the end of the file. Raises `IllegalArgumentError` if its
+        last offset is not above that of the previous entry appended through this object; entries that the file had
         before are not compared.
         """
         if self._last_offset is not None and self._last_offset >= entry.last_offset:
@@ -322,15 +331,15 @@ class TransactionIndex:
             self._appended.clear()
 
     def reset(self) -> None:
-        """Truncate the file to nothing, if it exists."""
+        """Drop all entries: truncate the file to 0 bytes, if it exists, and forget pending entries."""
         self._appended.clear()
         if self._file.exists:
             self._file.truncate(0)
         self._last_offset = None
 
     def truncate_to(self, offset: int) -> None:
-        """Drop all entries from the first whose last offset is at or above `offset`. Writes pending entries first. Does
-        nothing if the file does not exist. Raises `KafkaError` for an entry of unknown version.
+        """Drop all entries from the first one whose last offset is at or above `offset`. Writes pending entries first.
+        Does nothing if the file does not exist. Raises `KafkaError` for an entry of unknown version.
         """
         last: int | None = None
         for number, entry in self._entries():

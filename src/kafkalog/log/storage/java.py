@@ -1,5 +1,5 @@
-"""Java's behavior where results depend on it: exception classes, arithmetic of fixed width, hash order, parsing of
-numbers.
+"""Reimplement Java's behavior on which results depend: exception classes, arithmetic of fixed width, hash order,
+parsing of numbers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 
 
 class JavaError(PortableError):
-    """An exception of the broker; `java_class` is its class there."""
+    """An exception of the broker. `java_class` is its class name in Java."""
 
     java_class = "java.lang.Exception"
     position: int | None = None
@@ -61,12 +61,12 @@ class JavaError(PortableError):
         """path that the message names, relative to the log directory; None if it names none"""
 
     def in_full(self, root: str) -> str:
-        """Message with the file's absolute path; `root` is the log directory."""
+        """Return the message with the absolute path of the file that it names, if any; `root` is the log directory."""
         message = str(self)
         return message if self.file is None else message.replace(self.file, f"{root}/{self.file}", 1)
 
     def at(self, position: int | None, segment_path: str | None = None) -> JavaError:
-        """Set position and path unless they are already known; return the exception itself."""
+        """Set position and segment path unless they are already known; return the exception itself."""
         self.position = position if self.position is None else self.position
         self.segment_path = segment_path if self.segment_path is None else self.segment_path
         return self
@@ -225,7 +225,7 @@ class TooLargeError(JavaError):
 
 
 def parse_long(text: str) -> int:
-    """Parse a number as `Long.parseLong` does. Raises `NumberFormatError`."""
+    """Parse a number as `Long.parseLong` does. Raises `NumberFormatError` if Java could not parse it."""
     value = parse_java_long(text)
     if value is None:
         raise NumberFormatError(f'For input string: "{text[:60]}"')
@@ -234,7 +234,7 @@ def parse_long(text: str) -> int:
 
 def offset_of(name: str) -> int:
     """Return the offset before the first dot of a file name (`LogFileUtils.offsetFromFileName`). Raises
-    `NumberFormatError`.
+    `NumberFormatError` if there is no dot or no number before it.
     """
     if "." not in name:
         raise NumberFormatError("begin 0, end -1")  # an index error in Java, which its callers handle in the same way
@@ -242,7 +242,7 @@ def offset_of(name: str) -> int:
 
 
 def parse_int(text: str) -> int:
-    """Parse a number as `Integer.parseInt` does. Raises `NumberFormatError`."""
+    """Parse a number as `Integer.parseInt` does. Raises `NumberFormatError` if Java could not parse it."""
     value = parse_java_long(text, 32)
     if value is None:
         raise NumberFormatError(f'For input string: "{text[:60]}"')
@@ -250,7 +250,7 @@ def parse_int(text: str) -> int:
 
 
 def split_on(pattern: re.Pattern[str], text: str) -> list[str]:
-    """Split text as `Pattern.split` does: empty strings at the end are dropped."""
+    """Split a text as Java's `Pattern.split` does: empty strings at the end are dropped, except a single one."""
     words = pattern.split(text)
     while len(words) > 1 and not words[-1]:
         words.pop()

@@ -72,8 +72,8 @@ def _parsed_before(data: bytes) -> tuple[LeaderEpoch, ...]:
 
 class LeaderEpochFileCache:
     """Leader epochs with their start offsets, in memory; both increase strictly. `entries` are the content of the file
-    if the caller has read it; None reads it. With `at_once` each change is written immediately. Otherwise an assigned
-    epoch is written before the next truncation or by `flush`, a truncation with the next write.
+    if the caller has read it; None: it is read here. With `at_once` each change is written immediately. Otherwise an
+    assigned epoch is written before the next truncation or by `flush`, and a truncation with the next write.
     """
 
     def __init__(
@@ -111,16 +111,20 @@ class LeaderEpochFileCache:
         return True
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Record that batches of an epoch begin at an offset. Epochs that contradict it are dropped."""
+        """Record that the batches of `epoch` begin at `start_offset`. Other epochs that contradict this are dropped:
+        those not below `epoch`, and those that begin at or after `start_offset`. Nothing changes if the latest epoch is
+        the same and begins at or before that offset. Raises `IllegalArgumentError` for a negative number,
+        `KafkaStorageError` if the file cannot be written.
+        """
         if self._assign(LeaderEpoch(epoch, start_offset)):
             self._assigned = True
-            if self._at_once or self._checkpoint.is_blocked:  # fails at once, and not when it is written
+            if self._at_once or self._checkpoint.is_blocked:  # if blocked, fail now, not at the next write
                 self._write()
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drop the epochs that begin at or after `end_offset`; none if it is negative. In any case writes pending
-        assigned epochs first. The truncation is written at once only with `at_once`. Raises `KafkaStorageError` if the
-        file cannot be written.
+        """Drop the epochs that begin at or after `end_offset`; none if it is negative. Pending assigned epochs are
+        written first in any case. The truncation itself is written at once only with `at_once`. Raises
+        `KafkaStorageError` if the file cannot be written.
         """
         self._write_assigned()
         latest = self.latest_epoch
@@ -133,8 +137,8 @@ class LeaderEpochFileCache:
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Drop the epochs that begin at or before `start_offset`, except the latest of them, whose start becomes
-        `start_offset`. Writes pending assigned epochs first, and the truncation at once only with `at_once`. Raises
-        `KafkaStorageError` if the file cannot be written.
+        `start_offset`. Pending assigned epochs are written first; the truncation itself is written at once only with
+        `at_once`. Raises `KafkaStorageError` if the file cannot be written.
         """
         self._write_assigned()
         entries = list(self.epochs.values())
@@ -151,14 +155,14 @@ class LeaderEpochFileCache:
             self._write()
 
     def clear(self) -> None:
-        """Drop all epochs and write the file at once."""
+        """Drop all epochs and write the empty file at once. With `at_once`, an empty cache is not written again."""
         if self.epochs or not self._at_once:
             self.epochs.clear()
             self._write()
 
     def flush(self) -> None:
-        """Write pending changes. If a change due to truncation cannot be written, that is ignored
-        (`CheckpointFile.writeIfDirExists`).
+        """Write pending changes. Raises `KafkaStorageError` if an assigned epoch cannot be written; if a truncation
+        cannot be written, that is ignored (`CheckpointFile.writeIfDirExists`).
         """
         self._write_assigned()
         if self._pending:

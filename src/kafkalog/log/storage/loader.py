@@ -41,7 +41,7 @@ Result = TypeVar("Result")
 
 
 class LoadRequest(Struct, frozen=True, kw_only=True):
-    """State of a partition that the broker knows before it opens the log."""
+    """Facts about a partition that the broker knows before it opens the log."""
 
     directory: str
     settings: StorageSettings
@@ -62,7 +62,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
 
 
 class LoadedLog(Struct, kw_only=True):
-    """State of a partition that the broker knows after it opened the log."""
+    """Facts about a partition that the broker knows after it opened the log."""
 
     log_start_offset: int
     log_end_offset: int
@@ -85,7 +85,7 @@ class LogLoader:
         self._directory = request.directory
         self._segments = LogSegments()
         self._listed: Snapshots | None = None
-        """snapshots as the recovery of the previous segment left them; None before the first"""
+        """snapshots after the recovery of the previous segment; None before the first recovery"""
         self._first_scanned: int | None = None
         self._cut_at: int | None = None
         self._emptied: tuple[str, int] | None = None
@@ -114,10 +114,10 @@ class LogLoader:
 
     def load(self) -> LoadedLog:
         """Load the log in the broker's order of steps; return its offsets and segments. Removes temporary files,
-        completes swaps, recovers segments with bad indexes and, after an unclean shutdown, all from the recovery point
-        on (which may truncate or delete segments), splits segments whose offsets overflow, and rewrites leader epochs
-        and producer snapshots. Without a segment, a new one is created. Raises the `JavaError` that a broker would
-        throw, or `LogLossError` if `keeps_log` is set and the broker would remove log data.
+        completes swaps, and recovers segments with bad indexes and, after an unclean shutdown, all segments from the
+        recovery point on (which may truncate or delete segments). Splits segments whose offsets overflow, and rewrites
+        leader epochs and producer snapshots. Without a segment, a new one is created. Raises the `JavaError` that a
+        broker would throw, or `LogLossError` if `keeps_log` is set and the broker would remove log data.
         """
         request = self._request
         self._resolve_swaps(self._remove_temporaries())
@@ -152,7 +152,9 @@ class LogLoader:
         )
 
     def _log_start(self) -> int:
-        """Return the log start offset. Without remote storage it is not below the first segment."""
+        """Return the log start offset: the requested one, but without remote storage at least the base offset of the
+        first segment.
+        """
         request = self._request
         return request.log_start_offset if request.has_remote_log else max(
             request.log_start_offset, self._segments.bases[0]
@@ -160,9 +162,9 @@ class LogLoader:
 
     def _read_first_unstable(self, log_start: int, end: int) -> None:
         """Read one byte at the start of the first open transaction, as the broker does (`LocalLog.read`); do nothing if
-        there is none. If the transaction begins below offset `log_start`, it reads there. The byte is dropped; only the
-        exceptions matter: `AlreadyOfflineError` if the log directory is going offline, `OffsetOutOfRangeError` if the
-        offset to read is above `end`, or the `JavaError` of the read.
+        there is none. If the transaction begins below offset `log_start`, the byte there is read. The byte is not used;
+        only the exceptions matter: `AlreadyOfflineError` if the log directory is going offline, `OffsetOutOfRangeError`
+        if the offset to read is above `end`, or the `JavaError` of the read.
         """
         unstable = self.producers.first_unstable_offset()
         if unstable is None:
@@ -197,7 +199,7 @@ class LogLoader:
 
     def _goes(self, name: str) -> bool:
         if self._request.keeps_log:
-            return parse_segment_file(name) is not None  # any other file may be the only copy of something
+            return parse_segment_file(name) is not None  # another file may be the only copy of its content
         return not name.endswith(FileKind.KRAFT_SNAPSHOT.value + DELETED)
 
     def _resolve_swaps(self, swaps: list[str]) -> None:
@@ -285,7 +287,9 @@ class LogLoader:
                 return
 
     def _lose(self, segment: LogSegment, position: int) -> None:
-        """Raise `LogLossError` if the log must be kept: bytes from `position` on would be removed."""
+        """Raise `LogLossError` if the log must be kept. To be called before bytes from `position` on are removed from a
+        segment.
+        """
         if self._request.keeps_log:
             raise LogLossError(segment.path(FileKind.LOG), position)
 
@@ -319,9 +323,9 @@ class LogLoader:
                 self._split(overflow.segment)
 
     def _split(self, segment: LogSegment) -> None:
-        """Replace a segment whose offsets do not fit its indexes by several that fit
+        """Replace a segment whose offsets do not fit its indexes by several segments that fit
         (`LocalLog.splitOverflowedSegment`). Writes `.cleaned` files, then renames them and removes the old segment.
-        Raises `LogLossError` before any change if `keeps_log` is set, `IllegalArgumentError` if nothing overflows,
+        Raises `LogLossError` before any change if `keeps_log` is set, `IllegalArgumentError` if no offset overflows,
         `NoSuchElementError` or `IllegalStateError` if not all bytes can be split into batches.
         """
         self._lose(segment, 0)
@@ -348,9 +352,9 @@ class LogLoader:
         self._replace(segment, sorted(parts, key=lambda part: part.base_offset))
 
     def _append_from(self, part: LogSegment, source: LogSegment, start: int) -> int:
-        """Append batches of `source`, from byte position `start` on, to `part` while their offsets fit its indexes.
-        Return the number of bytes appended, 0 if the first batch does not fit. Raises `JavaError` for a malformed batch
-        or a full index.
+        """Append batches of `source`, from byte position `start` on, to `part` until an offset does not fit its
+        indexes. Return the number of bytes appended, 0 if the first batch does not fit. Raises `JavaError` for a
+        malformed batch or a full index.
         """
         position = start
         while position < source.log.size:

@@ -1,6 +1,6 @@
-"""Read a `.log` file as the broker does (`FileRecords`, `FileLogInputStream`): batches by size, look-ups by offset.
-Unlike `codec.plain.scanner`, magic above 2 is read as version 2, an incomplete batch at the end ends the file without
-error, and damage raises the broker's exceptions.
+"""Read a `.log` file as the broker does (`FileRecords`, `FileLogInputStream`): batches one after another by their size,
+and batches by offset. Unlike in `codec.plain.scanner`, magic above 2 is read as version 2, an incomplete batch at the
+end ends the file without error, and damage raises the broker's exceptions.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _Bytes(Protocol):
 
 
 class _Own:
-    """Bytes of one batch in memory."""
+    """Access to the bytes of one batch in memory, by their positions in the file."""
 
     __slots__ = ("_batch",)
 
@@ -79,7 +79,7 @@ class _Own:
 
 class LogBatch:
     """One batch of a log file. `offset` is its first header field: the base offset, or for v0 and v1 the last offset of
-    the entry. Header and records are read when first used.
+    the entry. Header and records are read when they are first used.
     """
 
     __slots__ = ("_header", "_window", "magic", "offset", "position", "size")
@@ -108,8 +108,8 @@ class LogBatch:
 
     @property
     def header(self) -> AnyHeader:
-        """Decoded header. For v2 it is read from the file even if the batch is smaller than a header. Raises
-        `KafkaError` if the file is too short.
+        """Decoded header. The header of a v2 batch is read from the file even if the batch is smaller than a header.
+        Raises `KafkaError` if the file is too short.
         """
         if self._header is None:
             self._header = self._load_header()
@@ -125,14 +125,14 @@ class LogBatch:
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record."""
+        """Last offset according to the header. Raises `KafkaError` if the file ends within a v2 header."""
         return self.offset if self.magic < _FIRST_V2_MAGIC else int64(self.header.last_offset)
 
     @property
     def base_offset(self) -> int:
-        """Offset of the first record. For v2 it is the base offset in the header, which stays if compaction removes
-        that record. A compressed v0 or v1 entry is decompressed to find it; raises `InvalidRecordError`, `KafkaError`
-        or `IllegalArgumentError` if that fails.
+        """First offset of the batch. For v2 it is the base offset in the header, which compaction keeps even if it
+        removes that record. A compressed v0 or v1 entry is decompressed to find it; raises `InvalidRecordError`,
+        `KafkaError` or `IllegalArgumentError` if that fails.
         """
         if self.magic >= _FIRST_V2_MAGIC:
             return self.offset
@@ -209,8 +209,8 @@ def _legacy_failure(error: FormatError, codec: int) -> JavaError:
 
 
 class LogFile:
-    """The batches of a log file (`FileRecords`). `headers` is the table of its valid batches, or the table of a longer
-    file that begins with this one. Raises `KafkaError` for a file of 2 GiB or more.
+    """The batches of a log file (`FileRecords`). `headers` is a table of its valid batches, or the table of a longer
+    file that begins with this one, or None. Creating an instance raises `KafkaError` for a file of 2 GiB or more.
     """
 
     def __init__(self, source: Source, headers: HeaderTable | None = None) -> None:
@@ -232,9 +232,9 @@ class LogFile:
 
     def runs(self, start: int = 0, end: int | None = None) -> Iterator[tuple[HeaderRun, int]]:
         """Yield runs of batches that the header table knows to be valid, from the batch at position `start` on, in
-        order. Each comes with the number, within the run, of the first batch that is not before `start`. No bytes at or
-        after position `end` are used (None: end of file). Yields nothing without a table or if no known batch begins at
-        `start`. The caller must read the batches after the last run with `batches`.
+        order. Each is paired with the number, within the run, of the first batch that is not before `start`. No bytes
+        at or after position `end` are used (None: end of file). Yield nothing without a table or if no known batch
+        begins at `start`. The caller must read the batches after the last run with `batches`.
         """
         if self._headers is None:
             return
@@ -256,9 +256,9 @@ class LogFile:
 
     def batches(self, start: int = 0, end: int | None = None) -> Iterator[LogBatch]:
         """Yield the batches from position `start`, which must be the start of a batch, to position `end` (exclusive;
-        None: end of file). Checksums are not verified. Stops without an error at a batch that does not end by then.
-        Raises `IllegalArgumentError` for a negative `start`, `CorruptRecordError` for a size field that is too small,
-        and `StorageError` if the file has become shorter.
+        None: end of file). Checksums are not verified. A batch that does not end by `end` stops the iterator without an
+        error. Raises `IllegalArgumentError` for a negative `start`, `CorruptRecordError` for a size field that is too
+        small, and `StorageError` if the file has become shorter.
         """
         if start < 0:
             raise IllegalArgumentError(f"The file channel position cannot be negative, but it is {start}")
@@ -280,9 +280,9 @@ class LogFile:
             position += size
 
     def search(self, target: int, start: int) -> LogBatch | None:
-        """Return the batch that contains offset `target`, or else the first batch after it; None if neither exists.
+        """Return the batch that contains offset `target`, otherwise the first batch after it; None if neither exists.
         Scans from byte position `start`, which must be the start of a batch (`searchForOffsetFromPosition` of 4.1).
-        Raises `CorruptRecordError` or another `JavaError` for a malformed batch on the way.
+        Raises `CorruptRecordError` or another `JavaError` for a malformed batch before the result.
         """
         previous: LogBatch | None = None
         for batch in self.batches(start):
@@ -306,17 +306,19 @@ class LogFile:
         return largest
 
     def last_batch(self, start: int, length: int) -> LogBatch | None:
-        """Return the last batch in `length` bytes from `start`; None if there is none."""
+        """Return the last batch that lies in the `length` bytes from position `start`, which must be the start of a
+        batch; None if there is none. Raises the errors of `batches`.
+        """
         last: LogBatch | None = None
-        for last in self.batches(start, start + length):  # noqa: B007 - the last one is what is wanted
+        for last in self.batches(start, start + length):  # noqa: B007 - only the last value is used
             pass
         return last
 
 
 def is_passed_over(source: Source, position: int) -> bool:
-    """Whether consumers get past the damage at `position` of a segment that is not the last: a broker takes a batch
-    that does not end within the file for its end, and reads on in the next segment (`LocalLog.read`). At other damage a
-    consumer stops. Raises `StorageError` if the file cannot be read.
+    """Whether consumers get past the damage at `position` of a segment that is not the last. If the size field claims a
+    batch beyond the end of the file, a broker treats that position as the end of the segment and reads on in the next
+    one (`LocalLog.read`). At other damage a consumer stops. Raises `StorageError` if the file cannot be read.
     """
     try:
         return next(LogFile(source).batches(position), None) is None

@@ -25,7 +25,9 @@ __all__ = ["ProducerAppends"]
 
 
 class ProducerAppends:
-    """Changes by the batches of one write, or of one segment. `take_over` applies them to the producers."""
+    """Collected changes of the producer state by the batches of one write, or of one segment. `take_over` applies them
+    to the producers.
+    """
 
     remembered = REMEMBERED
 
@@ -43,7 +45,9 @@ class ProducerAppends:
         return append
 
     def add(self, header: BatchHeader, marker: Callable[[], Marker | None]) -> None:
-        """Add one batch of a producer; `marker` reads the marker of a control batch. Raises the broker's exceptions."""
+        """Add one batch of a producer; `marker` reads the marker of a control batch. Raises the broker's exceptions for
+        a batch that violates the producer rules, and the errors of `marker`.
+        """
         completed = self._append(header.producer_id).append(header, marker)
         if completed is not None:
             self._completed.append(completed)
@@ -54,7 +58,9 @@ class ProducerAppends:
         return append.state.current_txn_first_offset
 
     def stretch(self, ends: Sequence[StretchEnd]) -> None:
-        """Add the results of several batches without control batches."""
+        """Add a stretch of data batches, summarized for each producer: its last batches, and the first offset of a
+        transaction that begins in it.
+        """
         for headers, _number, transactional_from in ends:
             for header in headers:
                 self._append(header.producer_id).append_stretch(header, transactional_from)
@@ -65,7 +71,9 @@ class ProducerAppends:
             self.add(batch.header, batch.end_transaction_marker)
 
     def take_over(self, index: TransactionIndex | None = None) -> None:
-        """Apply all changes: the batches are in the log. Aborted transactions are added to `index`, if given."""
+        """Apply all collected changes to the producers, once the batches are in the log. Aborted transactions are
+        appended to `index`, if it is not None. Raises `IllegalArgumentError` if one cannot be appended.
+        """
         for append in self._appends.values() if len(self._appends) else ():
             self._producers.update(append)
         for completed in self._completed:

@@ -1,5 +1,5 @@
-"""Update producer state from runs of batch headers: one summary for each stretch without control batches, and control
-batches one by one. The result is the same as from `ProducerAppendInfo.append` for every batch.
+"""Update producer state from runs of batch headers: with one summary for each stretch of batches without control
+batches, and control batches one by one. The result is the same as from `ProducerAppendInfo.append` for every batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Appends", "ProducerError", "StretchEnd", "take_producers"]
 
 
 class StretchEnd(NamedTuple):
-    """Result of a stretch for one producer."""
+    """Summary of a stretch for one producer: its last batches, and its first transactional batch."""
 
     headers: Sequence[BatchHeader]
     """headers of its last batches in order, at least one and at most `Appends.remembered`"""
@@ -35,7 +35,7 @@ class Appends(Protocol):
     """Receiver of the batches of producers."""
 
     remembered: int
-    """how many of the last batches of a producer it needs from a stretch"""
+    """number of last batches of a producer that it needs from a stretch"""
 
     def open_since(self, producer_id: int) -> int | None:
         """Return the first offset of a producer's open transaction; None if none is open."""
@@ -48,7 +48,7 @@ class Appends(Protocol):
 
 
 class ProducerError(PortableError):
-    """An exception of the broker, with the number of the batch that causes it."""
+    """The exception that the broker would throw for a batch, with the number of the batch in its run."""
 
     def __init__(self, number: int, error: JavaError) -> None:
         super().__init__(number)
@@ -58,9 +58,10 @@ class ProducerError(PortableError):
 
 def take_producers(run: HeaderRun, first: int, end: int, batch_of: Callable[[int], LogBatch], appends: Appends) -> None:
     """Pass the batches of a run that have a producer id, with numbers from `first` to `end` (exclusive), to `appends`,
-    in order. Data batches are summarized by stretches, which go to its `stretch`; control batches and others that
-    cannot be summarized go to its `batch`. `batch_of` returns the batch of a number. Raises `ProducerError` with the
-    number of the batch for which the broker would throw; the batches before it are passed by then.
+    in order. Data batches are summarized by stretches, which are passed to its method `stretch`; control batches, and
+    others that cannot be summarized, are passed to its method `batch`. `batch_of` returns the batch of a number. Raises
+    `ProducerError` with the number of the batch for which the broker would throw, after all batches before it were
+    passed.
     """
     from kafkalog.codec.headers.rebuild_segment import ProducersOfRun
 
@@ -82,7 +83,9 @@ def take_producers(run: HeaderRun, first: int, end: int, batch_of: Callable[[int
 
 
 def _outside_transaction(producer: ProducerBatches, appends: Appends) -> int:
-    """Return the number of the first batch outside the producer's open transaction; -1 if there is none."""
+    """Return the number of the producer's first batch that is not transactional although a transaction is open; -1 if
+    there is none. Such a batch is an error.
+    """
     if producer.first_plain < 0:
         return -1
     is_open = appends.open_since(producer.producer_id) is not None
@@ -92,7 +95,9 @@ def _outside_transaction(producer: ProducerBatches, appends: Appends) -> int:
 def _ends_of(
     run: HeaderRun, first: int, end: int, producers: Sequence[ProducerBatches], remembered: int
 ) -> list[StretchEnd]:
-    """Return what a stretch, the batches with numbers from `first` to `end` (exclusive), leaves of each producer."""
+    """Return the summary of a stretch, the batches with numbers from `first` to `end` (exclusive), for each of
+    `producers`, in their order. `remembered` is the number of last batches that a summary contains at most.
+    """
     if remembered == 1:
         return [_end_of(run, producer, [producer.last]) for producer in producers]
     ids = run.row(HeaderColumn.PRODUCER_ID)
@@ -111,4 +116,4 @@ def _ends_of(
 def _end_of(run: HeaderRun, producer: ProducerBatches, last: Sequence[int]) -> StretchEnd:
     number = producer.first_transactional
     offset = None if number < 0 else run.value(HeaderColumn.BASE_OFFSET, number)
-    return StretchEnd([run.v2_header(each) for each in last], number, offset)
+    return StretchEnd([run.v2_header(batch_number) for batch_number in last], number, offset)

@@ -1,5 +1,5 @@
-"""The scan of `LogSegment.recover`: index entries, leader epochs and producers from all batches up to an invalid one.
-Runs of sound batches are processed as columns, everything else batch by batch.
+"""Scan a segment as `LogSegment.recover` does: index entries, leader epochs and producer state follow from all batches
+up to the first invalid one. Runs of sound batches are processed as columns, all others batch by batch.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _V2 = 2
 
 
 class _Appends:
-    """Receiver of producer batches during recovery: each batch changes the producer state at once, and aborted
-    transactions go to the transaction index.
+    """Receiver of producer batches during recovery. Each batch changes the producer state at once, and aborted
+    transactions are appended to the transaction index.
     """
 
     remembered = 1
-    """the state goes into a snapshot, which holds the last batch only"""
+    """only the last batch, because the state is written to a snapshot, which has no others"""
 
     def __init__(self, producers: ProducerStateManager, index: TransactionIndex) -> None:
         self._producers = producers
@@ -64,8 +64,8 @@ class _Appends:
 
 
 class Rebuild:
-    """State of one segment's scan; it updates the given indexes, epochs and producers. If an index is full, a broker's
-    scan throws; with `while_there_is_room` it continues without entries.
+    """State of one segment's scan, which updates `indexes`, `epochs` and `producers`. If an index is full, a broker's
+    scan throws; with `while_there_is_room` it continues without more entries.
     """
 
     def __init__(
@@ -96,7 +96,9 @@ class Rebuild:
         """largest timestamp so far"""
 
     def walk(self) -> None:
-        """Process batches until one raises an exception of the broker, or the log ends."""
+        """Process all batches of the log. A batch that the broker would reject raises the broker's exception;
+        `valid_bytes` is then the position after the valid batches before it.
+        """
         for run, first in self._log.runs():
             self._run(run, first)
         for batch in self._log.batches(self.valid_bytes):
@@ -142,7 +144,7 @@ class Rebuild:
             result = recover_run(run, first, len(run), before, room)
             try:
                 take_producers(run, first, result.stopped, lambda number: self._log.batch(run, number), self._appends)
-            except ProducerError as error:  # the batch counts, except for the changes to its producer
+            except ProducerError as error:  # everything of the batch is applied except the changes to its producer
                 self._commit(recover_run(run, first, error.number + 1, before, room))
                 self._set_map_end(run, first, error.number)
                 self.position = run.position(error.number)

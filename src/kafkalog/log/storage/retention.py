@@ -1,6 +1,6 @@
 """Select the segments to delete: by log start offset, size and age, in this order, oldest segments first
-(`UnifiedLog.deleteOldSegments`). The active segment may be selected too, unless it is empty. The caller can pass a
-policy of its own instead (`Log.deleteOldSegments(predicate)` of 0.8).
+(`UnifiedLog.deleteOldSegments`). The active segment may be selected too, unless it is empty. The caller can pass its
+own policy instead (`Log.deleteOldSegments(predicate)` of 0.8).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class SegmentFacts(Protocol):
-    """Facts about a segment on which its deletion depends."""
+    """Facts about a segment that decide whether it is deleted."""
 
     @property
     def base_offset(self) -> int:
@@ -43,7 +43,7 @@ class SegmentFacts(Protocol):
 
 
 class DeletableSegment(NamedTuple):
-    """Facts about a segment that a policy gets."""
+    """Facts about a segment that are passed to a policy."""
 
     base_offset: int
     size: int
@@ -101,7 +101,9 @@ def _leading(segments: Sequence[SegmentFacts], may_go: Callable[[int, SegmentFac
 
 
 def below_start(segments: Sequence[SegmentFacts], log_start_offset: int) -> int:
-    """Return how many segments end at or below the log start."""
+    """Return how many of the oldest segments end at or below the log start offset. The last segment is never
+    counted.
+    """
     return _leading(
         segments,
         lambda number, _: number + 1 < len(segments) and segments[number + 1].base_offset <= log_start_offset,
@@ -128,7 +130,9 @@ def beyond_size(segments: Sequence[SegmentFacts], retention_bytes: int) -> int:
 
 
 def too_old(segments: Sequence[SegmentFacts], retention_ms: int, now_ms: int) -> int:
-    """Return how many of the oldest segments have only records older than `retention_ms`; -1 keeps all."""
+    """Return how many of the oldest segments have only records older than `retention_ms` at the time `now_ms`; 0 if
+    `retention_ms` is negative (no limit). An empty last segment is never counted.
+    """
     if retention_ms < 0:
         return 0
     return _leading(segments, lambda _, segment: now_ms - segment.largest_timestamp > retention_ms)

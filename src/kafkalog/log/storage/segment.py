@@ -1,4 +1,4 @@
-"""One segment as the broker opens, recovers, truncates and closes it (`LogSegment`, `LazyIndex`)."""
+"""Open, recover, truncate, append to and close one segment as the broker does (`LogSegment`, `LazyIndex`)."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ class LogLossError(PortableError):
 
 class LogSegment:
     """A log file and its indexes, named after the segment's base offset. Indexes are opened, and created if missing,
-    when first used. `create`: True makes a new log file, False requires an existing one, None accepts both. With
-    `indexes_first` the indexes are created before the log, since a log without indexes would have to be scanned at the
-    next start.
+    when they are first used. `create` True makes a new log file, False requires an existing one, None accepts both.
+    With `indexes_first` the indexes are created before the log, since a log without indexes would have to be scanned at
+    the next start.
     """
 
     def __init__(
@@ -134,10 +134,10 @@ class LogSegment:
         return self._time_index
 
     def sanity_check(self, *, time_index_is_new: bool) -> None:
-        """Check the files as the broker does when it opens a segment. With `time_index_is_new`, a time index that did
-        not exist before is truncated to length 0. Raises `NoSuchFileError` if the offset index is missing,
-        `CorruptIndexError` if a transaction index entry has a last offset below the base offset, and `KafkaError` if
-        one has an unknown version.
+        """Check the files as the broker does when it opens a segment. Set `time_index_is_new` if the time index did not
+        exist before: it is then truncated to length 0. Raises `NoSuchFileError` if the offset index is missing,
+        `CorruptIndexError` if a transaction index entry has a last offset below the base offset, and `KafkaError` if an
+        entry has an unknown version.
         """
         if not self._disk.exists(self.path(FileKind.OFFSET_INDEX)):
             raise NoSuchFileError(f"Offset index file {self.path(FileKind.OFFSET_INDEX)} does not exist")
@@ -151,7 +151,7 @@ class LogSegment:
         self.time_index.resize(self._settings.segment_index_bytes)
 
     def can_hold(self, offset: int) -> bool:
-        """Whether the indexes can hold an offset."""
+        """Whether an offset fits the indexes: it is at or above the base offset and at most 2^31 - 1 above it."""
         return 0 <= int64(offset - self.base_offset) <= MAX_RELATIVE_OFFSET
 
     def _max_timestamp(self) -> TimestampOffset:
@@ -161,7 +161,7 @@ class LogSegment:
 
     def recover(self, producers: ProducerStateManager, epochs: LeaderEpochFileCache, *, keeps_log: bool = False) -> int:
         """Scan and verify all batches, truncate the log at the first invalid one, and rebuild the indexes. Return the
-        number of bytes removed; 0 if all are valid. Adds the batches to `producers` and `epochs` on the way. With
+        number of bytes removed; 0 if all are valid. The scan adds the batches to `producers` and `epochs`. With
         `keeps_log`, `LogLossError` is raised instead of truncating, and a full index gets no more entries instead of
         raising. Raises another `JavaError` of the broker with the batch's position, such as `OffsetOverflowError`,
         `FullIndexError` or an error of producer state; the indexes are then incomplete.
@@ -177,7 +177,7 @@ class LogSegment:
         try:
             rebuild.walk()
         except (CorruptRecordError, InvalidRecordError):
-            pass  # the broker logs it and cuts here
+            pass  # the broker logs this error and truncates the log at the batch
         except JavaError as error:
             raise error.at(rebuild.position, self.path(FileKind.LOG)) from error.__cause__
         finally:
@@ -201,9 +201,9 @@ class LogSegment:
             self.log = LogFile(self._store.source(), self._store.headers())
 
     def translate(self, offset: int, start: int = 0) -> LogBatch | None:
-        """Return the batch that contains `offset`, or else the first batch after it; None if neither exists. Scans from
-        the position in the offset index, but not from before byte position `start` (a batch must begin there). Raises
-        `JavaError`, with the path of the log, for a malformed batch on the way.
+        """Return the batch that contains `offset`, otherwise the first batch after it; None if neither exists. The scan
+        begins at the position in the offset index, but not before byte position `start` (a batch must begin there).
+        Raises `JavaError`, with the path of the log, for a malformed batch before the result.
         """
         position = max(self.offset_index.lookup(offset).position, start)
         try:
@@ -212,9 +212,9 @@ class LogSegment:
             raise error.at(None, self.path(FileKind.LOG)) from error.__cause__
 
     def read(self, offset: int, max_size: int, max_position: int | None = None) -> tuple[int, int] | None:
-        """Return byte position and size of the range that a read from `offset` returns, without reading it; None if no
-        batch holds `offset` or comes after it. The range begins with a whole batch, has at most `max_size` bytes and
-        ends at or before `max_position` (None: end of the log); its last batch may be cut off. Raises
+        """Return byte position and size of the range that a broker's read from `offset` returns, without reading it;
+        None if no batch holds `offset` or comes after it. The range begins with a whole batch, has at most `max_size`
+        bytes and ends at or before `max_position` (None: end of the log); its last batch may be incomplete. Raises
         `IllegalArgumentError` if the batch begins after `max_position` and `max_size` is not 0, `JavaError` for a
         malformed batch.
         """
@@ -231,7 +231,7 @@ class LogSegment:
 
     def read_next_offset(self) -> int:
         """Return the log end offset (the last offset plus one), found as the broker does: by scanning from the last
-        entry of the offset index. Without a batch there, return the base offset. Raises `JavaError` for a malformed
+        entry of the offset index. If there is no batch, return the base offset. Raises `JavaError` for a malformed
         batch.
         """
         last_part = self.read(self.offset_index.last_offset, self.log.size)
@@ -250,11 +250,11 @@ class LogSegment:
         return next_offset > self.base_offset and not self.can_hold(next_offset - 1)
 
     def truncate_to(self, offset: int, now_ms: int = 0, *, log_first: bool = False) -> int:
-        """Remove all batches from the one that contains `offset` on, and all index entries at or above `offset`. Return
-        the number of bytes removed from the log. Offset and time index get their full size again. If the log is empty
-        afterwards, `now_ms` becomes its creation time. With `log_first` the log is truncated before the indexes: after
-        a crash in between, the next check detects index entries behind the end of the log, whereas missing entries go
-        unnoticed. Raises `JavaError` for a malformed batch before `offset`.
+        """Remove the batch that contains `offset` and all later ones, and all index entries at or above `offset`.
+        Return the number of bytes removed from the log. Offset and time index get their full size again. If the log is
+        empty afterwards, `now_ms` becomes its creation time. With `log_first` the log is truncated before the indexes:
+        after a crash in between, the next check detects index entries beyond the end of the log, but would not notice
+        missing entries. Raises `JavaError` for a malformed batch before `offset`.
         """
         batch = self.translate(offset)
         size = self.log.size if batch is None else batch.position
@@ -282,7 +282,7 @@ class LogSegment:
         return TimestampOffset(timestamp, offset) if timestamp > last.timestamp else last
 
     def flush(self) -> None:
-        """Flush all files; the indexes are opened for it."""
+        """Flush all files to disk. Both indexes are opened, and created if missing."""
         self._store.sync()
         self.offset_index.sync()
         self.time_index.sync()
@@ -301,7 +301,7 @@ class LogSegment:
         open; `close_handlers` closes them.
         """
         if self._max is not None:
-            with contextlib.suppress(JavaError):  # the broker swallows whatever happens here
+            with contextlib.suppress(JavaError):  # the broker ignores all exceptions here
                 self.time_index.maybe_append(*self._max, skip_full_check=True)
         if self._offset_index is not None:
             self._offset_index.trim()
@@ -334,8 +334,8 @@ class LogSegment:
             self._disk.delete(self.path(kind))
 
     def change_suffix(self, suffix: str) -> None:
-        """Rename the existing files of the segment, the log first, to names with `suffix` in place of the present one;
-        pending index entries are written before. The segment stays usable under the new names.
+        """Rename the existing files of the segment, the log first, to names with `suffix` in place of the present
+        suffix. Pending index entries are written before. The segment stays usable under the new names.
         """
         self.store()
         change_suffixes(self._disk, self._directory, self.base_offset, self._suffix, suffix)
@@ -355,8 +355,8 @@ class LogSegment:
     def should_roll(self, roll: RollParams) -> bool:
         """Whether the batches described by `roll` must go to a new segment: the log would exceed `max_segment_bytes`,
         the segment has batches and is older than `max_segment_ms`, an index is full, or the last offset does not fit
-        the indexes. The age is the time from the first batch's largest timestamp to that of the append; without a
-        timestamp, from the segment's creation to now.
+        the indexes. The age is the time from the first batch's largest timestamp to the largest timestamp to append; if
+        the first batch has no timestamp, it is the time from the segment's creation to now.
         """
         size = self._store.size
         return (
@@ -376,9 +376,9 @@ class LogSegment:
         return roll.now_ms - self._created_ms
 
     def append(self, batches: Sequence[RecordBatch]) -> None:
-        """Append batches to the log file, then index entries for them if more than `index.interval.bytes` came since
-        the last ones. The batches are not checked. If an index is full, the remaining batches get no entries; a broker
-        would throw after writing the batches. Nothing is flushed. Raises `StorageError` if writing fails, and
+        """Append batches to the log file, then index entries for them if more than `index.interval.bytes` were added
+        since the last entries. The batches are not checked. If an index is full, the remaining batches get no entries;
+        a broker would throw after writing the batches. Nothing is flushed. Raises `StorageError` if writing fails, and
         `InvalidOffsetError` if offsets do not increase.
         """
         position = self._store.size
@@ -406,8 +406,8 @@ class LogSegment:
 
     def append_from(self, other: LogSegment, batches: Sequence[LogBatch] | BatchRun) -> None:
         """Append consecutive batches of another segment, at least one: copy their bytes from its log file, and append
-        index entries where due. Raises `FullIndexError` if an index is full and `InvalidOffsetError` if offsets do not
-        increase; the bytes are written by then.
+        the index entries that are due. Raises `FullIndexError` if an index is full and `InvalidOffsetError` if offsets
+        do not increase; the bytes are written before that.
         """
         position = self.log.size
         if isinstance(batches, Sequence):
@@ -420,7 +420,8 @@ class LogSegment:
 
     def _index_all(self, batches: Sequence[AnyBatch] | BatchRun, position: int) -> int:
         """Update largest timestamp and indexes for consecutive batches. The first batch is at byte position `position`;
-        return the position after the last. Raises `FullIndexError` or `InvalidOffsetError` as `index_batch` does.
+        return the position after the last. Raises the errors of `index_batch`, `FullIndexError` or
+        `InvalidOffsetError`.
         """
         if not isinstance(batches, Sequence) and len(batches) >= _MANY_BATCHES:
             return self._index_run(batches, position)
@@ -432,7 +433,7 @@ class LogSegment:
     def _index_run(self, run: BatchRun, position: int) -> int:
         """Update largest timestamp and indexes for a run of batches with compiled code. The first batch is at byte
         position `position`; return the position after the last. The entries are those that recovery would make. Raises
-        `FullIndexError` or `InvalidOffsetError` as `index_batch` does.
+        the errors of `index_batch`, `FullIndexError` or `InvalidOffsetError`.
         """
         from kafkalog.codec.headers.rebuild_segment import IndexLimits, Progress, recover_run
 
@@ -465,17 +466,19 @@ class LogSegment:
 
     def append_rewritten(self, data: bytes, batches: Iterable[Sequence[AnyBatch] | BatchRun]) -> None:
         """Append rewritten batches of the cleaner: write `data`, which must be the bytes of all `batches` in order,
-        then append index entries where due. Raises `FullIndexError` if an index is full and `InvalidOffsetError` if
-        offsets do not increase; the bytes are written by then.
+        then append the index entries that are due. Raises `FullIndexError` if an index is full and `InvalidOffsetError`
+        if offsets do not increase; the bytes are written before that.
         """
         position = self.log.size
         self._store.append(data)
         self.log = LogFile(self._store.source())
-        for some in batches:
-            position = self._index_all(some, position)
+        for group in batches:
+            position = self._index_all(group, position)
 
     def append_largest_timestamp(self) -> None:
-        """Append the last time index entry, unless the index is full because it was written with room for more."""
+        """Append the last time index entry, with the largest timestamp, if it is larger than that of the present last
+        entry. Do nothing if the index is full, because it was written with a larger size.
+        """
         if self.time_index.entries < self.time_index.max_entries:
             self.time_index.maybe_append(*self._max_timestamp(), skip_full_check=True)
 
@@ -486,13 +489,15 @@ class LogSegment:
 
     @property
     def age_timestamp(self) -> int:
-        """Time in ms from which its age is counted: the largest timestamp, or without one the modification time."""
+        """Time in ms from which the segment's age is counted: its largest timestamp, or the modification time if it has
+        none.
+        """
         largest = self.largest_timestamp
         return largest if largest >= 0 else self.modified_ms
 
     @property
     def first_batch_timestamp(self) -> int | None:
-        """Largest timestamp of the first batch in ms; None without one."""
+        """Largest timestamp of the first batch in ms; None without a batch or timestamp."""
         first = next(self.log.batches(), None)
         return None if first is None or first.header.max_timestamp < 0 else first.header.max_timestamp
 

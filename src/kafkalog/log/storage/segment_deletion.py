@@ -1,4 +1,6 @@
-"""Delete whole segments due to retention or the log start (`UnifiedLog.deleteOldSegments`)."""
+"""Delete whole segments that end below the log start offset or exceed the retention limits
+(`UnifiedLog.deleteOldSegments`).
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,10 @@ class _Facts(Struct, frozen=True):
 
 def delete_old_segments(log: CleanableLog, now_ms: int) -> list[int]:
     """Delete the oldest segments of a log: those that end at or below the log start offset and, if `cleanup.policy`
-    includes `delete`, those beyond the limits of size and age. Return their base offsets in deletion order; empty if
-    none. Segments that end above the high watermark stay. Moves the log start offset up to the first remaining segment,
-    and drops older leader epochs and the producer snapshots of the deleted segments. If all segments go, a new empty
-    one is created first.
+    includes `delete`, those beyond the limits of size and age. Return their base offsets in the order of deletion;
+    empty if none is deleted. Segments that end above the high watermark are kept. The log start offset moves up to the
+    first remaining segment; older leader epochs and the producer snapshots of the deleted segments are dropped. If all
+    segments are deleted, a new empty one is created before.
     """
     settings = log.settings
     gone = _delete(log, retention.below_start(_facts(log), log.log_start_offset))

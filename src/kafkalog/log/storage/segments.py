@@ -1,4 +1,4 @@
-"""Segments of a log by base offset, in order (`LogSegments`)."""
+"""Keep the segments of a log by base offset, in order (`LogSegments`)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LogSegments:
 
     @property
     def last(self) -> LogSegment:
-        """Segment with the largest base offset."""
+        """Segment with the largest base offset. Raises `IndexError` if there is none."""
         return self._segments[self.bases[-1]]
 
     def floor(self, offset: int) -> LogSegment | None:

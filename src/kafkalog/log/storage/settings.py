@@ -24,11 +24,11 @@ class StorageSettings(Protocol):
 
 
 class CleanerSettings(StorageSettings, Protocol):
-    """Further settings for a pass of the cleaner (`LogConfig`, `CleanerConfig`)."""
+    """Additional settings for a pass of the cleaner (`LogConfig`, `CleanerConfig`)."""
 
     @property
     def segment_bytes(self) -> int:
-        """Largest size of a segment that several are joined to."""
+        """Largest size in bytes of a segment into which others are merged."""
 
     @property
     def min_cleanable_dirty_ratio(self) -> float:
@@ -44,7 +44,7 @@ class CleanerSettings(StorageSettings, Protocol):
 
     @property
     def delete_retention_ms(self) -> int:
-        """Time for which a tombstone or marker is kept after the pass that finds nothing else of its key or
+        """Time for which a tombstone or marker is kept after the pass that finds no other record of its key or
         transaction.
         """
 
@@ -66,4 +66,4 @@ class CleanerSettings(StorageSettings, Protocol):
 
     @property
     def offset_map_limit(self) -> int:
-        """Most keys that are put into it."""
+        """Most keys that are put into the offset map."""

@@ -1,4 +1,4 @@
-"""`Disk` in memory: a virtual directory tree whose files can be changed without changing the real ones."""
+"""The `Disk` in memory: a virtual directory tree whose files can be changed without changing the real ones."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _EMPTY = Content()
 
 
 class _Files(MutableMapping[str, Content]):
-    """Mutable map from file path to content, indexed by directory. Copies share directories until one of them is
-    changed.
+    """Mutable map from file path to content, grouped by directory. A copy shares the directories until one of the two
+    maps changes them.
     """
 
     def __init__(self, directories: dict[str, dict[str, Content]] | None = None) -> None:
         self._directories: dict[str, dict[str, Content]] = {} if directories is None else directories
         self._shared = set(self._directories)
-        """directories whose dictionaries are shared with another tree, until one of them is changed"""
+        """directories whose dictionaries are shared with another map; they are copied before a change"""
         self._changes: dict[tuple[str, str], int] = {}
         self._sorted: dict[str, list[str]] = {}
-        """cached names of directories, until one is created or removed"""
+        """cached sorted file names by directory, until a file is created or removed"""
         self._seen: dict[str, list[str]] = {}
         """cached names that a JVM can open"""
         self._logs: dict[str, list[tuple[int, str]]] = {}
@@ -75,8 +75,8 @@ class _Files(MutableMapping[str, Content]):
         self._came_or_went(directory, name)
 
     def get(self, path: str, default: Any = None) -> Any:
-        """Return a file's content, or `default`. Most calls are about files that do not exist, for which an exception
-        is slow.
+        """Return a file's content, or `default` if the file does not exist. Unlike the inherited method it raises no
+        exception inside, which would be slow: most calls are about files that do not exist.
         """
         directory, _, name = path.rpartition("/")
         held = self._directories.get(directory)
@@ -170,12 +170,14 @@ class _Files(MutableMapping[str, Content]):
 
     def of(self, *directories: str) -> _Files:
         """Return an independent map with only the files directly in these directories; unknown directories are skipped.
-        Both maps share the contents until one of them changes. The lists of names of the directories are cached in
-        both.
+        Both maps share the dictionaries until one of the maps changes them. The lists of names of the directories are
+        cached in both.
         """
-        other = _Files({each: self._directories[each] for each in directories if each in self._directories})
+        other = _Files({
+            directory: self._directories[directory] for directory in directories if directory in self._directories
+        })  # fmt: skip
         self._shared |= other._shared
-        for directory in filter(None, directories):  # whoever takes a part asks for these
+        for directory in filter(None, directories):  # callers request these lists next
             if directory not in self._seen or directory not in self._logs:
                 self.seen(directory)
                 self.logs(directory)
@@ -201,7 +203,7 @@ def _logs(directory: str, names: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 class _Directories(MutableSet[str]):
-    """Paths of directories, grouped by their first name."""
+    """Set of directory paths, grouped by their first name."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._of_first: dict[str, set[str]] = {}
@@ -231,8 +233,8 @@ class _Directories(MutableSet[str]):
         return other
 
     def of(self, firsts: Iterable[str]) -> _Directories:
-        """Return an independent copy with only some directories of the root, as far as they exist, and everything below
-        them.
+        """Return an independent copy with only those directories of the root that are in `firsts`, if they exist, and
+        everything below them.
         """
         other = _Directories(())
         other._of_first = {first: set(self._of_first[first]) for first in firsts if first in self._of_first}
@@ -245,8 +247,8 @@ class _Directories(MutableSet[str]):
 
 class Tree:
     """Files and directories below one root, by relative path with `/`. Symbolic links to existing files and special
-    files are not included. `links` are dangling symbolic links: they cannot be read and prevent creating a file, and a
-    broker that opens one for writing writes to its target.
+    files are not included. `links` are dangling symbolic links: they cannot be read, and no file can be created in
+    their place; a broker that opens one for writing writes to its target. `origin` opens an original file by its path.
     """
 
     def __init__(
@@ -271,7 +273,7 @@ class Tree:
         """modification times in ms by path, for files whose time was set"""
 
     def _with(self, files: _Files, directories: Iterable[str]) -> Tree:
-        """Return a tree over the same originals."""
+        """Return a tree with these files and directories and the same original files."""
         return Tree(files, directories, self._origin, self._headers, self.links, self._modified_ms, self._spool)
 
     def part(self, *directories: str) -> Tree:
@@ -325,11 +327,15 @@ class Tree:
         return VirtualFile(self, path)
 
     def is_same(self, path: str, other: Tree, its_path: str) -> bool:
-        """Whether a file has the same bytes as one of another tree over the same originals."""
+        """Whether a file has the same bytes as the file `its_path` of another tree with the same original files. Raises
+        `KeyError` if one does not exist.
+        """
         return self.is_content(path, other.files[its_path])
 
     def is_content(self, path: str, content: Content) -> bool:
-        """Whether a file has the same bytes as a content over the same originals."""
+        """Whether a file has the same bytes as a content with the same original files. Raises `KeyError` if the file
+        does not exist.
+        """
         return same_bytes(self.files[path], content, self._origin)
 
     def exists(self, path: str) -> bool:
@@ -359,8 +365,8 @@ class Tree:
         return sorted(path for path in self.directories if "/" not in path and is_seen_by_java(path))
 
     def written_through(self) -> str | None:
-        """Return the original path of a dangling symbolic link in whose place a file was written, renamed directories
-        considered; None if there is none.
+        """Return the original path of a dangling symbolic link in whose place a file was written; None if there is
+        none. If a directory was renamed, the link is looked for under its new name.
         """
         old_name = {new: old for old, new in self.renamed_directories}
         for path in self.links:
@@ -379,13 +385,16 @@ class Tree:
         return path in self.directories
 
     def computed(self, data: bytes) -> Part:
-        """Return a part of a file with these bytes, which are written to a temporary file if there is one."""
+        """Return a part of a file with these bytes. If the tree has a spool, they are written to its temporary file
+        instead of being kept in memory.
+        """
         return Literal(data) if self._spool is None else self._spool(data)
 
     def modified_ms(self, path: str) -> int:
-        """Return the modification time of a file in ms since 1970: the time that was set with `set_modified_ms`; else
-        the time of the original file from which the start of the content comes; else the time of the original file at
-        `path`. Raises `KeyError` if no time was set and the file does not exist.
+        """Return the modification time of a file in ms since 1970: the time that was set with `set_modified_ms`;
+        otherwise the time of the original file from which the start of the content comes, or of the original file at
+        `path` if the content does not begin with original bytes. Raises `KeyError` if no time was set and the file does
+        not exist.
         """
         if path in self.times:
             return self.times[path]
@@ -399,8 +408,8 @@ class Tree:
         self.times[path] = time_ms
 
     def create(self, path: str) -> None:
-        """Create an empty file. Raises `JavaIOError` if a directory or a dangling link has the path: a broker cannot
-        read it either.
+        """Create an empty file. Raises `JavaIOError` if a directory or a dangling link has the path, which a broker
+        cannot read either.
         """
         if path in self.directories or path in self.links:
             raise JavaIOError(f"{path} (Is a directory)" if path in self.directories else path)
@@ -425,7 +434,7 @@ class Tree:
         and a rename would. If the temporary name is a dangling symbolic link, an empty file takes its place.
         """
         self.write(path, data)
-        if path + TEMPORARY in self.links:  # the link is what is renamed
+        if path + TEMPORARY in self.links:  # the rename moves the link itself
             self.write(path + TEMPORARY, b"")
         else:
             self.delete(path + TEMPORARY)
@@ -453,7 +462,7 @@ class Tree:
             del self.times[path]
 
     def sync_names(self, directory: str) -> None:
-        """Do nothing: there is no disk to flush to."""
+        """Do nothing, because there is no disk to flush to."""
 
     def remove_directory(self, path: str) -> None:
         """Remove a directory with everything in it."""

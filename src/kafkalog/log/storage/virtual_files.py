@@ -1,4 +1,4 @@
-"""Open files of the virtual tree: the slots of an index, and files that grow."""
+"""Open files of the virtual tree: index files with slots, logs, and files that grow."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ class VirtualDirectory(Protocol):
 
 
 class VirtualSlots:
-    """Index file as a broker maps it (`AbstractIndex`): a file of full size with entries at the start, then old bytes
-    or zeros. A change of length reaches the tree at once, entries only with `store`. An existing file is assumed to be
-    full of entries; only recovery resets it. After a reset the old bytes stay until the file is trimmed.
+    """An index file as a broker maps it (`AbstractIndex`): a file of full size with entries at the start, followed by
+    old bytes or zeros. A change of length is written to the tree at once, entries only by `store`. An existing file is
+    assumed to be full of entries; only recovery resets it. After a reset the old bytes remain until the file is
+    trimmed.
     """
 
     def __init__(self, tree: VirtualDirectory, path: str, entry_size: int, max_size: int) -> None:
@@ -67,7 +68,7 @@ class VirtualSlots:
             self.entries = self._length // entry_size
         self._there = tree.files[path]
         self._source: ContentSource | None = None
-        """reader of the old bytes, once they were needed"""
+        """reader of the old bytes; None until it is needed"""
 
     @property
     def max_entries(self) -> int:
@@ -95,7 +96,7 @@ class VirtualSlots:
     def append(self, data: bytes) -> None:
         """Append whole entries after the last one, in memory; `store` writes them to the tree."""
         position = self.entries * self._entry_size
-        if len(self._written) < position:  # entries that were kept, now under written ones
+        if len(self._written) < position:  # old entries that were kept come before the new ones
             self._written += self._before(len(self._written), position)
         self._written[position:] = data
         self.entries += len(data) // self._entry_size
@@ -107,7 +108,7 @@ class VirtualSlots:
 
     def store(self) -> None:
         """Write pending entries to the tree: the file gets the new entries, followed by its old bytes or zeros up to
-        its length. Does nothing if nothing changed since the last call.
+        its length. Does nothing if there was no change since the last call.
         """
         if not self._dirty:
             return
@@ -151,7 +152,7 @@ class VirtualSlots:
         self._there, self._source = self._tree.files[path], None
 
     def sync(self) -> None:
-        """Do nothing: there is no disk to flush to."""
+        """Do nothing, because there is no disk to flush to."""
 
     def close(self) -> None:
         """Write pending entries. The file keeps its length."""
@@ -179,7 +180,7 @@ class VirtualFile:
         self.exists = True
 
     def truncate(self, size: int) -> None:
-        """Truncate the file to `size` bytes."""
+        """Truncate the file to `size` bytes. Raises `KeyError` if it does not exist."""
         self._tree.files[self._path] = self._tree.files[self._path].slice(0, size)
 
     def renamed(self, path: str) -> None:
@@ -187,14 +188,14 @@ class VirtualFile:
         self._path = path
 
     def sync(self) -> None:
-        """Do nothing: there is no disk to flush to."""
+        """Do nothing, because there is no disk to flush to."""
 
     def close(self) -> None:
-        """Do nothing: the file is not open."""
+        """Do nothing, because the file is not open."""
 
 
 class VirtualLog:
-    """A log file, created if it does not exist. It is its own reader."""
+    """A log file, which is created if it does not exist. The object is also the reader of the file."""
 
     def __init__(self, tree: VirtualDirectory, path: str) -> None:
         if path in tree.directories:
@@ -244,8 +245,8 @@ class VirtualLog:
         self._put(join([*self._tree.files[self._path].parts, self._tree.computed(data)]))
 
     def append_from(self, other: Source, start: int, end: int) -> None:
-        """Append the bytes from `start` to `end` of another log of a tree, which are not read for it. Raises TypeError
-        for another source.
+        """Append the bytes from `start` to `end` (exclusive) of another log of a tree; they are not read for this.
+        Raises `TypeError` for another source.
         """
         if not isinstance(other, VirtualLog):
             raise TypeError(f"{type(other).__name__} is not a log of a tree")
@@ -274,7 +275,7 @@ class VirtualLog:
         """Do nothing: no space was reserved."""
 
     def sync(self) -> None:
-        """Do nothing: there is no disk to flush to."""
+        """Do nothing, because there is no disk to flush to."""
 
     def close(self) -> None:
-        """Do nothing: the file is not open."""
+        """Do nothing, because the file is not open."""

@@ -1,1 +1,1 @@
-"""Write a partition (append, roll, flush, retention, truncation, compaction), and build partitions from columns."""
+"""Write to a partition (append, roll, flush, retention, truncation, compaction), and build partitions from columns."""

@@ -1,6 +1,6 @@
 """Log directories of one broker for writers: find the directory of each partition, and choose one for a new partition.
-As a broker does, look for partitions in all directories, refuse one that is in two, and create a new one where there
-are fewest (`LogManager.loadLogs`, `LogManager.nextLogDirs`).
+As a broker does, look for partitions in all directories, refuse a partition that is in two, and create a new partition
+in the directory with the fewest (`LogManager.loadLogs`, `LogManager.nextLogDirs`).
 """
 
 from __future__ import annotations
@@ -51,19 +51,20 @@ def directories_of_one_broker(path: PathLike | Sequence[PathLike], *, may_make: 
     """Return the absolute paths of the log directories to write to, in the given order, without duplicates (compared by
     real path). `path` names one directory, several, or a directory that contains log directories, which stands for all
     of them. A single one is created if it does not exist, unless `may_make` is False. Of several, each must exist: a
-    directory that is not mounted may hold the partition that would be created elsewhere. Raises `UsageError` if no path
-    is given, if one is missing or is not a log directory, or if their `meta.properties` name different brokers or
-    clusters; `StorageError` if a directory cannot be created or listed.
+    directory that is not mounted may hold a partition, which would then be created elsewhere. Raises `UsageError` if no
+    path is given, if one is missing or is not a log directory, or if their `meta.properties` name different brokers or
+    clusters; `StorageError` if a directory cannot be created or listed, `FormatError` for a malformed
+    `meta.properties`.
     """
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not paths:
         raise UsageError("no log directory was given")
-    directories = [each for place in paths for each in _inside(place)]
+    directories = [directory for place in paths for directory in _inside(place)]
     if len(directories) == 1:
         return (made_log_directory(directories[0]) if may_make else existing_log_directory(directories[0]),)
     by_real_path: dict[str, str] = {}
-    for each in directories:
-        by_real_path.setdefault(os.path.realpath(each), existing_log_directory(each))
+    for directory in directories:
+        by_real_path.setdefault(os.path.realpath(directory), existing_log_directory(directory))
     roots = tuple(by_real_path.values())
     _refuse_several_brokers(roots)
     return roots
@@ -98,8 +99,8 @@ def _refuse_several_brokers(roots: Sequence[str]) -> None:
 
 
 class BrokerDirectories:
-    """Map from partition to the log directory of a broker that holds it. `roots` are all log directories. Raises
-    `UsageError` if a partition is in two of them.
+    """Map from partition to the log directory of a broker that holds it. `roots` are all log directories. Creating an
+    instance raises `UsageError` if a partition is in two of them, `StorageError` if one cannot be listed.
     """
 
     def __init__(self, roots: Sequence[str]) -> None:
@@ -122,9 +123,9 @@ class BrokerDirectories:
         return ", ".join(self.roots)
 
     def there(self) -> Iterator[tuple[str, int]]:
-        """Yield topic and number of the existing partitions, sorted by both. The KRaft metadata log is omitted, as
-        clients do not produce to it, and so are partitions that `root_of` assigned to a directory but that have no
-        partition directory yet.
+        """Yield topic and number of the existing partitions, sorted by both. The KRaft metadata log is omitted, because
+        clients do not produce to it. Partitions that `root_of` assigned to a directory, but that have no partition
+        directory yet, are omitted too.
         """
         for topic, partition in sorted(self._places):
             if topic != CLUSTER_METADATA_TOPIC:
@@ -133,23 +134,25 @@ class BrokerDirectories:
                     yield topic, partition
 
     def root_of(self, topic: str, partition: int) -> str:
-        """Return the log directory of a partition. A partition that is in none is assigned to the one with the fewest
-        partitions (the first of equals), and stays assigned there in this object; nothing is created on disk. Raises
-        `UsageError` for an invalid topic name.
+        """Return the log directory of a partition. If no directory has the partition, it is assigned to the one with
+        the fewest partitions (the first of equals), and stays assigned there in this object; nothing is created on
+        disk. Raises `UsageError` for an invalid topic name.
         """
         check_topic(topic)
         root = self._places.get((topic, partition))
         if root is None:
-            root = min(self.roots, key=self._held.__getitem__)  # of equals the one that was named first
+            root = min(self.roots, key=self._held.__getitem__)  # the first of several with the fewest
             self._take((topic, partition), root)
         return root
 
     def path_of(self, topic: str, partition: int) -> str:
-        """Return the path of a partition directory, which may not exist."""
+        """Return the path of a partition directory, which may not exist. Like `root_of`, this assigns a new partition
+        to a directory.
+        """
         return os.path.join(self.root_of(topic, partition), str(PartitionName(topic, partition)))
 
     def counts(self) -> dict[str, int]:
-        """Return the number of partitions of each topic: one more than the highest partition number."""
+        """Return the number of partitions by topic: one more than the highest existing partition number."""
         counts: dict[str, int] = {}
         for topic, partition in self._places:
             counts[topic] = max(counts.get(topic, 0), partition + 1)

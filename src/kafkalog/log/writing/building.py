@@ -1,5 +1,5 @@
-"""Write whole partition directories from columns of records: segments, indexes and checkpoints, as the writer leaves
-them. Each (topic, partition) among the records becomes a directory that a broker can open.
+"""Write whole partition directories from columns of records: segments, indexes and checkpoints, as the writer `Log`
+writes them. Each (topic, partition) among the records becomes a directory that a broker can open.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LARGEST_PARTITION = 2**31 - 1
 
 
 class Built(Struct, kw_only=True):
-    """One partition that was written."""
+    """Result of writing one partition."""
 
     topic: str
     """topic"""
@@ -53,7 +53,7 @@ class Built(Struct, kw_only=True):
 
 
 class _Builder:
-    """Writer of record columns to the open logs, with settings for their batches. `built` has the result of each
+    """Writer of columns of records to the open logs, with settings for their batches. `built` has the result of each
     partition.
     """
 
@@ -68,10 +68,10 @@ class _Builder:
         """topics of the records so far"""
 
     def take(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
-        """Append records to one partition, as batches of about `batch_bytes`, and add them to its counts in `built`.
-        Its log is opened or created if necessary. With `keep_offsets` records keep their offsets, and an empty log
-        starts at the offset of the first one. Raises `UsageError` for records that cannot be written or a partition
-        that exists (without `append`), `FormatError` for a damaged log, and `StorageError` for I/O errors.
+        """Append records to one partition, as batches of about `batch_bytes`, and add their number to its result in
+        `built`. Its log is opened or created if necessary. With `keep_offsets` records keep their offsets, and an empty
+        log starts at the offset of the first record. Raises `UsageError` for records that cannot be written or a
+        partition that exists (without `append`), `FormatError` for a damaged log, and `StorageError` for I/O errors.
         """
         built = self.built.get((topic, partition))
         if built is None:
@@ -85,16 +85,16 @@ class _Builder:
             codec=self.codec,
             partition_leader_epoch=log.leader_epoch,
         )
-        while some := list(islice(batches, _BATCHES_AT_ONCE)):
-            for data in some:
+        while group := list(islice(batches, _BATCHES_AT_ONCE)):
+            for data in group:
                 log.append(scan(data).batches, keep_offsets=True)
-            built.batches += len(some)
+            built.batches += len(group)
         built.records += records.num_rows
 
     def begin_topic(self, topic: str) -> int:
-        """Return the number of partitions of a topic. At the first call for a topic, the missing ones are created, and
-        all of them are listed in `built`. Raises `UsageError` if one exists and `append` is False, and the errors of
-        `Log.open`.
+        """Return the number of partitions of a topic. At the first call for a topic, missing partitions are created,
+        and all its partitions are added to `built`. Raises `UsageError` if a partition exists and `append` is False,
+        and the errors of `Log.open`.
         """
         count = self.logs.count(topic)
         if (topic, 0) not in self.built:
@@ -106,15 +106,15 @@ class _Builder:
         return count
 
     def begin_topics(self, topics: set[str]) -> None:
-        """Check the logs of topics that come for the first time; raise before anything of them is written if one is
-        damaged.
+        """Record the topics of the next records. With `append`, check the logs of topics that are new: if one is
+        damaged, `FormatError` is raised before any of these records are written.
         """
         if self.append:
             self.logs.refuse_damaged(topics - self.topics)
         self.topics |= topics
 
     def refuse_existing(self, topic: str, partition: int) -> None:
-        """Raise `UsageError` for a partition that exists although nothing may be appended."""
+        """Raise `UsageError` if a partition existed before and `append` is False."""
         if (topic, partition) not in self.built:
             self._check_new(self.logs.directories.path_of(topic, partition))
 
@@ -149,21 +149,21 @@ def build_partitions(
     append: bool = False,
     option: str = "num_partitions",
 ) -> list[Built]:
-    """Write partitions of a log directory from batches of columns, and return the result of each partition, in the
-    order of first use; for the columns see `encode.columns.build_batches`.
+    """Write partitions of a log directory from batches of columns. Return the result of each partition, in the order of
+    first use; for the columns see `encode.columns.build_batches`.
 
-    `path` may be several directories, all log directories of one broker, or the directory that contains them: an
-    existing partition is appended to where it is, a new one is created where there are fewest. `topic` and `partition`
-    replace the columns of that name, which may then be missing. With `num_partitions` each topic has that many, and a
-    record without a partition number gets one by its key, as `partitioner` says (`murmur2`, `hash`, or a function of a
-    key's bytes and the number of partitions); records without a key are distributed in turn. Without `num_partitions` a
-    record without a number goes to partition 0. Offsets continue from the end of the log, or are kept with
-    `keep_offsets`. Existing partitions are refused unless `append` is True. `option` is the name of `num_partitions` in
-    messages.
+    `path` may be several directories, all log directories of one broker, or the directory that contains them: records
+    of an existing partition are appended to it in its directory, and a new partition is created in the directory with
+    the fewest. `topic` and `partition` replace the columns of that name, which may then be missing. With
+    `num_partitions` each topic has that many partitions. A record without a partition number then gets one by its key,
+    as `partitioner` says (`murmur2`, `hash`, or a function of a key's bytes and the number of partitions); records
+    without a key are distributed in turn. Without `num_partitions` a record without a number goes to partition 0.
+    Offsets continue from the end of the log, or are kept with `keep_offsets`. Existing partitions are refused unless
+    `append` is True. `option` is the name of `num_partitions` in messages.
 
     Raises `UsageError` for records or arguments that cannot be written, `FormatError` for a damaged log, and
-    `StorageError` for I/O errors. Records written before the error stay, and notes of the error name them. If a log of
-    one of the first batch's topics is damaged, nothing is written.
+    `StorageError` for I/O errors. Records written before the error stay in the logs, and notes of the error name them.
+    If a log of one of the first batch's topics is damaged, nothing is written.
     """
     if batch_bytes < 1:
         raise UsageError("batch_bytes must be positive")
@@ -182,15 +182,15 @@ def build_partitions(
 
 
 def _what_stays(built: Iterable[Built]) -> Iterator[str]:
-    """Yield a sentence with the written offset range for each partition to which records were added. It warns that a
-    second run would write them twice. Partitions that cannot be read are skipped.
+    """Yield a sentence with the written offset range for each partition to which records were added. Partitions that
+    cannot be read are skipped.
     """
-    for each in built:
+    for result in built:
         with suppress(KafkaLogError):
-            end = open_partition(each.path).log_end_offset()
-            if end > each.first_offset:
-                place = f"{each.topic}-{each.partition}"
-                yield f"{place}: what was written before stays, offsets {each.first_offset} to {end - 1}"
+            end = open_partition(result.path).log_end_offset()
+            if end > result.first_offset:
+                place = f"{result.topic}-{result.partition}"
+                yield f"{place}: what was written before stays, offsets {result.first_offset} to {end - 1}"
 
 
 def _write(
@@ -236,10 +236,10 @@ def _by_key(
     builder: _Builder,
     taken: int,
 ) -> pa.Array:
-    """Return the partition number of each record: its number in `given`; if that is null, one by its key; without a
-    key, the partitions in turn (advances the turn of `places`). Creates the missing partitions of the topics. `taken`
-    is the number of records before this batch, for messages. Raises `UsageError` for a number outside the topic's
-    partitions or a partition that exists (without `append`), and the errors of `Log.open`.
+    """Return the partition number of each record: its number in `given`, if that is not null; otherwise one by its key;
+    records without a key get the partitions in turn (this advances the turn of `places`). Missing partitions of the
+    topics are created. `taken` is the number of records before this batch, for messages. Raises `UsageError` for a
+    number outside the topic's partitions or a partition that exists (without `append`), and the errors of `Log.open`.
     """
     encoded = topics.dictionary_encode()
     partitions_of_topic = np.array([builder.begin_topic(topic) for topic in encoded.dictionary.to_pylist()], np.int64)
@@ -260,8 +260,8 @@ def _check(
     taken: int,
 ) -> None:
     """Raise `UsageError`, with the place of the record, for the first record whose partition number is negative or not
-    below the number of partitions. `counts` has that number for each record; with None, any number that is not negative
-    is valid. `taken` is the number of records before this batch, for the place.
+    below the number of partitions. `counts` has the number of partitions for each record; None: any number that is not
+    negative is valid. `taken` is the number of records before this batch, for the place.
     """
     wrong = numbers < 0
     if counts is not None:
@@ -284,7 +284,7 @@ def _by_partition(
     if first == last and pc.count_distinct(topics).as_py() == pc.count_distinct(partitions).as_py() == 1:
         yield (first["topic"].as_py(), first["partition"].as_py()), records
         return
-    seen = dict.fromkeys((each["topic"], each["partition"]) for each in places.to_pylist())
+    seen = dict.fromkeys((place["topic"], place["partition"]) for place in places.to_pylist())
     for name, number in seen:
         mask = pc.and_(pc.equal(topics, name), pc.equal(partitions, number))
         yield (name, number), records.filter(mask)

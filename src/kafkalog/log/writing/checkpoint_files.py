@@ -36,8 +36,9 @@ def _entries(path: str) -> list[OffsetCheckpointEntry]:
 
 
 def read_offset(root: str, file: str, name: PartitionName) -> int | None:
-    """Return the offset of a partition in a checkpoint; None if it has none. Raises `FormatError` if the file cannot be
-    parsed.
+    """Return the offset of a partition in the checkpoint `file` of the log directory `root`; None if the file or its
+    line is missing. Of several lines the last is used. Raises `FormatError` if the file cannot be parsed,
+    `StorageError` if it cannot be read.
     """
     offsets = [
         e.offset for e in _entries(os.path.join(root, file)) if (e.topic, e.partition) == (name.topic, name.partition)
@@ -46,7 +47,10 @@ def read_offset(root: str, file: str, name: PartitionName) -> int | None:
 
 
 def write_offset(root: str, file: str, name: PartitionName, offset: int | None) -> None:
-    """Replace the line of a partition, or remove it if `offset` is None."""
+    """Replace the line of a partition in the checkpoint `file` of the log directory `root`, or remove it if `offset` is
+    None. The file is replaced in one step, and created if it is missing. Raises `FormatError` if it cannot be parsed,
+    `StorageError` if it cannot be read or written.
+    """
     path = os.path.join(root, file)
     others = [e for e in _entries(path) if (e.topic, e.partition) != (name.topic, name.partition)]
     own = [] if offset is None else [OffsetCheckpointEntry(name.topic, name.partition, offset)]
@@ -54,15 +58,17 @@ def write_offset(root: str, file: str, name: PartitionName, offset: int | None) 
 
 
 def forget(root: str, name: PartitionName) -> None:
-    """Remove the lines of a partition that no longer exists."""
+    """Remove the lines of a partition that no longer exists from the checkpoints of recovery points, log start and
+    cleaner offsets. Raises the errors of `write_offset`.
+    """
     for file in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT):
         if read_offset(root, file, name) is not None:
             write_offset(root, file, name, None)
 
 
 def clean_marker(root: str) -> bytes | None:
-    """Return the content of the clean shutdown marker; None if there is none, because not all partitions were closed in
-    order.
+    """Return the content of the clean shutdown marker; None if there is no marker, that is, if not all partitions were
+    closed in order.
     """
     try:
         return read_small(os.path.join(root, CLEAN_SHUTDOWN_FILE), DEFAULT_LIMITS.checkpoint_bytes)
@@ -71,14 +77,14 @@ def clean_marker(root: str) -> bytes | None:
 
 
 def unmark_clean(root: str) -> None:
-    """Remove the clean shutdown marker and flush, so that the next start examines the logs."""
+    """Remove the clean shutdown marker and flush the directory, so that the next start examines the logs."""
     fs.remove(os.path.join(root, CLEAN_SHUTDOWN_FILE))
     fs.sync_directory(root)
 
 
 def mark_clean(root: str, marker: bytes | None) -> None:
-    """Write the clean shutdown marker: all partitions of the directory were closed in order. `marker` is its earlier
-    content, which has the broker's epoch.
+    """Write the clean shutdown marker, because all partitions of the directory were closed in order. `marker` is the
+    marker's earlier content, which has the broker's epoch; None if there was none.
     """
     content = encode_clean_shutdown(NEW_CLEAN_SHUTDOWN) if marker is None else marker
     if clean_marker(root) != content:  # otherwise it was never removed

@@ -1,5 +1,5 @@
-"""Choose the partition of a record: by its key, or for records without a key one that is kept for a number of bytes or
-a time (sticky partitioner). The rules are those of `BuiltInPartitioner` and `RecordAccumulator` (KIP-480, KIP-794), and
+"""Choose the partition of a record: by its key, or for a record without a key the same one for a number of bytes or a
+time (sticky partitioner). The rules are those of `BuiltInPartitioner` and `RecordAccumulator` (KIP-480, KIP-794), and
 for the old hash those of `DefaultEventHandler.getPartition`.
 """
 
@@ -18,7 +18,9 @@ __all__ = ["PARTITIONERS", "ByKey", "Partitioner", "StickyPartitions", "by_key",
 Partitioner = str | Callable[[Any, int], int]
 """One of `PARTITIONERS`, or a function of the key as passed to `send` and the number of partitions."""
 ByKey = Callable[[Any, bytes | None, int], int | None]
-"""Function from the key as passed, its bytes and the number of partitions to a partition; None if any is possible."""
+"""Function that returns a partition number; None if any will do. Its arguments are the key as the caller passed it, the
+key's bytes and the number of partitions.
+"""
 PARTITIONERS = ("murmur2", "hash", "sticky")
 _REFRESH_MS = 600_000
 """Time for which records without a key keep one partition, in ms (`topic.metadata.refresh.interval.ms` of the Scala
@@ -49,19 +51,19 @@ _NAMED: dict[str, ByKey] = {"murmur2": _murmur2, "hash": _hash, "sticky": _stick
 
 
 def by_key(partitioner: Partitioner) -> ByKey:
-    """Return the function that chooses the partition of a record. It is called with the key as given, the key's bytes
-    (None without a key) and the number of partitions, and returns None if any partition will do. `partitioner` is a
-    name, or a function of the key as given and the number of partitions, which is then called for every record, also
-    with the key None. Raises `UsageError` for an unknown name; the returned function raises it if the caller's function
-    returns no valid partition number.
+    """Return the function that chooses the partition of a record. Its arguments are the key as the caller passed it,
+    the key's bytes (None without a key) and the number of partitions; it returns None if any partition will do.
+    `partitioner` is a name, or a function of the key as passed and the number of partitions, which is then called for
+    every record, even if the key is None. Raises `UsageError` for an unknown name; the returned function raises it if
+    the caller's function does not return a valid partition number.
     """
     if isinstance(partitioner, str):
         if partitioner not in _NAMED:
             raise UsageError(f"partitioner {partitioner!r} is not one of {', '.join(PARTITIONERS)}")
         return _NAMED[partitioner]
 
-    def asked(given: Any, _key: bytes | None, partitions: int) -> int:
-        partition = partitioner(given, partitions)
+    def asked(key: Any, _key: bytes | None, partitions: int) -> int:
+        partition = partitioner(key, partitions)
         if not isinstance(partition, int) or not 0 <= partition < partitions:
             raise UsageError(f"the partitioner returned {shown(partition)}, but there are {partitions} partitions")
         return int(partition)
@@ -70,7 +72,7 @@ def by_key(partitioner: Partitioner) -> ByKey:
 
 
 class _Stuck:
-    """Current partition of a topic's records without a key, with the bytes sent there and the start time."""
+    """Current sticky partition of a topic, with the bytes sent to it and the time when it was chosen (ms)."""
 
     __slots__ = ("partition", "produced", "since_ms")
 
@@ -81,9 +83,9 @@ class _Stuck:
 
 
 class StickyPartitions:
-    """Sticky partition of each topic, for records without a key. Another one is chosen at random after `batch_size`
-    bytes if the current batch is full, at the latest after twice as many. With `by_time` (the Scala producer's rule) it
-    is kept for ten minutes instead.
+    """Current partition of each topic for records without a key. Another one is chosen at random after `batch_size`
+    bytes if the current batch is full, and at the latest after twice as many. With `by_time` (the rule of the Scala
+    producer) a partition is kept for ten minutes instead.
     """
 
     def __init__(self, batch_size: int, random: Callable[[], int], *, by_time: bool = False) -> None:
@@ -93,16 +95,18 @@ class StickyPartitions:
         self._stuck: dict[str, _Stuck] = {}
 
     def current(self, topic: str, partitions: int, now_ms: int) -> int:
-        """Return the partition of the next record, among `partitions`."""
+        """Return the partition of the next record of a topic, from 0 to `partitions` - 1. One is chosen at random if
+        the topic has none, or, with `by_time`, if it is older than ten minutes at `now_ms`.
+        """
         stuck = self._stuck.get(topic)
         if stuck is None or (self._by_time and now_ms - stuck.since_ms > _REFRESH_MS):
             stuck = self._next(topic, partitions, now_ms)
         return stuck.partition
 
     def produced(self, topic: str, partitions: int, size: int, now_ms: int, *, may_switch: bool) -> bool:
-        """Count `size` bytes sent to the topic's current partition; return True if another partition was then chosen,
-        False if not. It is chosen among `partitions` after `batch_size` bytes; if `may_switch` is False (the last batch
-        is not full), only after twice as many. Always False with `by_time` or for a topic without a current partition.
+        """Count `size` bytes sent to the topic's current partition. Return True if another partition was then chosen at
+        random, False if not. It is chosen after `batch_size` bytes; if `may_switch` is False (the last batch is not
+        full), only after twice as many. Always False with `by_time` or for a topic without a current partition.
         """
         stuck = self._stuck.get(topic)
         if stuck is None or self._by_time:

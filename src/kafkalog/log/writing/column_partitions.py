@@ -65,14 +65,16 @@ def hashes(keys: pa.Array) -> Hashes:
 
 
 def partitions_of(keys: pa.Array, counts: Numbers) -> Numbers:
-    """Return the partition of each key among the `counts` of its topic, as the Java client chooses it."""
+    """Return the partition number of each key as the Java client chooses it. `counts` has the number of partitions of
+    the topic for each key. The value for a null key is undefined.
+    """
     return (hashes(keys) & np.uint32(_POSITIVE)).astype(np.int64) % counts
 
 
 class ColumnPartitions:
-    """Chooser of partitions for rows of columns. Rows without a key get the partitions in turn, from `first_turn` on,
-    continued from call to call. `partitioner` is a name in `COLUMN_PARTITIONERS`, or a function of a key's bytes and
-    the number of partitions. Raises `UsageError` for an unknown name.
+    """Chooser of partitions for rows of columns. Rows without a key get the partitions in turn, beginning with
+    `first_turn`; later calls continue the turn. `partitioner` is a name in `COLUMN_PARTITIONERS`, or a function of a
+    key's bytes and the number of partitions. Creating an instance raises `UsageError` for an unknown name.
     """
 
     def __init__(self, partitioner: Partitioner = "murmur2", *, first_turn: int = 0) -> None:
@@ -82,10 +84,10 @@ class ColumnPartitions:
         self._turn = first_turn
 
     def numbers(self, keys: pa.Array, counts: Numbers, given: pa.Array | None = None) -> Numbers:
-        """Return the partition number of each row: its number in `given` if that is not null, else one chosen by its
-        key among the row's number of partitions in `counts`. Rows with a null key get the partitions in turn; the turn
-        advances for each of them, even if it has a given number. Given numbers are not checked. Raises `UsageError` if
-        the partitioner function returns an invalid number.
+        """Return the partition number of each row: its number in `given` if that is not null, otherwise one chosen by
+        its key; `counts` has the number of partitions for each row. Rows with a null key get the partitions in turn;
+        the turn advances for each of them, even if it has a number in `given`. These numbers are not checked. Raises
+        `UsageError` if the partitioner function returns an invalid number.
         """
         numbers = partitions_of(keys, counts) if self._by_key is None else self._asked(keys, counts)
         missing = np.asarray(pc.is_null(keys))
@@ -102,7 +104,7 @@ class ColumnPartitions:
         """Return the partitions that the partitioner function chooses, called for each key that is not null; 0 for null
         keys. Raises `UsageError` if it returns an invalid number.
         """
-        assert self._by_key is not None  # noqa: S101 - who calls this has looked
+        assert self._by_key is not None  # noqa: S101 - the caller has checked it
         numbers = np.zeros(len(keys), np.int64)
         for row, key in enumerate(keys.to_pylist()):
             if key is not None:

@@ -1,4 +1,4 @@
-"""Create a Parquet or Arrow file of records, completely or not at all: see `new_file`."""
+"""Write a Parquet or Arrow file of records, which is created completely or not at all (see `new_file`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ColumnsFile"]
 
 
 class _Stream(io.RawIOBase):
-    """Stream into which pyarrow writes. After `give_up` it ignores everything that the writer still adds when it is
+    """File object into which pyarrow writes. After `give_up` it ignores the bytes that pyarrow still writes when it is
     closed.
     """
 
@@ -28,7 +28,7 @@ class _Stream(io.RawIOBase):
         self._is_given_up = False
 
     def give_up(self) -> None:
-        """Remove the written file."""
+        """Remove the written file, and ignore later writes."""
         self._is_given_up = True
         self._file.give_up()
 
@@ -46,10 +46,11 @@ class _Stream(io.RawIOBase):
 
 
 class ColumnsFile:
-    """Writer of Arrow batches of one schema, as a context manager: after an error or interrupt nothing is left. `path`
-    must not exist, and not be in a log directory or in `examined` (`UsageError`). For Arrow, the name `.arrows` selects
-    the stream format, any other the file format. Raises `StorageError` for I/O errors. `options` are those of pyarrow's
-    `ParquetWriter`; `anywhere`: the caller has already checked the place.
+    """Writer of Arrow batches of one schema to a new file, as a context manager: after an error or interrupt no file is
+    left. Raises `UsageError` if `path` exists, or is in a log directory or in one of the directories `examined`, and
+    `StorageError` for I/O errors. For Arrow, the suffix `.arrows` selects the stream format, any other the file format.
+    `options` are those of pyarrow's `ParquetWriter`. With `anywhere` the place of the file is not checked, because the
+    caller has done it.
     """
 
     def __init__(

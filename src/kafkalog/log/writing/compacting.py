@@ -39,7 +39,7 @@ def compact(log: CleanableLog, partition: Partition, checkpoint: int | None, now
     `min.cleanable.dirty.ratio`, or a batch has been dirty longer than `max.compaction.lag.ms`. Otherwise nothing is
     changed, and `cleaned_to` of the result is None. Return sizes and counts. `checkpoint` is the offset in
     `cleaner-offset-checkpoint`; None if there is none. Raises `FormatError` for a damaged log, or one that a broker's
-    cleaner cannot clean: groups of segments that were replaced before stay, unfinished files are removed.
+    cleaner cannot clean: unfinished files are removed, but segments that were already replaced stay replaced.
     """
     try:
         dirty = dirty_part(log, checkpoint, now_ms)

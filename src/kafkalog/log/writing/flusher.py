@@ -9,8 +9,8 @@ __all__ = ["Flusher"]
 
 
 class Flusher:
-    """Call `flush` every `seconds` seconds until stopped. An exception of `flush` ends the thread; the log has recorded
-    it.
+    """Thread that calls `flush` every `seconds` seconds until it is stopped. An exception of `flush` ends the
+    thread.
     """
 
     def __init__(self, seconds: float, flush: Callable[[], None]) -> None:

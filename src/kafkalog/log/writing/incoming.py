@@ -1,5 +1,5 @@
-"""Convert appended records and batches to the batches that the log will hold (`LogValidator`, `UnifiedLog.append`). As
-a leader the log assigns offsets and its epoch; as a follower it keeps batches byte for byte.
+"""Convert appended records and batches to the batches that the log stores (`LogValidator`, `UnifiedLog.append`). As a
+leader the log assigns offsets and its epoch; as a follower it keeps batches byte for byte.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class NewRecord(Struct, frozen=True):
 
 
 Appendable = NewRecord | Record | tuple[bytes | None, bytes | None] | bytes
-"""A record to append: itself, a pair (key, value), or a value. Offsets of a `Record` are ignored."""
+"""A record to append: a record, a pair (key, value), or a value alone. The offset of a `Record` is ignored."""
 
 
 class Stamp(Struct, frozen=True):
-    """Values that a leader sets in batches: first offset, leader epoch and append time in ms."""
+    """Values that a leader writes into batches: first offset, leader epoch and append time in ms."""
 
     offset: int
     leader_epoch: int
@@ -77,7 +77,7 @@ def _record(item: Appendable, offset: int, now_ms: int) -> Record:
 
 
 def parse_batch(data: bytes) -> RecordBatch:
-    """Return the one batch that `data` consists of, checksum verified. Raises `FormatError` for anything else: no
+    """Return the batch if `data` is exactly one batch with a valid checksum. Raises `FormatError` for anything else: no
     batch, several, damage, or bytes after the batch.
     """
     result = scan(data)
@@ -97,8 +97,8 @@ def build(
 ) -> list[RecordBatch]:
     """Build the batches of new records, which get consecutive offsets from `stamp.offset` on. The list has one v2
     batch; in an older format one message for each record, or one compressed wrapper message. Records without a
-    timestamp get the stamp's time; with LogAppendTime all do. Raises `UsageError` for an item that is not a valid
-    record, an unknown codec, or an idempotent `producer` in an old format.
+    timestamp get the stamp's time; with LogAppendTime all records get it. Raises `UsageError` for an item that is not a
+    valid record, an empty v2 batch, an unknown codec, or an idempotent `producer` in an old format.
     """
     records = [_record(item, stamp.offset + number, stamp.now_ms) for number, item in enumerate(items)]
     append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -166,6 +166,6 @@ def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> list[RecordBa
 
 def taken_over(batch: RecordBatch) -> RecordBatch:
     """Return a checked copy of a batch, which does not depend on the memory from which it was read. Raises
-    `FormatError`.
+    `FormatError` if it is damaged.
     """
     return parse_batch(bytes(batch.data))

@@ -1,4 +1,4 @@
-"""Read a log while it is written: segments are looked up in memory, as in `LogSegments`."""
+"""Read a log while this process writes it. Segments are looked up in memory, as in `LogSegments`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["LiveLog", "LiveState"]
 
 
 class LiveState(NamedTuple):
-    """State of a log while its lock is held."""
+    """Offsets and segments of a log at a moment when its lock is held."""
 
     changes: int
     """number of times that a segment was added or removed"""
@@ -36,8 +36,8 @@ class LiveState(NamedTuple):
 
 class LiveLog:
     """Reader of a log that this process is writing. `look` returns the present state, `listed` lists the partition
-    directory; both are called under `guard`. If a segment is deleted before it is opened, the read is repeated with the
-    new state.
+    directory; both are called while `guard` is held. If a segment is deleted before it is opened, the read is repeated
+    with the new state.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class LiveLog:
                 segment = self._segment(state, _number_behind(state, segment.base_offset))
 
     def _segment(self, state: LiveState, number: int) -> Segment | None:
-        """Return segment `number` of `state` as `Segment` for reading by offset, made without a look at the disk; it
-        has no modification time and only the paths of log and offset index. None if the number is above the active
-        segment's.
+        """Return segment `number` of `state` as a `Segment` for reading by offset, without accessing the disk. It has
+        no modification time, and only the paths of log and offset index. None if the number is above that of the active
+        segment.
         """
         if number > len(state.sealed):
             return None
@@ -90,11 +90,11 @@ class LiveLog:
         return Segment(sealed.base_offset, log, sealed.size, NO_TIMESTAMP, files, {FileKind.LOG: sealed.size})
 
     def read(self, offset: int, max_bytes: int, max_chunk_bytes: int, reset: Reset | None = None) -> Chunk:
-        """Return a chunk of whole batches from `offset` on, as `Log.read`. If a segment is deleted meanwhile, the log
-        end is looked up again and the read is repeated. `MissingFileError` is raised only if a missing log file belongs
-        to the present state. Raises `OffsetOutOfRangeError` for an offset outside the log (without `reset`),
+        """Return a chunk of whole batches from `offset` on, see `Log.read`. If a segment is deleted during the read,
+        the log end is looked up again and the read is repeated. `MissingFileError` is raised only if a missing log file
+        belongs to the present state. Raises `OffsetOutOfRangeError` for an offset outside the log (without `reset`),
         `FormatError` for damage, `LimitExceeded` for a batch above `max_chunk_bytes`, `UsageError` for invalid sizes,
-        and `StorageError`.
+        and `StorageError` for I/O errors.
         """
         while True:
             end = self.log_end_offset()
@@ -105,10 +105,10 @@ class LiveLog:
                     raise
 
     def offset_for_timestamp(self, timestamp: int) -> OffsetAndTimestamp | None:
-        """Return offset and timestamp of the first record with `timestamp` (ms) or later, as
+        """Return offset and timestamp of the first record with `timestamp` (ms) or a later one, see
         `Log.offset_for_timestamp`; None if there is none. The directory listing is cached until segments are added or
-        removed or the log start moves. If a file is missing because of a deletion meanwhile, the search is repeated;
-        `MissingFileError` is raised if one is missing although nothing changed.
+        removed or the log start moves. If a file is missing because of a deletion during the search, the search is
+        repeated; `MissingFileError` is raised if a file is missing although nothing changed.
         """
         while True:
             with self._guard:
@@ -129,8 +129,8 @@ class LiveLog:
 
 
 def _number_behind(state: LiveState, offset: int) -> int:
-    """Return the number of the first segment that begins above an offset; one more than the last number if none
-    does.
+    """Return the number of the first segment whose base offset is above `offset`; if there is none, the number of
+    segments.
     """
     if offset >= state.active.base_offset:
         return len(state.sealed) + 1

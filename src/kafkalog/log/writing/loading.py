@@ -71,7 +71,7 @@ _ADVICE = Sentence("; let ", Ask.RECOVER, " decide what to keep, then open it ag
 
 
 class SealedSegment(Struct, frozen=True):
-    """A segment that is not written any more, unless a truncation makes it the last."""
+    """Facts about a segment that is not written any more, unless a truncation makes it the last."""
 
     base_offset: int
     size: int
@@ -80,7 +80,7 @@ class SealedSegment(Struct, frozen=True):
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
-    """A log that can be appended to."""
+    """State of a log that was loaded for appending."""
 
     sealed: list[SealedSegment]
     active: LogSegment
@@ -92,9 +92,9 @@ class Loaded(Struct, frozen=True, kw_only=True):
 def open_segment(
     disk: Disk, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, create: bool
 ) -> LogSegment:
-    """Open the active segment, or create it with its indexes if `create` is True, with space reserved for a full log if
-    `preallocate` is set. `now_ms` is its creation time. Raises `FormatError` if the broker could not open the segment
-    or its transaction index ends in an incomplete entry, and `StorageError` if the log is missing (or exists, with
+    """Open the active segment; with `create`, create it and its indexes, and reserve space for a full log if
+    `preallocate` is set. `now_ms` is its creation time. Raises `FormatError` if a broker could not open the segment or
+    its transaction index ends in an incomplete entry, and `StorageError` if the log is missing (or exists, with
     `create`).
     """
     try:
@@ -114,7 +114,9 @@ def _torn(path: str) -> FormatError:
 
 
 def seal(segment: LogSegment) -> SealedSegment:
-    """Return the facts about a segment after which another one begins."""
+    """Return base offset, size and largest timestamp of an open segment that is no longer the last. Without timestamps,
+    the timestamp is the modification time of the log (ms).
+    """
     largest = segment.largest_timestamp
     if largest < 0:
         largest = os.stat(segment.path(FileKind.LOG)).st_mtime_ns // 1_000_000
@@ -164,7 +166,9 @@ def _refuse_oddities(directory: str) -> None:
 
 
 class _Check:
-    """Check of the segments of a partition that a broker would recover, and of the active one. Changes nothing."""
+    """Check of a partition's segments before it is opened for writing: of all segments that a broker would recover, and
+    of the active one. Changes nothing.
+    """
 
     def __init__(self, partition: Partition) -> None:
         self._directory = partition.path
@@ -197,7 +201,7 @@ class _Check:
         if transactions is not None and transactions.st_size % ABORTED_TRANSACTION.size:
             raise _torn(self._path(base, FileKind.TRANSACTION_INDEX))
         with FileSource(path) as source:
-            finding, end = first_damage(source, base, next((each for each in self._bases if each > base), None))
+            finding, end = first_damage(source, base, next((other for other in self._bases if other > base), None))
         if finding is not None:
             why = Sentence(finding.detail, _ADVICE)
             raise FormatError(why, position=finding.position, source=path, code=finding.code)
@@ -205,8 +209,8 @@ class _Check:
 
     def doubtful_index(self, end: int) -> str | None:
         """Return the path of the active segment's offset index if it or the time index cannot belong to a log that ends
-        at offset `end` (exclusive): too large, out of order, or with entries behind the log end. None if both fit or
-        one is missing. A broker would believe a wrong index and might start at another end offset.
+        at offset `end` (exclusive): it is too large, out of order, or has entries after the log end. None if both fit
+        or one is missing. A broker would believe a wrong index and might start at another end offset.
         """
         base = self._bases[-1]
         path, size = self._path(base, FileKind.OFFSET_INDEX), os.stat(self._path(base, FileKind.LOG)).st_size
@@ -224,13 +228,15 @@ class _Check:
             used_offset_entries(offsets) == len(offsets)
             and used_time_entries(times) == len(times)
             and (not offsets or offsets[-1].position < size)
-            and all(base + each[-1].relative_offset < end for each in (offsets, times) if each)
+            and all(base + entries[-1].relative_offset < end for entries in (offsets, times) if entries)
         )
         return None if makes_sense else path
 
 
 def refuse_damage(partition: Partition, below: int) -> None:
-    """Read the segments that begin below an offset. Raises `FormatError` if one is damaged."""
+    """Read the segments whose base offset is below `below`. Raises `FormatError` for the first damage, `StorageError`
+    if a log cannot be opened for writing.
+    """
     check = _Check(partition)
     for segment in partition.segments:
         if segment.base_offset < below:
@@ -238,15 +244,15 @@ def refuse_damage(partition: Partition, below: int) -> None:
 
 
 def refuse_findings(partition: Partition) -> None:
-    """Raise `FormatError` if listing a partition found an error."""
+    """Raise `FormatError` for the first finding of severity ERROR from the listing of a partition."""
     for finding in partition.findings:
         if finding.severity is Severity.ERROR:
             raise FormatError(finding.detail, source=finding.file, code=finding.code)
 
 
 def refuse_tiered(partition: Partition) -> None:
-    """Raise `UsageError` if the log begins in a remote tier (its local part starts above the log start offset): only a
-    broker can record appended segments there.
+    """Raise `UsageError` if the log begins in a remote tier, that is, if its local part starts above the log start
+    offset. Only a broker can record appended segments there.
     """
     if partition.begins_remotely:
         start, last = partition.checkpointed_log_start_offset, partition.segments[0].base_offset - 1
@@ -257,7 +263,9 @@ def refuse_tiered(partition: Partition) -> None:
 
 
 def refuse_unfit(partition: Partition, *, clean: bool, recovery_point: int) -> None:
-    """Raise as `load` does for a log that needs recovery. Changes nothing."""
+    """Raise the errors of `load` for a log that needs recovery before it can be written. Changes nothing. `clean` says
+    whether the broker stopped in order; otherwise the segments from `recovery_point` on are checked too.
+    """
     refuse_findings(partition)
     if partition.segments:
         _refuse_oddities(partition.path)
@@ -271,11 +279,11 @@ def load(
     epochs: LeaderEpochFileCache,
     changing: AbstractContextManager[None],
 ) -> Loaded:
-    """Load the log of a directory that has at least one segment, for appending. First everything is checked, and
-    loading is rehearsed on a virtual copy. Then `changing` is entered, and only inside it leftover files and a wrong
-    index are removed and missing indexes and producer snapshots rebuilt. Raises `FormatError` for damage that needs
-    `kafkalog recover`, and `UsageError` for files that stop a broker, an interrupted compaction, or a log start offset
-    after the log end.
+    """Load the log of a directory that has at least one segment, for appending. First all checks are made, and loading
+    is rehearsed on a virtual copy. Then `changing` is entered, and only inside it files are changed: leftover files and
+    a wrong index are removed, and missing indexes and producer snapshots are rebuilt. Raises `FormatError` for damage
+    that needs `kafkalog recover`, and `UsageError` for files that stop a broker, an interrupted compaction, or a log
+    start offset after the log end.
     """
     directory, log_start = request.directory, request.log_start_offset
     _refuse_oddities(directory)
@@ -297,13 +305,13 @@ def load(
     with changing:
         remove_leftovers(directory)
         if doubtful is not None:
-            disk.delete(doubtful)  # a broker builds one that is missing, and believes any that is there
+            disk.delete(doubtful)  # a missing index is rebuilt, a wrong one would be believed
         return _loaded(loader, directory)
 
 
 @contextmanager
 def _refusals(directory: str) -> Iterator[None]:
-    """Context manager that turns the broker's exceptions in its block into `FormatError` with path and position: a
+    """Context manager that converts the broker's exceptions in its block to `FormatError` with path and position: a
     `JavaError`, and `LogLossError` (a broker would truncate the log).
     """
     try:

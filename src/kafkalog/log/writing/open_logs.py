@@ -32,8 +32,8 @@ def now_ms() -> int:
 
 
 class OpenLogs:
-    """Open logs by topic and partition. Before its first use, a topic gets all of its partitions, with one topic id.
-    The directories stay locked until `close`.
+    """Open logs of a broker by topic and partition. Before a topic is first used, all its partitions are created, with
+    one topic id. The directories stay locked until `close`.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class OpenLogs:
             raise
 
     def partitions(self, topic: str) -> int:
-        """Return the number of partitions of a topic: the configured one, else that of the existing ones, at least 1.
-        The first call for a topic creates those that are missing. Raises `UsageError` if fewer are configured than
-        exist, and the errors of `Log.open`.
+        """Return the number of partitions of a topic: the configured number, otherwise that of the existing partitions,
+        but at least 1. The first call for a topic creates its missing partitions. Raises `UsageError` for an invalid
+        topic name or if fewer partitions are configured than exist, and the errors of `Log.open`.
         """
         known = self._known.get(topic)
         if known is None:
@@ -75,8 +75,8 @@ class OpenLogs:
         return known
 
     def count(self, topic: str) -> int:
-        """Return the number of partitions that a topic has or will have. Raises `UsageError` for an invalid topic, or
-        if it has more than requested.
+        """Return the number of partitions that a topic has or will have. Raises `UsageError` for an invalid topic name,
+        or if more partitions exist than are configured.
         """
         check_topic(topic)
         return self._counts[topic]
@@ -120,14 +120,16 @@ class OpenLogs:
         return log
 
     def flush(self) -> None:
-        """Flush all open logs (closed ones are already flushed). All are tried before an error is raised."""
+        """Flush all open logs (closed logs are already flushed). If logs raise errors, all are flushed nevertheless,
+        and one of the errors is raised at the end.
+        """
         with ExitStack() as stack:
             for log in reversed(self._open.values()):
                 stack.callback(log.flush)
 
     def close(self) -> None:
-        """Close all logs and release the directory locks, which are released in any case. If logs raise errors, all are
-        closed nevertheless, and one of the errors is raised at the end.
+        """Close all logs and release the locks of the directories, in any case. If logs raise errors, all are closed
+        nevertheless, and one of the errors is raised at the end.
         """
         with self._lock:
             with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""One partition that is open for writing: opening, rolling, flushing, inspecting and closing (`LocalLog`)."""
+"""Keep one partition open for writing: open it, roll and flush its segments, inspect it and close it (`LocalLog`)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def _now_ms() -> int:
 
 @checked()
 class OpenedLog:
-    """Files and state of one partition that this process has open for writing; the base of `Log`."""
+    """Files and state of one partition that this process has open for writing. `Log`, which appends, is derived from
+    it.
+    """
 
     def __init__(
         self,
@@ -119,13 +121,13 @@ class OpenedLog:
     ) -> Self:
         """Open the partition directory `path` (`<log directory>/<topic>-<partition>`) for writing, and create it if it
         is missing. The log directory must exist, and is locked until the last of its logs is closed. `topic_id` is the
-        id of a new partition (None: the id of the topic's other partitions there, or else a random one); an existing
-        partition must have it. `clock` returns ms since 1970. After a crash the log is read from its recovery point on
-        and its indexes are rebuilt.
+        id of a new partition (None: the id of the topic's other partitions there, or a random one if there are none);
+        an existing partition must have this id. `clock` returns ms since 1970. After a crash the log is read from its
+        recovery point on and its indexes are rebuilt.
 
-        Raises `FormatError` if the log is damaged, even by an incomplete last batch (`kafkalog recover` repairs it),
-        and `UsageError` for a wrong name or topic id, a missing log directory, or if a broker or another writer has the
-        lock; `RecoveryRefused` if a recovery of the directory has not ended, and `StorageError` for I/O errors.
+        Raises `FormatError` if the log is damaged, even by an incomplete last batch (`kafkalog recover` repairs it).
+        Raises `UsageError` for a wrong name or topic id, a missing log directory, or if a broker or another writer has
+        the lock; `RecoveryRefused` if a recovery of the directory has not ended, and `StorageError` for I/O errors.
         """
         directory = os.path.abspath(os.fspath(path))
         name = partition_name(directory)
@@ -157,14 +159,14 @@ class OpenedLog:
         return held.was_clean and not held.failed
 
     def _begin(self) -> None:
-        """Mark the directory as open."""
+        """Remove the clean shutdown marker of the log directory, if it has one that is still valid."""
         if self._was_clean():
             checkpoint_files.unmark_clean(self._root)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Context manager for changes to the directory: removes the clean shutdown marker before. If its block raises,
-        the directory is marked as failed, so that closing writes no marker and the next start checks the logs.
+        """Context manager for changes to the directory. It first removes the clean shutdown marker. If its block
+        raises, the directory is marked as failed, so that closing writes no marker and the next start checks the logs.
         """
         self._begin()
         try:
@@ -243,9 +245,7 @@ class OpenedLog:
         return loaded
 
     def _latest_cut(self) -> LogCut | None:
-        """Return the cut that a recovery made in the log; None if there was none, or a leader epoch was recorded
-        since.
-        """
+        """Return how a recovery truncated the log; None if none did, or if a leader epoch was recorded after that."""
         cut = latest_cut(self._held, str(self.name))
         status = None if cut is None else status_of(self._checkpoint_of_epochs.path)
         return None if cut is None or (status is not None and status.st_mtime_ns > cut.time_ns) else cut
@@ -272,15 +272,17 @@ class OpenedLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the earliest open transaction; the end if none is open."""
+        """First offset of the earliest open transaction, but at least the log start offset; the end offset if none is
+        open.
+        """
         with self._guard:
             undecided = self._producers.first_undecided_offset()
             return self._end if undecided is None else max(undecided, self._log_start)
 
     @property
     def leader_epoch(self) -> int:
-        """Leader epoch of new batches; 0 in a new log. After the log was cut it is a new one, as the next leader's
-        would be: consumers that have read the removed offsets can detect that the new records differ.
+        """Leader epoch of new batches; 0 in a new log. After a recovery truncated the log it is higher than before, as
+        with a new leader: so consumers that have read the removed offsets can detect that the new records differ.
         """
         with self._guard:
             latest = self._epochs.latest_epoch
@@ -294,7 +296,7 @@ class OpenedLog:
 
     @property
     def segments(self) -> tuple[int, ...]:
-        """Base offsets of the segments."""
+        """Base offsets of the segments, ascending."""
         with self._guard:
             return (*(segment.base_offset for segment in self._sealed), self._active.base_offset)
 
@@ -306,8 +308,8 @@ class OpenedLog:
 
     def next_sequence(self, producer_id: int, producer_epoch: int | None = None) -> int:
         """Return the sequence number with which the next batch of an idempotent producer must begin: one more than its
-        last. Return 0 for an unknown producer, one without a known batch, after the largest number (2^31 - 1), or if
-        `producer_epoch` is above the known epoch (None: the known epoch). Changes nothing.
+        last. Return 0 for an unknown producer, a producer without a known batch, after the largest number (2^31 - 1),
+        or if `producer_epoch` is above the known epoch (None: the known epoch). Changes nothing.
         """
         with self._guard:
             known = self._producers.last_entry(producer_id)
@@ -323,16 +325,20 @@ class OpenedLog:
             return known is not None and known.current_txn_first_offset is not None
 
     def partition(self) -> Partition:
-        """Return the current content of the log, for reading."""
+        """Return the current content of the log, for reading: the directory is listed again. Raises `StorageError` if
+        that fails.
+        """
         with self._guard:
             return read_partition(self.path, self.name, self._log_start)
 
     def read(
         self, offset: int, max_bytes: int = MIB, *, max_chunk_bytes: int = 64 * MIB, reset: Reset | None = None
     ) -> Chunk:
-        """Return a chunk of whole batches from `offset` on; its size is doubled until one fits, up to
-        `max_chunk_bytes`. For an offset below the log start or after the end, `reset` says where to read instead;
-        without it raises `OffsetOutOfRangeError`. At the end the chunk is empty.
+        """Return a chunk of whole batches from `offset` on, of at most `max_bytes` bytes; if the first batch is larger,
+        that size is doubled until it fits, up to `max_chunk_bytes`. At the end of the log the chunk is empty. For an
+        offset below the log start or after the end, `reset` says where to read instead; without it
+        `OffsetOutOfRangeError` is raised. Raises `FormatError` for damage at the offset, `LimitExceeded` if the first
+        batch has more than `max_chunk_bytes`, `UsageError` for invalid sizes, `StorageError` for I/O errors.
         """
         return self._live.read(offset, max_bytes, max_chunk_bytes, reset)
 
@@ -341,8 +347,8 @@ class OpenedLog:
         return LiveState(self._changes, self._log_start, self._end, self._sealed, active)
 
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
-        """Return the base offsets, descending, of the segments last modified by `timestamp` (ms); see
-        `offsets_before`.
+        """Return at most `max_count` base offsets, descending, of the segments last modified at or before `timestamp`
+        (ms); see the function `offsets_before`.
         """
         with self._guard:
             partition, end = self.partition(), self._end
@@ -357,7 +363,10 @@ class OpenedLog:
     # -- rolling and flushing ----------------------------------------------------------------------------------------
 
     def roll(self) -> int:
-        """Begin a new segment at the end, unless the last one is empty; return its base offset."""
+        """Begin a new segment at the end of the log, unless the last segment is empty; return the base offset of the
+        last segment. Raises `StorageError` if writing fails, or if an earlier write failed; `UsageError` if the log is
+        closed.
+        """
         with self._guard, self._failing():
             if self._active.log.size or self._active.base_offset != self._end:
                 self._roll(self._end, self._clock())
@@ -385,7 +394,9 @@ class OpenedLog:
         self._producers.take_snapshot()
 
     def flush(self) -> None:
-        """Flush everything that was appended."""
+        """Flush all appended batches to disk. Raises `StorageError` if that fails, or if an earlier write failed;
+        `UsageError` if the log is closed.
+        """
         with self._guard, self._failing():
             self._flush()
 
@@ -424,14 +435,17 @@ class OpenedLog:
         return _Failing(self)
 
     def fail(self, error: BaseException) -> None:
-        """Record an error after which the log accepts nothing more, because the state of the disk is unknown."""
+        """Record an error after which all changes to the log are refused, because the state of the disk is unknown.
+        Only the first error is kept.
+        """
         self._failure = self._failure or error
 
     def close(self) -> None:
         """Close the log: stop the flusher, flush all files, take a producer snapshot, write the offset checkpoints, and
-        give up the lock. After an earlier failure only files and lock are closed. The last log of a directory to be
-        closed writes the clean shutdown marker, if no log failed. A second call, or one in a forked child, does
-        nothing. Raises `StorageError` or `FormatError` if writing fails; the lock is released anyway.
+        release the lock. After an earlier failure nothing is written, and only files and lock are released. When the
+        last log of a directory is closed, the clean shutdown marker is written, if no log failed. A second call, or a
+        call in a forked child, does nothing. Raises `StorageError` or `FormatError` if writing fails; the lock is
+        released in any case.
         """
         if not self._process.is_here:
             return
@@ -465,7 +479,9 @@ class OpenedLog:
         self._checkpoint(self._files_end)
 
     def _remove_deleted(self, now_ms: int) -> None:
-        """Remove files of deleted segments whose delay has passed: the second step of a deletion."""
+        """Remove the files of deleted segments whose delay has passed at `now_ms`, which is the second step of a
+        deletion.
+        """
         due = [paths for due_ms, paths in self._deleted if due_ms <= now_ms]
         self._deleted = [(due_ms, paths) for due_ms, paths in self._deleted if due_ms > now_ms]
         for path in chain.from_iterable(due):
@@ -486,7 +502,9 @@ class OpenedLog:
 
 
 class _Failing:
-    """Context in which any error except `UsageError` ends writing to the log, because its state is unknown."""
+    """Context manager in which any error except `UsageError` ends writing to the log, because its state is unknown. An
+    exception of the broker is raised as `FormatError`.
+    """
 
     def __init__(self, log: OpenedLog) -> None:
         self._log = log

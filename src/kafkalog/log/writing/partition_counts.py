@@ -1,4 +1,4 @@
-"""Look up how many partitions a topic has or must have."""
+"""Determine how many partitions a topic has or must have."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ __all__ = ["PartitionCounts"]
 
 
 class PartitionCounts:
-    """Number of partitions by topic, for distributing keys. `there` has the existing numbers; `wanted` is a number for
-    all topics, numbers by topic, or None. `option` is the caller's name of that number, for messages.
+    """Number of partitions by topic, for distributing keys. `there` has the number of existing partitions by topic;
+    `wanted` is a number for all topics, numbers by topic, or None. `option` is the caller's name of `wanted`, for
+    messages. Creating an instance raises `UsageError` for a number below 1.
     """
 
     def __init__(
@@ -28,8 +29,8 @@ class PartitionCounts:
                 raise UsageError(f"{option} is {count}; a topic has at least one partition")
 
     def __getitem__(self, topic: str) -> int:
-        """Return the number of partitions of a topic: the number in `wanted`, else the existing one, else 1. Raises
-        `UsageError` if `wanted` is less than the existing number.
+        """Return the number of partitions of a topic: the number in `wanted`, otherwise the existing number, otherwise
+        1. Raises `UsageError` if `wanted` is less than the existing number.
         """
         there = self._there.get(topic, 0)
         wanted = self._wanted.get(topic) if isinstance(self._wanted, Mapping) else self._wanted

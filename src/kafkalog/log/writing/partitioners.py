@@ -1,6 +1,6 @@
-"""Hash functions and partitioners of Kafka's producers: from a key to a partition. `murmur2` is the Java client's since
-0.8.2 (`Utils.murmur2`, `BuiltInPartitioner.partitionForKey`). The Scala producers, which existed up to 1.1, used Java's
-hash code (`DefaultPartitioner`, `ByteArrayPartitioner`).
+"""Hash functions and partitioners of Kafka's producers, which choose a partition for a key. `murmur2` is the hash of
+the Java client since 0.8.2 (`Utils.murmur2`, `BuiltInPartitioner.partitionForKey`). The Scala producers, which existed
+up to 1.1, used Java's hash code (`DefaultPartitioner`, `ByteArrayPartitioner`).
 """
 
 from __future__ import annotations

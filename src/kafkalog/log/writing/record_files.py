@@ -1,5 +1,5 @@
-"""Read records from files as Arrow batches: Parquet, Arrow, and the JSON lines of `kafkalog dump --json`. The columns
-are those of `Partition.to_arrow`, as far as a file has them; `value` is required.
+"""Read records from files as Arrow batches: from Parquet, Arrow, and the JSON lines of `kafkalog dump --json`. The
+columns are those of `Partition.to_arrow` that a file has; `value` is required.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ def _header_key(key: Any) -> bytes:
     return key.encode("utf-8", "surrogateescape")
 
 
-def _typed(found: dict[str, Any], name: str, kind: type, bits: int = 0) -> Any:
-    value = found.get(name)
+def _typed(fields: dict[str, Any], name: str, kind: type, bits: int = 0) -> Any:
+    value = fields.get(name)
     if value is None:
         return None
     if not isinstance(value, kind) or isinstance(value, bool) or (bits and not -(2**bits) <= value < 2**bits):

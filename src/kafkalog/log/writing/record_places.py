@@ -1,4 +1,4 @@
-"""Remember where each row of an Arrow batch came from: a file, and the line or record number. The places are stored in
+"""Remember the origin of each row of an Arrow batch: a file, and the line or record number. The places are stored in
 the schema's metadata, which survives a selection of rows or columns.
 """
 
@@ -16,9 +16,9 @@ _FILE, _UNIT, _NUMBERS = b"kafkalog.file", b"kafkalog.unit", b"kafkalog.numbers"
 
 
 def of_file(batch: pa.RecordBatch, file: str, unit: str, numbers: Sequence[int]) -> pa.RecordBatch:
-    """Return the batch with the places of its rows added to its schema metadata: path `file`, the kind of number
-    (`unit`: `line` or `record`), and the number of each row, counted from 1. `numbers` has an element for each row; of
-    a `range`, which must have step 1, only the start is stored.
+    """Return the batch with the places of its rows added to its schema metadata: the path `file`, the kind of number
+    (`unit`: `line` or `record`), and the number of each row, counted from 1. `numbers` has an element for each row. If
+    it is a `range`, which must have step 1, only its start is stored.
     """
     if isinstance(numbers, range):
         packed = np.array([numbers.start], "<i8").tobytes()

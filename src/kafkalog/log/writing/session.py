@@ -1,5 +1,5 @@
-"""Hold the lock of a log directory while several logs in it are written one after another. Otherwise closing the last
-open log would release the lock, and another process could write in between.
+"""Keep a log directory locked while several of its logs are written one after another. Otherwise closing the last open
+log would release the lock, and another process could write in between.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def _vouched(held: HeldDirectory) -> bool:
 
 def leave(held: HeldDirectory, name: str) -> None:
     """Release a partition's share of the directory lock. If it is the last one, first write the clean shutdown marker,
-    provided that a log was opened, none failed and all partitions are known to be in order. Does nothing in a forked
-    child. The share is released even if writing the marker fails with `StorageError`.
+    provided that a log was opened, no log failed and all partitions are known to be in order. Does nothing in a forked
+    child. If writing the marker fails with `StorageError`, the share is released nevertheless.
     """
     if not held.process.is_here:
         return
@@ -45,7 +45,9 @@ def leave(held: HeldDirectory, name: str) -> None:
 
 @contextmanager
 def locked_directories(paths: Iterable[PathLike]) -> Iterator[None]:
-    """Return a context that holds the locks of several log directories, as `locked_directory` does for one."""
+    """Context manager that holds the locks of several log directories, see `locked_directory`. If one cannot be locked,
+    those already locked are released and its error is raised.
+    """
     with ExitStack() as locks:
         for path in paths:
             locks.enter_context(locked_directory(path))

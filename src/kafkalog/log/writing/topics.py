@@ -44,9 +44,9 @@ def partition_name(path: str) -> PartitionName:
 
 
 def topic_id_beside(root: str, topic: str) -> str | None:
-    """Return the topic id from `partition.metadata` of the live partition of `topic` in `root` with the lowest number
-    that has a readable file; None if there is none. Missing, malformed and special files are skipped; other
-    `StorageError` is raised.
+    """Return the topic id of `topic` from the `partition.metadata` of one of its live partitions in `root`: the one
+    with the lowest number that has a readable file. None if there is none. Missing, malformed and special files are
+    skipped; other `StorageError` is raised.
     """
     partitions = []
     for entry in scan_directory(root):
@@ -69,7 +69,7 @@ def id_of_topic(topic_id: str | None) -> str:
     if topic_id is None:
         while True:
             text = encode_uuid(uuid.uuid4().bytes)
-            if not text.startswith("-"):  # as Kafka's own, which must not look like an option
+            if not text.startswith("-"):  # Kafka avoids ids that look like an option, too
                 return text
     try:
         value = decode_uuid(topic_id)

@@ -1,7 +1,7 @@
-"""Write a partition: `Log`, modeled on Kafka's log (`UnifiedLog`, `LocalLog`). It appends, rolls, flushes, truncates,
-and deletes by age, size or start offset. Only one process at a time can write, by the broker's own lock file. After a
-crash at any moment the valid batches of the log are a prefix of the appended ones, with all flushed data: data is
-removed from the end backwards, and derived files are written before anything depends on them.
+"""Write a partition with `Log`, which is modeled on Kafka's log (`UnifiedLog`, `LocalLog`). It appends, rolls, flushes,
+truncates, and deletes by age, size or start offset. Only one process at a time can write, because it holds the broker's
+own lock file. After a crash at any moment the valid batches of the log are a prefix of the appended ones, with all
+flushed data: data is removed from the end backwards, and derived files are written before anything depends on them.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ def _add(appends: ProducerAppends, batch: RecordBatch, header: BatchHeader) -> N
 
 @checked()
 class Log(OpenedLog):
-    """One partition, open for writing; use it as a context manager, or `close` it. Thread-safe. The log assigns
-    offsets: the next record gets `end_offset`. Raises `UsageError` for requests that a broker would refuse,
-    `FormatError` for bytes that are not a valid batch, and `StorageError` if the disk fails: after that the log accepts
-    nothing more, and closing it does not write the clean shutdown marker. A log belongs to the process that opened it.
-    In a forked child every call raises `UsageError`, except `close`, which does nothing there; the parent is not
-    disturbed.
+    """One partition that is open for writing. Use it as a context manager, or call `close`. It is thread-safe. The log
+    assigns offsets: the next record gets `end_offset`. Methods raise `UsageError` for requests that a broker would
+    refuse, `FormatError` for bytes that are not a valid batch, and `StorageError` if the disk fails. After a
+    `StorageError` the log rejects all changes, and closing it does not write the clean shutdown marker. A log belongs
+    to the process that opened it. In a forked child every call raises `UsageError`, except `close`, which does nothing
+    there; the parent is not affected.
     """
 
     # -- appending ---------------------------------------------------------------------------------------------------
@@ -90,12 +90,13 @@ class Log(OpenedLog):
     ) -> int:
         """Append records as one batch, or existing batches; return the offset of the first record. Records are
         `NewRecord`, `Record`, (key, value) or a value; `compression` and `producer` (id, epoch, sequence,
-        transactional) apply to them. Batches (`RecordBatch`) get offsets and `leader_epoch` as a leader sets them
-        (None: the log's epoch), and keep their compression and producer fields; with `keep_offsets` they are written
-        unchanged, as on a follower. A batch that repeats one of its producer's last five is not written again, and the
-        offset of the original is returned. Appending nothing returns `end_offset`. May roll to a new segment, and
-        flushes only as `flush_messages` says. Raises `UsageError` for records or batches that a broker would reject and
-        for records with `keep_offsets`, `FormatError` for damaged batches, and `StorageError`.
+        transactional) apply to them. Batches (`RecordBatch`) get offsets and `leader_epoch` from the log, as from a
+        leader (None: the log's epoch), and keep their compression and producer fields; with `keep_offsets` they are
+        written unchanged, as on a follower. A batch that repeats one of its producer's last five is not written again,
+        and the offset of the original is returned. Without records, nothing is written and `end_offset` is returned.
+        May roll to a new segment; flushes only as `flush_messages` says. Raises `UsageError` for records or batches
+        that a broker would reject and for records with `keep_offsets`, `FormatError` for damaged batches, and
+        `StorageError` for I/O errors.
         """
         with self._guard:
             self._check_open()
@@ -134,9 +135,9 @@ class Log(OpenedLog):
         timestamp: int | None = None,
     ) -> int:
         """Append the COMMIT or ABORT marker that ends a producer's transaction, as a transaction coordinator does;
-        return the marker's offset. `timestamp` is in ms (None: now), `leader_epoch` None means the log's. Raises
+        return the marker's offset. `timestamp` is in ms (None: now); `leader_epoch` None means the log's epoch. Raises
         `UsageError` in a log with an old message format, or if a broker would reject the marker (an older producer or
-        coordinator epoch).
+        coordinator epoch), and `StorageError` for I/O errors.
         """
         with self._guard:
             self._check_open()
@@ -154,12 +155,13 @@ class Log(OpenedLog):
             return self._append([parse_batch(data)], AppendOrigin.COORDINATOR)
 
     def _append(self, batches: Sequence[RecordBatch], origin: AppendOrigin, first_offset: int | None = None) -> int:
-        """Check and write batches; return the offset of the first record, which is `first_offset` if given (old formats
-        do not store it). If one of a client's batches is a duplicate, none is written, and the offset of the original
-        is returned. Raises `UsageError` if a broker would reject a batch. Any error while writing, an interruption too,
-        makes the log reject all later writes (`fail`); it is raised, if possible as `FormatError`.
+        """Check and write batches; return the offset of the first record. Old formats do not store it, so the caller
+        may pass it as `first_offset`. If one of a client's batches is a duplicate, none is written, and the offset of
+        the original is returned. Raises `UsageError` if a broker would reject a batch. Any error while writing, even an
+        interruption, makes the log reject all later writes (`fail`); it is raised, as `FormatError` if it is an
+        exception of the broker.
         """
-        self._process.require()  # whoever gave the records may have forked meanwhile
+        self._process.require()  # the process may have forked while the caller's records were iterated
         size = self._check_batches(batches, origin)
         appends = ProducerAppends(self._producers, origin)
         for batch in batches:
@@ -174,7 +176,7 @@ class Log(OpenedLog):
         try:
             written = self._write(batches, size, appends)
             return written if first_offset is None else first_offset
-        except BaseException as error:  # an interruption too leaves open how far it came
+        except BaseException as error:  # after any error, even an interruption, the state of the files is unknown
             self.fail(error)
             raise_as_format_error(error, self.path)
             raise
@@ -234,11 +236,11 @@ class Log(OpenedLog):
     # -- truncating --------------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove all batches from the one that contains `offset` to the log end, so that the next record gets `offset`.
-        Return True; False if the log ends at or below `offset`, which removes nothing. Segments after `offset` are
-        renamed to `.deleted`; checkpoints, leader epochs and producer state are adjusted, and new batches get a higher
-        leader epoch. If `offset` is below the first segment, everything is removed. Raises `UsageError` for a negative
-        offset.
+        """Remove the batch that contains `offset` and all later ones, so that the next record gets `offset`. Return
+        True; False if the log ends at or below `offset`, which removes nothing. Segments after `offset` are renamed to
+        `.deleted`; checkpoints, leader epochs and producer state are adjusted, and new batches get a higher leader
+        epoch. If `offset` is below the first segment, everything is removed. Raises `UsageError` for a negative offset,
+        `StorageError` for I/O errors.
         """
         if offset < 0:
             raise UsageError(f"cannot truncate to {offset}")
@@ -271,9 +273,9 @@ class Log(OpenedLog):
             return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Remove all segments, leader epochs and producer state, and start an empty log at `offset`, which the next
-        record gets. The old segment files are renamed to `.deleted`. New batches get a higher leader epoch. Raises
-        `UsageError` for an offset that is negative or too large.
+        """Remove all segments, leader epochs and producer state, and start an empty log at `offset`, which will be the
+        offset of the next record. The old segment files are renamed to `.deleted`. New batches get a higher leader
+        epoch. Raises `UsageError` for an offset that is negative or too large, `StorageError` for I/O errors.
         """
         if not 0 <= offset <= _LARGEST_END:
             raise UsageError(f"cannot start at {offset}: offsets are 0 to {_LARGEST_END}")
@@ -300,7 +302,7 @@ class Log(OpenedLog):
         self._checkpoint(offset)
 
     def _truncate_active(self, offset: int) -> int:
-        """Truncate the last segment; return the offset after the last batch left."""
+        """Truncate the last segment at `offset`; return the offset after the last remaining batch."""
         self._active.truncate_to(offset, self._clock(), log_first=True)
         return self._active.read_next_offset()
 
@@ -320,17 +322,17 @@ class Log(OpenedLog):
     # -- deleting ----------------------------------------------------------------------------------------------------
 
     def delete_records_before(self, offset: int) -> None:
-        """Raise the log start offset to `offset`, as `DeleteRecords` does; do nothing if the log starts there or above.
-        Flushes the log if `offset` is above the recovery point, writes the checkpoint and drops older leader epochs.
-        Records stay on disk until `delete_old_segments` deletes the segments below `offset`. Raises `UsageError` if
-        `offset` is after the log end.
+        """Raise the log start offset to `offset`, as `DeleteRecords` does; do nothing if it is already at or above
+        `offset`. Flushes the log if `offset` is above the recovery point, writes the checkpoint and drops older leader
+        epochs. Records stay on disk until `delete_old_segments` deletes the segments below `offset`. Raises
+        `UsageError` if `offset` is after the log end, `StorageError` for I/O errors.
         """
         with self._guard, self._failing():
             if offset > self._end:
                 raise UsageError(f"offset {offset} is out of range: the log holds {self._log_start} to {self._end}")
             if offset > self._log_start:
                 if offset > self._recovery_point:
-                    self._flush()  # a start after the end of what survives would be no start
+                    self._flush()  # otherwise the log could end below its start offset after a crash
                 self._log_start = offset
                 self._checkpoint(self._recovery_point)
                 self._epochs.truncate_from_start(offset)
@@ -340,8 +342,9 @@ class Log(OpenedLog):
         than `retention_ms`; return their number. A `policy` replaces the two settings: it is called for one segment
         after another, from the oldest on, until it returns False; if it raises, nothing is deleted. `by_file_time` is
         the policy of brokers before 0.10.1. If the active segment is deleted too, a new one is created. Files are
-        renamed to `.deleted` at once and removed `file_delete_delay_ms` later: by a later call of this or of `append`,
-        or when the log is next opened. Moves the log start offset.
+        renamed to `.deleted` at once and removed `file_delete_delay_ms` later: by a later call of this method or of
+        `append`, or when the log is next opened. Moves the log start offset to the first remaining segment. Raises
+        `StorageError` for I/O errors.
         """
         with self._guard:
             self._check_open()
@@ -378,8 +381,8 @@ class Log(OpenedLog):
         return count
 
     def _retire(self, base_offset: int) -> None:
-        """Rename the files of a segment and flush their names: the first step of a deletion, before the next
-        segment's.
+        """Rename the files of a segment to `.deleted` and flush their names, which is the first step of a deletion.
+        `_remove_deleted` removes them later.
         """
         self._changes += 1
         renamed = change_suffixes(self._disk, self.path, base_offset, "", DELETED)
@@ -389,21 +392,22 @@ class Log(OpenedLog):
     # -- compacting --------------------------------------------------------------------------------------------------
 
     def compact(self) -> CompactionCounts:
-        """Run one pass of the broker's log cleaner with the settings of `config`, and return sizes and counts. If the
-        log is not dirty enough, nothing is cleaned and `cleaned_to` of the result is None. The active segment is not
+        """Run one pass of the broker's log cleaner with the settings of `config`; return sizes and counts. If the log
+        is not dirty enough, nothing is cleaned and `cleaned_to` of the result is None. The active segment is not
         cleaned. The latest record of each key is kept; tombstones, transaction markers and the last batch of each
         producer are treated as in Kafka's `Cleaner`. Offsets are kept, which leaves gaps. The log end counts as the
         high watermark. Flushes the log first, and records the result in `cleaner-offset-checkpoint`. After a pass,
         segments below the log start offset are deleted; `retention_bytes` and `retention_ms` are not applied. Raises
-        `FormatError` if a segment is damaged: the log stays unchanged, since cleaning would hide the damage. Also
-        raises it if a broker's cleaner would give up; segments that were already cleaned then stay cleaned.
+        `FormatError` if a segment is damaged: the log is not changed then, because cleaning would hide the damage.
+        Raises it also if a broker's cleaner would give up; segments that were already cleaned then stay cleaned. Raises
+        `StorageError` for I/O errors.
         """
         with self._guard:
             unreadable: FormatError
             with self._failing():
                 try:
                     return self._compact(self._clock())
-                except FormatError as error:  # nothing was changed half way
+                except FormatError as error:  # all changes up to here are complete, so the log stays usable
                     unreadable = error
             raise unreadable
 
@@ -446,7 +450,7 @@ class Log(OpenedLog):
         self._retire(segment.base_offset)
 
     def _take_cleaned(self, segments: LogSegments) -> None:
-        """Continue with the segments that a pass has left."""
+        """Replace the list of inactive segments by those that remain after a cleaner pass."""
         self._changes += 1
         self._sealed = [sealed(segment) for segment in segments.all()[:-1]]
 
@@ -455,8 +459,8 @@ class Log(OpenedLog):
             checkpoint_files.write_offset(self._root, CLEANER_OFFSET_CHECKPOINT, self.name, offset)
 
     def _truncate_cleaner_checkpoint(self, offset: int) -> None:
-        """Lower the cleaner checkpoint after a truncation: what is written then is dirty
-        (`LogCleanerManager.maybeTruncateCheckpoint`).
+        """Lower the cleaner checkpoint to `offset` if it is above, because after a truncation new records from `offset`
+        on are dirty (`LogCleanerManager.maybeTruncateCheckpoint`).
         """
         with self._held.guard:
             cleaned_to = checkpoint_files.read_offset(self._root, CLEANER_OFFSET_CHECKPOINT, self.name)

@@ -1,1 +1,1 @@
-"""One pass of the log cleaner, with Kafka's classes."""
+"""Run one pass of the log cleaner over a log, with classes modelled on Kafka's."""

@@ -1,4 +1,4 @@
-"""Decide what one pass of the cleaner keeps of each batch (`Cleaner.cleanInto`, `MemoryRecords.filterTo`)."""
+"""Decide which records of each batch one pass of the cleaner keeps (`Cleaner.cleanInto`, `MemoryRecords.filterTo`)."""
 
 from __future__ import annotations
 
@@ -35,21 +35,26 @@ class CleanedCounts(Struct):
 
 
 class BatchRetention(Struct, kw_only=True):
-    """Decisions of one pass about each batch of a log. Batches must come in the order of the log, over all segments."""
+    """The rules of one cleaner pass about which records of a batch are kept. Batches must be passed in the order of the
+    log, over all segments.
+    """
 
     offsets: OffsetMap
     transactions: CleanedTransactions
     producers: Mapping[int, ProducerStateEntry]
     """producers whose state is kept"""
     upper_bound: int
-    """first offset that the pass leaves alone; the batch before it is kept even if it is empty"""
+    """first offset that the pass does not clean; the batch before it is kept even if it is empty"""
     now_ms: int
     delete_retention_ms: int
     counts: CleanedCounts
 
     def retained(self, batch: LogBatch, *, keeps_old_deletes: bool) -> LogBatch | RecordBatch | None:
-        """Return what remains of a batch: the batch itself, another one in its place, or None. `keeps_old_deletes`:
-        tombstones of magic 0 and 1, which have no delete horizon, are too young to be removed.
+        """Return what replaces a batch in the cleaned log: the batch itself if nothing changes, a `RecordBatch` with
+        fewer records (perhaps none) or a new delete horizon, or None if nothing remains. `keeps_old_deletes` keeps
+        tombstones of magic 0 and 1, which have no delete horizon. Advances the transactions and the counts. Raises
+        `FormatError` for records that cannot be read, `JavaError` for a bad control record or a batch that cannot be
+        rewritten.
         """
         if batch.header.is_control:
             ends_nothing = self.transactions.control_batch(batch)
@@ -59,7 +64,9 @@ class BatchRetention(Struct, kw_only=True):
     def retained_data(
         self, batch: LogBatch, is_aborted: bool, *, keeps_old_deletes: bool = False
     ) -> LogBatch | RecordBatch | None:
-        """Return what remains of a data batch, as `retained`; `is_aborted` is the transactions' answer about it."""
+        """Return what replaces a data batch in the cleaned log, see `retained`. `is_aborted` says whether it belongs to
+        an aborted transaction; the transactions are not advanced. Adds to the counts.
+        """
         return self._retained(batch, is_aborted, False, keeps_old_deletes)
 
     def _retained(
@@ -97,12 +104,14 @@ class BatchRetention(Struct, kw_only=True):
         return int64(self.now_ms + self.delete_retention_ms)
 
     def keeps_empty(self, batch: RecordBatch | LogBatch) -> bool:
-        """Whether an empty batch remains if no record of a batch is kept."""
+        """Whether an empty batch must remain if no record of a batch is kept: it is the last batch of its producer, or
+        ends right below `upper_bound`.
+        """
         return self._is_last_of_producer(batch) or int64(batch.last_offset + 1) == self.upper_bound
 
     @property
     def last_offsets_of_empty(self) -> list[int]:
-        """Last offsets of data batches that may remain without a record; see `keeps_empty`."""
+        """Last offsets of data batches that may have to remain as empty batches, see `keeps_empty`."""
         return [self.upper_bound - 1, *(producer.last_batch.last_offset for producer in self.producers.values())]
 
     def _is_past_horizon(self, batch: LogBatch) -> bool:
@@ -110,9 +119,9 @@ class BatchRetention(Struct, kw_only=True):
         return horizon is not None and horizon <= self.now_ms
 
     def _is_last_of_producer(self, batch: RecordBatch | LogBatch) -> bool:
-        """Whether the batch is the one that keeps the state of its producer alive, so that the broker needs at least
-        its header: the producer's last data batch or, if the producer state knows no data batch, any marker with the
-        producer's current epoch. False without a producer id or for an unknown producer.
+        """Whether the broker needs at least the header of the batch for the state of its producer: it is the producer's
+        last data batch or, if the producer state has no data batch, a marker with the producer's current epoch. False
+        without a producer id or for an unknown producer.
         """
         header = batch.header
         known = self.producers.get(header.producer_id) if header.has_producer_id else None

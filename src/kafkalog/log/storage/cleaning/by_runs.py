@@ -1,6 +1,6 @@
 """Clean runs of v2 batches (consecutive batches whose headers are columns) with compiled code, which reads, chooses and
-writes records. `BatchRetention` and `CleanedTransactions` decide, batch by batch, about control batches, batches of
-aborted transactions and batches that compiled code cannot read. Needs numpy.
+writes records. Control batches, batches of aborted transactions and batches that compiled code cannot read are left to
+`BatchRetention` and `CleanedTransactions`, which decide batch by batch. Needs numpy.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _runs(log: LogFile, start: int = 0) -> Iterator[BatchRun | LogBatch]:
     for scanned in RunScanner(log.source, position=start, check_crc=False):
         if not isinstance(scanned, RecordBatch):
             yield scanned
-        elif scanned.magic == BATCH_MAGIC:  # larger than what is read at a time
+        elif scanned.magic == BATCH_MAGIC:  # a batch larger than a window
             columns = *BATCH.struct.unpack_from(scanned.data), 0
             yield BatchRun(np.array([columns], np.int64).T, scanned.data, scanned.position)
         else:
@@ -76,7 +76,7 @@ def _runs(log: LogFile, start: int = 0) -> Iterator[BatchRun | LogBatch]:
 
 
 def _special(run: BatchRun) -> list[int]:
-    """Return the numbers of transactional and control batches."""
+    """Return the numbers of the transactional and control batches of a run, ascending."""
     numbers: list[int] = np.flatnonzero(run["attributes"] & (CONTROL_FLAG | TRANSACTIONAL_FLAG)).tolist()
     return numbers
 
@@ -123,15 +123,17 @@ def _take_run(run: BatchRun, start: int, offsets: KeyColumns, transactions: Clea
 
 
 def _pass(run: BatchRun, end: int, start: int, offsets: KeyColumns) -> None:
-    """Record that all keys of the batches before number `end` were put in."""
+    """Set the map's `latest_offset` to the last offset of the batch before number `end`, because all keys up to there
+    were put in. Nothing changes if there is no such batch or it ends below `start`.
+    """
     last = int(run.last_offsets[end - 1]) if end else -1
     if last >= start:
         offsets.latest_offset = last
 
 
 class _Keys:
-    """Keys of those batches of a run that `counts` marks, to be put into a map; only records with offset `start` or
-    higher.
+    """Keys of the batches of a run for which `counts` is True, to be put into an offset map. Only records with offset
+    `start` or higher are used.
     """
 
     def __init__(self, run: BatchRun, counts: Mask, start: int, offsets: KeyColumns) -> None:
@@ -166,8 +168,8 @@ class _Keys:
         return self._singly(done, len(self._numbers))
 
     def _singly(self, first: int, end: int) -> bool:
-        """Put in the keys of the marked batches with numbers from `first` to `end` (exclusive) in plain Python, for
-        batches that compiled code cannot read. Return True, or False if the map became full first. Advances the map's
+        """Put in the keys of the marked batches with numbers from `first` to `end` (exclusive) in plain Python, because
+        compiled code cannot read them. Return True, or False if the map became full first. Advances the map's
         `latest_offset`. Raises `FormatError` for records that cannot be read.
         """
         for number in range(first, end):
@@ -185,8 +187,9 @@ def clean_segment(
 ) -> None:
     """Add the batches of a segment that the cleaner keeps to `output`, rewritten if they lose records. Advances the
     transactions and counts of `retention`. With `keeps_old_deletes`, tombstones of magic 0 and 1, which have no delete
-    horizon, are kept. Raises `FormatError`, `JavaError` or `OffsetOverflowError`. For runs the message may lack
-    details: the caller then cleans the segment again batch by batch, which raises the broker's exception.
+    horizon, are kept. Raises `FormatError`, `JavaError` or `OffsetOverflowError` if a batch cannot be read, rewritten
+    or written. For runs the message may lack details: the caller then cleans the segment again batch by batch, which
+    raises the broker's exception.
     """
     for run in _runs(segment.log):
         if isinstance(run, LogBatch):
@@ -196,7 +199,9 @@ def clean_segment(
 
 
 class _Kept:
-    """One run of batches in the cleaner: for each batch its unchanged bytes, new bytes, or nothing if it is dropped."""
+    """One run of batches in the cleaner, with the result for each batch: its unchanged bytes, new bytes, or nothing if
+    it is dropped.
+    """
 
     def __init__(self, run: BatchRun, source: LogSegment, retention: BatchRetention, output: CleanedOutput) -> None:
         if not isinstance(retention.offsets, KeyColumns):
@@ -207,10 +212,10 @@ class _Kept:
         self._offsets = retention.offsets
         self._output = output
         self._table = run.table.copy()
-        """headers of the batches as they are kept"""
+        """headers of the kept batches"""
         self._in_window = run.starts + np.frombuffer(run.window, np.uint8).ctypes.data
         self._addresses = np.zeros(len(run), np.int64)
-        """address of what is kept of each batch; 0 for nothing"""
+        """address of the kept bytes of each batch; 0 for nothing"""
         self._single: list[Bytes] = []
         """new bytes of single batches"""
         self._rewritten: list[Bytes] = []
@@ -276,7 +281,9 @@ class _Kept:
             self._addresses[number] = self._in_window[number]
 
     def _singly(self, number: int) -> None:
-        """Decide about a data batch that compiled code does not read and no aborted transaction contains."""
+        """Decide in plain Python about data batch `number`, which compiled code does not read and which belongs to no
+        aborted transaction.
+        """
         self._put(number, self._retention.retained_data(LogBatch.of(self._run.batch(number)), False))
 
     def _all_singly(self, numbers: Int64s) -> None:
@@ -285,8 +292,8 @@ class _Kept:
 
     def _choose(self, part: BatchRun, numbers: Int64s, opened: OpenedBatches) -> int:
         """Choose the kept records of opened (decompressed) batches, up to the first batch that compiled code cannot
-        read. Return the number of batches processed. For each of them this object then has its unchanged bytes,
-        rewritten bytes, an empty batch, or nothing. `part` is the run of all batches whose records are chosen, and
+        read. Return the number of batches processed; for each of them the unchanged bytes, rewritten bytes, an empty
+        batch or nothing is recorded in this object. `part` is the run of all batches whose records are chosen, and
         `numbers` has their numbers in the whole run. Adds to the counts of the `BatchRetention`. Raises
         `IllegalArgumentError` if a batch cannot be rewritten.
         """
@@ -312,7 +319,7 @@ class _Kept:
             new = np.where(deletes > 0, retention.new_horizon, NO_TIMESTAMP)
             horizons = np.where(has_horizon, headers["base_timestamp"], new)
             self._rewrite(numbers[changed], opened, chosen, changed, horizons[changed])
-        del flags  # to which the table has addresses
+        del flags  # `chosen` has addresses of this memory, so it had to live until here
         return count
 
     def _rewrite(
@@ -355,8 +362,9 @@ class _Kept:
 
     def _write_up_to(self, end: int) -> None:
         """Add the kept batches with numbers below `end` that are not yet written to the output. Ranges of unchanged
-        batches of at least `STRETCH` bytes are copied from the old file. Then releases the memory of rewritten batches,
-        and records `end` as written. Raises `OffsetOverflowError` if an offset does not fit the new segment.
+        batches of at least `STRETCH` bytes are copied from the old file. Afterwards the memory of rewritten batches is
+        released, and batches below `end` count as written. Raises `OffsetOverflowError` if an offset does not fit the
+        new segment.
         """
         numbers = np.flatnonzero(self._addresses[self._written : end]) + self._written
         stays = self._addresses[numbers] == self._in_window[numbers]
@@ -390,7 +398,9 @@ class _Kept:
 
 
 def _has_odd_producers(run: BatchRun) -> bool:
-    """Whether a batch has producer fields that no producer writes, which may be rejected (`rewritten`)."""
+    """Whether a batch has producer fields that no producer writes, and that `rewritten` may reject: a producer id
+    without epoch or sequence, or a transaction without producer id.
+    """
     has_producer = run["producer_id"] != NO_PRODUCER_ID
     is_odd = (run["producer_epoch"] == NO_PRODUCER_EPOCH) | (run["base_sequence"] < 0)
     return bool(np.where(has_producer, is_odd, run["attributes"] & TRANSACTIONAL_FLAG != 0).any())

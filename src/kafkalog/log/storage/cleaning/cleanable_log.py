@@ -1,4 +1,4 @@
-"""Model of a log for the log cleaner, and of its dirty part: the segments to be cleaned
+"""A log as the log cleaner sees it, and its dirty part: the segments to be cleaned
 (`LogCleanerManager.cleanableOffsets`, `LogToClean`).
 """
 
@@ -22,7 +22,7 @@ _NEVER = 2**63 - 1
 
 
 class CleanableLog(Struct, kw_only=True):
-    """Segments of a loaded log, with its producer state and settings. The last segment is the active one."""
+    """A loaded log to be cleaned: its segments, producer state and settings. The last segment is the active one."""
 
     disk: Disk
     directory: str
@@ -65,23 +65,25 @@ class CleanableLog(Struct, kw_only=True):
         return transactions
 
     def inactive_from(self, offset: int) -> list[LogSegment]:
-        """Return the segments from the one that holds an offset on, without the active one."""
+        """Return the segments from the one that holds `offset` on, in order, without the active one. Empty if `offset`
+        is above the base offset of the active segment.
+        """
         last = self.segments.last.base_offset
         return [] if offset > last else self.segments.between(offset, last)
 
 
 class Dirty(Struct, frozen=True, kw_only=True):
-    """The part of a log that a pass would clean. Sizes are of whole log files in bytes."""
+    """The part of a log that a cleaner pass would clean. Sizes are of whole log files in bytes."""
 
     first_offset: int
-    """everything before was already cleaned"""
+    """first offset that was not cleaned before"""
     upper_bound: int
-    """first offset that the pass leaves alone, a segment's base offset"""
+    """first offset that the pass does not clean, a segment's base offset"""
     clean_bytes: int
     cleanable_bytes: int
-    """a segment that contains `first_offset` counts on both sides"""
+    """a segment that contains `first_offset` counts in both sizes"""
     is_overdue: bool
-    """whether something has been dirty longer than `max.compaction.lag.ms`"""
+    """whether a batch has been dirty longer than `max.compaction.lag.ms`"""
     is_reset: bool
     """whether the checkpoint was outside the log: a broker corrects it at once"""
 
@@ -92,19 +94,21 @@ class Dirty(Struct, frozen=True, kw_only=True):
         return self.cleanable_bytes / total if total else 0.0
 
     def is_cleaned(self, min_ratio: float) -> bool:
-        """Whether a broker's cleaner would clean this log."""
+        """Whether a broker's cleaner would clean this log: its share of cleanable bytes is above `min_ratio`, or it is
+        overdue and has cleanable bytes.
+        """
         return (self.is_overdue and self.cleanable_bytes > 0) or self.ratio > min_ratio
 
 
 def dirty_part(log: CleanableLog, checkpoint: int | None, now_ms: int) -> Dirty:
     """Return the dirty part of a log: its offset range, the bytes of clean and of cleanable segments (a segment in
     which it begins counts in both), and whether a batch has been dirty longer than `max.compaction.lag.ms`.
-    `checkpoint` is the log's first dirty offset in `cleaner-offset-checkpoint`; None if it has none.
+    `checkpoint` is the log's first dirty offset in `cleaner-offset-checkpoint`, None if it has no entry.
 
-    The dirty part begins at `checkpoint`. It begins at the log start offset without one, or if `checkpoint` is outside
-    the log; `is_reset` is then True in the second case. It ends at the base offset of the first segment after that
-    which must not be cleaned: the segment with the last stable offset, the first one younger than
-    `min.compaction.lag.ms`, or the active one. Raises `JavaError` if timestamps of a segment cannot be read.
+    The dirty part begins at `checkpoint`, or at the log start offset if `checkpoint` is None or outside the log;
+    `is_reset` is True in the last case. It ends at the base offset of the first segment that must not be cleaned: the
+    segment with the last stable offset, the first one younger than `min.compaction.lag.ms`, or the active one. Raises
+    `JavaError` if timestamps of a segment cannot be read.
     """
     start = log.log_start_offset
     first = start if checkpoint is None else checkpoint

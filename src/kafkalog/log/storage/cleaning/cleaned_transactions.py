@@ -1,4 +1,4 @@
-"""Track aborted transactions during cleaning, and markers whose transactions have no data batches left
+"""Track aborted transactions during cleaning, and find markers whose transactions have no data batches left
 (`CleanedTransactionMetadata`).
 """
 
@@ -16,13 +16,13 @@ __all__ = ["CleanedTransactions"]
 
 
 class CleanedTransactions:
-    """Open and aborted transactions at the current position of the cleaner. Pass all batches of the log in order; call
-    `add` with the aborted transactions before their batches.
+    """Open and aborted transactions at the current position of the cleaner. All batches of the log must be passed in
+    order; aborted transactions must be passed to `add` before their batches.
     """
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, AbortedTransaction]] = []
-        """heap by first offset; the number keeps entries from being compared"""
+        """heap by first offset; the number avoids the comparison of entries"""
         self._count = 0
         self._aborted: dict[int, AbortedTransaction] = {}
         self._observed: set[int] = set()
@@ -44,7 +44,7 @@ class CleanedTransactions:
             heapq.heappush(self._waiting, (entry.first_offset, self._count, entry))
 
     def write_into(self, index: TransactionIndex) -> None:
-        """Set the index into which aborted transactions with remaining data are written from now on."""
+        """Set the transaction index to which `control_batch` appends aborted transactions that still have data."""
         self._index = index
 
     def _begin_up_to(self, offset: int) -> None:
@@ -53,9 +53,9 @@ class CleanedTransactions:
             self._aborted.setdefault(entry.producer_id, entry)
 
     def batch(self, batch: RecordBatch | LogBatch) -> bool:
-        """Process the next data batch; return True if it belongs to an aborted transaction, False if it belongs to
-        another transaction or to none. First begins the added aborted transactions that start at or below its last
-        offset. Records that the producer's transaction has data.
+        """Process the next data batch. Return True if it belongs to an aborted transaction, False if it belongs to
+        another transaction or to none. Before that, the added aborted transactions that start at or below its last
+        offset begin. Afterwards the producer's transaction counts as having data.
         """
         self._begin_up_to(batch.last_offset)
         header = batch.header
@@ -75,11 +75,11 @@ class CleanedTransactions:
         `JavaError` for a marker that cannot be read.
         """
         self._begin_up_to(batch.last_offset)
-        found = batch.first_record()
-        if found is None:
+        first_record = batch.first_record()
+        if first_record is None:
             return True  # an earlier pass removed the marker
         producer_id = batch.header.producer_id
-        match control_type(found[0].key):
+        match control_type(first_record[0].key):
             case ControlType.ABORT:
                 entry, was_observed = self._aborted.pop(producer_id, None), producer_id in self._observed
                 self._observed.discard(producer_id)

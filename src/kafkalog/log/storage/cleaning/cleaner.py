@@ -1,6 +1,7 @@
 """Run one pass of the log cleaner over one log (`Cleaner.doClean`, `LocalLog.replaceSegments`). The dirty part is read
-once for the latest offset of each key. Then every segment up to the end of that map is rewritten: first as `.cleaned`,
-which a start deletes, then renamed to `.swap`, which a start completes, while the old files are removed.
+once to find the latest offset of each key. Then every segment up to the last offset in that map is rewritten. The new
+files are called `.cleaned` at first, which a broker's start deletes. They are renamed to `.swap`, which a start
+completes, and the old files are removed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, File
 
 
 class CleanedGroup(Struct, frozen=True):
-    """A new segment that replaced others."""
+    """Base offsets of a new segment and of the old segments that it replaced."""
 
     base_offset: int
     replaced: tuple[int, ...]
@@ -39,7 +40,7 @@ class CleanedGroup(Struct, frozen=True):
 
 
 class Cleaner:
-    """One pass of the cleaner over one log. `groups` and `counts` show the work done so far, also after a failure."""
+    """One pass of the cleaner over one log. `groups` and `counts` have the results so far, also after a failure."""
 
     def __init__(self, log: CleanableLog, dirty: Dirty, now_ms: int) -> None:
         self._log = log
@@ -98,8 +99,8 @@ class Cleaner:
 
     def _map(self) -> tuple[OffsetMap, Callable[[LogSegment, int, Any, CleanedTransactions], bool]]:
         """Return an empty offset map of the configured size, and the function that puts the keys of a segment into it.
-        The function gets segment, first offset, map and transactions, and returns False if the map became full. Map and
-        function use compiled code if the cleaner does.
+        The parameters of the function are segment, first offset, map and transactions; it returns False if the map
+        became full. Map and function use compiled code if the cleaner does.
         """
         slots, limit = self._log.settings.offset_map_slots, self._log.settings.offset_map_limit
         if not self._by_runs:

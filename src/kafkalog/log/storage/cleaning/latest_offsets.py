@@ -12,7 +12,10 @@ __all__ = ["put_keys", "take_batch", "take_offsets"]
 
 
 def take_offsets(segment: LogSegment, start: int, offsets: OffsetMap, transactions: CleanedTransactions) -> bool:
-    """Put the keys of one segment into `offsets`, from offset `start` on; return False if there was no room for one."""
+    """Put the keys of one segment's records with offset `start` or higher into `offsets`. Return True, or False if the
+    map became full before all keys were in. Advances `transactions` and `offsets.latest_offset`. Raises `FormatError`
+    for records that cannot be read, `JavaError` for a bad control record.
+    """
     return all(
         take_batch(batch, start, offsets, transactions)
         for batch in segment.log.batches(segment.offset_index.lookup(start).position)
@@ -21,9 +24,10 @@ def take_offsets(segment: LogSegment, start: int, offsets: OffsetMap, transactio
 
 def take_batch(batch: LogBatch, start: int, offsets: OffsetMap, transactions: CleanedTransactions) -> bool:
     """Process the next batch for the offset map: put in the keys of its records with offset `start` or higher, unless
-    it is a control batch or aborted. Return True, or False if the map became full before all keys were in. Advances
-    `transactions`. If True, `offsets.latest_offset` becomes the batch's last offset, unless that is below `start`.
-    Raises `FormatError` for records that cannot be read, `JavaError` for a bad control record.
+    it is a control batch or belongs to an aborted transaction. Return True, or False if the map became full before all
+    keys were in. Advances `transactions`. If the result is True, `offsets.latest_offset` becomes the batch's last
+    offset, unless that is below `start`. Raises `FormatError` for records that cannot be read, `JavaError` for a bad
+    control record.
     """
     if batch.header.is_control:
         transactions.control_batch(batch)

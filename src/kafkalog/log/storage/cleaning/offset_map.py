@@ -1,6 +1,6 @@
-"""Map from each key to its latest offset (`SkimpyOffsetMap`), as digests in one piece of memory. It has Kafka's limits:
-a slot is 24 bytes, the buffer size determines their number, and only a share of them is used. As in Kafka, two keys
-with one digest would be treated as one.
+"""Map from each key to its latest offset (`SkimpyOffsetMap`), as digests of the keys in one piece of memory. It has
+Kafka's limits: a slot is 24 bytes, the buffer size determines the number of slots, and only a share of them is used. As
+in Kafka, two keys with the same digest would be treated as one.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class OffsetMap:
         self._table = bytearray(self._slots * SLOT_BYTES)
         self._used = 0
         self.latest_offset = -1
-        """last offset that was put in or passed; all records after it are kept"""
+        """last offset that was put in or processed; all records after it are kept"""
 
     def __len__(self) -> int:
         return self._used
 
     @property
     def is_full(self) -> bool:
-        """Whether the map takes no more records, not even one whose key it has."""
+        """Whether the map accepts no more records, even of keys that it already has."""
         return self._used >= self._limit
 
     def _position(self, digest: bytes) -> int:
@@ -56,8 +56,8 @@ class OffsetMap:
         return -1
 
     def put(self, key: bytes, offset: int) -> None:
-        """Set the offset of a key, replacing an earlier one even if it is larger, and set `latest_offset` to `offset`.
-        The table may grow. Call only if `is_full` is False.
+        """Set the offset of a key, even if its present offset is larger, and set `latest_offset` to `offset`. The table
+        may grow. Call only if `is_full` is False.
         """
         digest = hashlib.md5(key, usedforsecurity=False).digest()
         position = self._position(digest)

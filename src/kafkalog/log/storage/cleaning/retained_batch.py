@@ -66,8 +66,10 @@ def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
         records, finding = read_legacy(record_batch, DEFAULT_LIMITS, PLAIN, check_inner=False)
         if finding is not None:
             raise FormatError(finding.detail, position=batch.position, code=finding.code)
-        for each in records:
-            yield StoredRecord(each.offset, each.timestamp, each.key, each.value, ())
+        for legacy_record in records:
+            yield StoredRecord(
+                legacy_record.offset, legacy_record.timestamp, legacy_record.key, legacy_record.value, ()
+            )
         return
     if header.records_count == 0:
         return
@@ -82,9 +84,9 @@ def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
 
 
 def _shape(batch: LogBatch, kept: Sequence[StoredRecord]) -> BatchHeader:
-    """Return the header of the rewritten batch; the caller sets the fields that depend on the kept records. For a v2
-    batch it is the batch's own header. For v0 and v1 it is a v2 header without a producer, with the codec, timestamp
-    type and largest timestamp of the batch and the offsets of `kept`, which must not be empty.
+    """Return a header for the rewritten batch, in which the caller must set the fields that depend on the kept records.
+    For a v2 batch it is the batch's own header. For v0 and v1 it is a v2 header without a producer, with the codec,
+    timestamp type and largest timestamp of the batch and the offsets of `kept`, which must not be empty.
     """
     header = batch.header
     if isinstance(header, BatchHeader):
@@ -132,10 +134,10 @@ def _refuse(shape: BatchHeader, kept: Sequence[StoredRecord]) -> None:
 
 def rewritten(batch: LogBatch, kept: Sequence[StoredRecord], delete_horizon_ms: int) -> RecordBatch:
     """Return a v2 batch with only the kept records, recompressed with the codec of the original. A v2 batch keeps its
-    base and last offset; a v0 or v1 batch gets those of the first and last kept record. `kept` must not be empty. A
-    `delete_horizon_ms` of 0 or more is stored as base timestamp, with the flag for it; negative means none. The largest
-    timestamp is that of the kept records; with LogAppendTime it stays. Raises `IllegalArgumentError` if Kafka's builder
-    would reject the records.
+    base and last offset; a v0 or v1 batch gets the offsets of the first and last kept record. `kept` must not be empty.
+    A `delete_horizon_ms` of 0 or more is stored as base timestamp, with its flag; negative means none. The largest
+    timestamp is that of the kept records; with LogAppendTime it does not change. Raises `IllegalArgumentError` if
+    Kafka's builder would reject the records.
     """
     shape = _shape(batch, kept)
     _refuse(shape, kept)
@@ -164,7 +166,9 @@ def rewritten(batch: LogBatch, kept: Sequence[StoredRecord], delete_horizon_ms: 
 
 
 def new_attributes(attributes: Any, has_horizon: Any) -> Any:
-    """Return the attributes of a rewritten batch. Works on numbers and on columns of them."""
+    """Return the attributes of a rewritten batch: unknown bits are cleared, and the delete horizon flag is set only if
+    `has_horizon`. Arguments and result are numbers or columns of them.
+    """
     return attributes & ~DELETE_HORIZON_FLAG & KNOWN_ATTRIBUTES | DELETE_HORIZON_FLAG * has_horizon
 
 

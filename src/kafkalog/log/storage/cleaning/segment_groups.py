@@ -13,11 +13,11 @@ __all__ = ["segment_groups"]
 def segment_groups(
     segments: Sequence[LogSegment], segment_bytes: int, index_bytes: int, upper_bound: int
 ) -> list[list[LogSegment]]:
-    """Divide consecutive segments into groups, each to be merged into one segment; order is kept. A segment joins the
-    group before it if the log then has at most `segment_bytes`, offset and time index each at most `index_bytes`, and
-    its last offset is at most 2^31 - 1 above the group's base offset; as in Kafka, an empty segment is exempt from the
-    last condition. Otherwise it begins a new group, whatever its size. `upper_bound` is the end offset of the last
-    segment (exclusive). No segments give no groups.
+    """Divide consecutive segments into groups, each to be merged into one segment; the order is kept. A segment joins
+    the group before it if together the logs have at most `segment_bytes`, the offset indexes and the time indexes each
+    at most `index_bytes`, and the segment's last offset is at most 2^31 - 1 above the group's base offset; as in Kafka,
+    an empty segment is exempt from the last condition. Otherwise it begins a new group, whatever its size.
+    `upper_bound` is the end offset of the last segment (exclusive). The result is empty if there are no segments.
     """
     groups: list[list[LogSegment]] = []
     sizes = (0, 0, 0)

@@ -1,1 +1,1 @@
-"""Producer state of a log (`ProducerStateManager`): appends, snapshots, open transactions."""
+"""Keep the producer state of a log (`ProducerStateManager`): appends, snapshots and open transactions."""

@@ -18,14 +18,15 @@ __all__ = ["Claim", "Evidence", "claims_of", "ended_since", "listed_aborted", "o
 
 
 def opened_of(entries: Iterable[ProducerEntry]) -> dict[int, int]:
-    """Return the first offset of each open transaction, by producer id."""
+    """Return the first offset of each open transaction in the entries of a producer snapshot, by producer id."""
     firsts = {entry.producer_id: entry.current_txn_first_offset for entry in entries}
     return {producer_id: first for producer_id, first in firsts.items() if first >= 0}
 
 
 def ended_since(opened: Mapping[int, int], entries: Iterable[ProducerEntry], end: int) -> bool:
-    """Whether some of the `opened` transactions that began below offset `end`, as first offsets by producer id, are not
-    open in the snapshot of these entries at `end`. A producer that is not listed has expired.
+    """Whether at least one of the `opened` transactions (first offsets by producer id) that began below offset `end` is
+    not open in the producer snapshot at `end`, which has these entries. A producer without an entry has expired, so its
+    transaction is not open.
     """
     still_open = opened_of(entries)
     return any(still_open.get(producer_id) != first for producer_id, first in opened.items() if first < end)
@@ -50,7 +51,7 @@ def listed_aborted(source: Source, first: int, end: int) -> list[AbortedTransact
 
 
 class Claim(NamedTuple):
-    """An aborted transaction that an index lists and that does not follow from the batches."""
+    """An aborted transaction that a transaction index lists, although it does not follow from the batches."""
 
     producer_id: int
     first_offset: int
@@ -75,8 +76,8 @@ def claims_of(derived: Iterable[AbortedTransaction], listed: Iterable[AbortedTra
 
 
 class Evidence:
-    """Comparison of the entries of a producer snapshot at offset `end`, and of the claims of transaction indexes, with
-    the batches below `end`.
+    """Comparison of a producer snapshot at offset `end`, and of the claims of transaction indexes, with the batches
+    below `end`. `entries` are those of the snapshot.
     """
 
     def __init__(self, entries: Sequence[ProducerEntry], end: int, claims: Sequence[Claim] = ()) -> None:
@@ -87,8 +88,7 @@ class Evidence:
         self._writing = OpenWithoutGap()
         self._has_enough = True
         self.is_a_segment_short = False
-        """whether the last batches of a segment are missing: another segment, with an index of its own, may have
-        followed it"""
+        """whether the last batches of a segment are missing: then a segment with its own index may be missing too"""
 
     def holds_in(self, runs: Iterable[tuple[int, AnyRun]]) -> bool:
         """Whether the batches reach offset `end`, confirm the last batch of at least one producer in the snapshot, and
@@ -112,7 +112,9 @@ class Evidence:
 
     @property
     def is_contradicted(self) -> bool:
-        """Whether a batch that `holds_in` was given contradicts the snapshot or the indexes, or there were too few."""
+        """Whether a batch contradicts the snapshot or the indexes, or the batches do not reach offset `end`. Valid
+        after `holds_in`.
+        """
         is_untrue = self._claims is not None and self._claims.is_contradicted
         return is_untrue or self._check.problem is not None or not self._has_enough
 
@@ -127,8 +129,8 @@ class Evidence:
 
 class _Claims:
     """Comparison of claims with the batches, which must be passed in the order of the log. A claimed transaction may
-    begin with a transactional batch of its producer, or at offsets that are missing. If the marker of the producer's
-    previous transaction was not passed, offsets must be missing in between: the marker may be lost there.
+    begin with a transactional batch of its producer, or at offsets that are missing. If its producer has an earlier
+    transaction without a marker, offsets must be missing in between, so that the marker may be lost there.
     """
 
     def __init__(self, claims: Sequence[Claim]) -> None:
@@ -141,7 +143,7 @@ class _Claims:
         """last offset of each producer's transaction that is open by the batches"""
         self._next_offset: int | None = None
         self._behind_gap = 0
-        """first offset behind the last missing ones"""
+        """first offset after the last gap; 0 if there was none"""
         self.is_contradicted = False
 
     def batch(self, header: AnyHeader) -> None:
@@ -169,7 +171,7 @@ class _Claims:
             self._written[header.producer_id] = header.last_offset
 
     def _begins(self, claim: Claim, header: AnyHeader) -> bool:
-        """Whether the transaction of a claim can begin with this batch, which has its first offset."""
+        """Whether the transaction of a claim can begin with this batch, which covers the claim's first offset."""
         if header.is_control or header.producer_id != claim.producer_id or header.first_offset != claim.first_offset:
             return False
         earlier = self._written.get(claim.producer_id)
@@ -177,6 +179,8 @@ class _Claims:
 
 
 def _within(claims: Sequence[Claim], header: AnyHeader, offset_of: Callable[[Claim], int]) -> Sequence[Claim]:
-    """Return the claims with an offset of this batch, of `claims` that are sorted by it."""
+    """Return the claims whose offset, by the function `offset_of`, is among the offsets of this batch. `claims` must be
+    sorted by that offset.
+    """
     begin = bisect_left(claims, header.first_offset, key=offset_of)
     return claims[begin : bisect_right(claims, header.last_offset, key=offset_of)]

@@ -1,5 +1,5 @@
-"""Producers of a partition (`ProducerStateManager`): sequence numbers of idempotent producers, open transactions, and
-the snapshots that save a scan at the next start.
+"""Keep the state of the producers of a partition (`ProducerStateManager`): sequence numbers of idempotent producers,
+open transactions, and the snapshots that save a scan at the next start.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class InOrder:
     def __init__(self) -> None:
         self._values: dict[int, int] = {}
         self._offsets: list[int] = []
-        """heap of first offsets; removed ones stay in it until they come first"""
+        """heap of offsets; a removed offset stays in it until it is the smallest"""
 
     def __contains__(self, offset: int) -> bool:
         return offset in self._values
@@ -52,7 +52,7 @@ class InOrder:
         return bool(self._values)
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all entries."""
         self._values.clear()
         self._offsets.clear()
 
@@ -64,7 +64,7 @@ class InOrder:
         return self._offsets[0] if self._offsets else None
 
     def first_of_other(self, value: int) -> int | None:
-        """Return the smallest offset whose number is not `value`; None if there is none. The map is unchanged."""
+        """Return the smallest offset whose number is not `value`; None if there is none. The map is not changed."""
         passed = []
         while (first := self.first) is not None and self._values[first] == value:
             passed.append(heappop(self._offsets))
@@ -73,7 +73,7 @@ class InOrder:
         return first
 
     def keep_from(self, least: int) -> None:
-        """Remove those whose number is below `least`. Fast if there are none, as numbers mostly grow with offsets."""
+        """Remove the entries whose number is below `least`."""
         if any(value < least for value in self._values.values()):
             self._values = {offset: value for offset, value in self._values.items() if value >= least}
             self._offsets = sorted(self._values)
@@ -81,7 +81,7 @@ class InOrder:
 
 class ProducerStateManager:
     """State of all producers of a partition, and its snapshot files. `snapshots` is the list of these files if the
-    caller has one; None lists them.
+    caller has one; None: they are listed here.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class ProducerStateManager:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no producers and no completed transactions that wait for replication."""
+        """Whether there are neither producers nor completed transactions that are not yet replicated."""
         return len(self.producers) == 0 and not self._unreplicated
 
     @property
@@ -133,7 +133,9 @@ class ProducerStateManager:
         return self.producers.get(producer_id)
 
     def prepare(self, producer_id: int, origin: AppendOrigin = AppendOrigin.REPLICATION) -> ProducerAppendInfo:
-        """Return an object that collects changes by batches of a producer."""
+        """Return an object that collects the changes by the next batches of a producer. The state is not changed until
+        `update`.
+        """
         return ProducerAppendInfo(
             self.producers.get(producer_id) or ProducerStateEntry(producer_id=producer_id), origin
         )
@@ -151,26 +153,30 @@ class ProducerStateManager:
             self.begin(first_offset, append.state.producer_id)
 
     def begin(self, first_offset: int, producer_id: int) -> None:
-        """Record an open transaction. If two have the same first offset, the later call counts."""
+        """Record an open transaction by its first offset. A second producer with the same first offset replaces the
+        first.
+        """
         self._ongoing[first_offset] = producer_id
 
     def last_stable_offset(self, completed: CompletedTransaction) -> int:
-        """Return the first offset of the earliest open transaction of another producer; if none is open, the offset
-        after the marker.
+        """Return the last stable offset for the index entry of a completed transaction: the first offset of the
+        earliest open transaction of another producer, or the offset after the marker if none is open.
         """
         first = self._ongoing.first_of_other(completed.producer_id)
         return completed.last_offset + 1 if first is None else first
 
     def complete(self, completed: CompletedTransaction) -> None:
-        """Record that a transaction ended. Raises `IllegalArgumentError` if it is not open."""
+        """Record that a transaction ended and waits for the replication of its marker. Raises `IllegalArgumentError` if
+        it is not open.
+        """
         if completed.first_offset not in self._ongoing:
             raise IllegalArgumentError("Attempted to complete a transaction which was not started")
         del self._ongoing[completed.first_offset]
         self._unreplicated[completed.first_offset] = completed.last_offset
 
     def finish(self, completed: CompletedTransaction, index: TransactionIndex | None = None) -> None:
-        """Record that a transaction was completed: it is no longer open. If it was aborted and `index` is given, first
-        append it to that transaction index, which must belong to the segment with the marker. Raises
+        """Record that a transaction was completed: it is no longer open. If it was aborted and `index` is not None, it
+        is first appended to that transaction index, which must belong to the segment with the marker. Raises
         `IllegalArgumentError` if the transaction is not open, or its marker is not above the last one in the index.
         """
         if index is not None and completed.is_aborted:
@@ -185,10 +191,10 @@ class ProducerStateManager:
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
         """Delete the snapshot files at or below `log_start_offset` and those above `log_end_offset`. If the state
-        already ends at `log_end_offset`, its producers stay; completed transactions with a marker below
+        already ends at `log_end_offset`, its producers are kept, and completed transactions with a marker below
         `log_start_offset` are forgotten. Otherwise the state is replaced by the newest remaining snapshot, without
-        expired producers; without a snapshot it becomes empty and ends at `log_start_offset`. Damaged snapshots found
-        on the way are deleted.
+        expired producers; without a snapshot it becomes empty and ends at `log_start_offset`. Damaged snapshots that
+        are newer than the loaded one are deleted.
         """
         for offset in self.snapshots.outside(log_start_offset, log_end_offset):
             self.snapshots.delete(offset)
@@ -240,7 +246,7 @@ class ProducerStateManager:
         self._map_end = offset
 
     def take_snapshot(self) -> None:
-        """Write the state to a snapshot file named after its end offset; do nothing if the state has not advanced since
+        """Write the state to a snapshot file named after its end offset. Do nothing if the state has not advanced since
         the last snapshot.
         """
         if self._map_end <= self._snapshot_end:
@@ -251,7 +257,7 @@ class ProducerStateManager:
         self._snapshot_end = self._map_end
 
     def delete_snapshots_of(self, base_offsets: list[int]) -> None:
-        """Delete the snapshots of deleted segments."""
+        """Delete the snapshots at these base offsets, whose segments were deleted."""
         for offset in base_offsets:
             if offset in self.snapshots:
                 self.snapshots.delete(offset)
@@ -273,9 +279,9 @@ class ProducerStateManager:
         return self.snapshots.mark_deleted(offset) if offset in self.snapshots else None
 
     def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
-        """Delete snapshot files whose offset is not the base offset of a segment. The newest of these is kept if it is
-        at or above the largest of `base_offsets`, or if there are no segments. Lists the files again first if others
-        changed them.
+        """Delete snapshot files whose offset is not the base offset of a segment. The newest of these files is kept if
+        it is at or above the largest of `base_offsets`, or if there are no segments. The files are listed again first
+        if they changed without this object.
         """
         if not self.snapshots.is_current:
             self.snapshots = Snapshots(self._disk, self._directory)

@@ -1,7 +1,7 @@
 """Compare a producer snapshot with the batches before it.
 
-A snapshot may list fewer producers than the log, because they expired, and know more than the log, if batches were
-compacted, deleted or lost. Only statements that batches in the log disprove count.
+A snapshot may list fewer producers than the log, because some expired, and more than the log, because batches were
+compacted, deleted or lost. Only an entry that batches in the log disprove is a contradiction.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ __all__ = ["OpenWithoutGap", "SnapshotCheck"]
 
 
 class SnapshotCheck:
-    """Check of a snapshot's entries against the batches below its offset `end`, which may be passed in any order.
-
-    `problem` is a sentence about the first contradiction; None if none was found. `is_confirmed` becomes True when a
-    batch is the last batch of a producer as listed.
+    """Comparison of a snapshot's entries with the batches below its offset `end`, which may be passed in any order.
+    `problem` is a sentence about the first contradiction; None if there is none so far. `is_confirmed` becomes True
+    when a batch agrees with the last batch of a listed producer.
     """
 
     def __init__(self, entries: Iterable[ProducerEntry], end: int) -> None:
@@ -48,8 +47,8 @@ class SnapshotCheck:
 
     @property
     def producers(self) -> set[int]:
-        """Ids of all producers that are listed; empty also if a start found no snapshot after a clean stop: Kafka then
-        begins with an empty one.
+        """Ids of all listed producers. Empty if the snapshot is empty, which a start of Kafka writes if it found no
+        snapshot after a clean stop.
         """
         return set(self._by_id)
 
@@ -59,8 +58,9 @@ class SnapshotCheck:
         return {entry.producer_id for entry in self._by_id.values() if entry.current_txn_first_offset >= 0}
 
     def batch(self, header: AnyHeader) -> None:
-        """Compare the entries with one batch: set `problem` if it contradicts them, `is_confirmed` if it is a listed
-        last batch. Does nothing after a problem, for batches at or above offset `end`, and for v0 or v1 entries.
+        """Compare the entries with one batch: set `problem` if it contradicts them, `is_confirmed` if it is the last
+        batch of a listed producer. Does nothing after a problem, for batches at or above offset `end`, and for v0 or v1
+        entries.
         """
         if self.problem is not None or not isinstance(header, BatchHeader):
             return
@@ -104,7 +104,9 @@ class SnapshotCheck:
             )
 
     def run(self, run: AnyRun) -> None:
-        """Compare with a run of batches with increasing offsets. Only batches that may contradict are examined."""
+        """Compare the entries with a run of batches with increasing offsets; sets `problem` and `is_confirmed` like
+        `batch`. Only batches that can contradict or confirm an entry are examined.
+        """
         if self.problem is not None or not self._by_id:
             return
         columns = run.columns()
@@ -119,8 +121,8 @@ class SnapshotCheck:
 
 
 class OpenWithoutGap:
-    """Producers with an open transaction at the end of the batches seen so far. Those whose batches all come before a
-    gap in the offsets are dropped, since the end marker may be missing there.
+    """Producers with an open transaction at the end of the batches so far. If offsets are missing, all producers seen
+    before the gap are dropped, because their end markers may be missing there.
     """
 
     def __init__(self) -> None:

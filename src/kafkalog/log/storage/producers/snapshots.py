@@ -18,7 +18,9 @@ _ENDING = _SUFFIX.removeprefix(".")
 
 
 def snapshot_offsets(names: Iterable[str]) -> Iterator[int]:
-    """Yield the offsets of the producer snapshots among file names. The log ended there when they were written."""
+    """Yield the offsets of the producer snapshots among file names, in the order of the names. The log ended at that
+    offset when the snapshot was written.
+    """
     for name in names:
         parsed = parse_segment_file(name)
         if parsed is not None and parsed.kind is FileKind.PRODUCER_SNAPSHOT and not parsed.pending:
@@ -26,15 +28,16 @@ def snapshot_offsets(names: Iterable[str]) -> Iterator[int]:
 
 
 def within_reach(last_base: int, offsets: Iterable[int]) -> list[int]:
-    """Return the offsets at which a log may have ended whose last segment begins at `last_base`: those further ahead
-    than a segment can reach are damage themselves.
+    """Return the offsets, in the order of `offsets`, at which a log can end whose last segment begins at `last_base`.
+    Offsets below `last_base`, or above what a segment can contain, are left out; the latter show that their source is
+    damaged.
     """
     return [offset for offset in offsets if last_base <= offset <= last_base + MAX_RELATIVE_OFFSET + 1]
 
 
 class Snapshots:
-    """Snapshot files of one directory by offset: listed once, then updated by each change through this object. If two
-    file names have one offset, one of them is ignored; a broker uses the one listed last, in no defined order.
+    """Snapshot files of one directory by offset. They are listed once; changes through this object update the list. If
+    two file names have the same offset, one of them is ignored; a broker uses the one listed last, in no defined order.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -55,8 +58,8 @@ class Snapshots:
 
     @property
     def is_current(self) -> bool:
-        """Whether listing them again would give the same result: every name is Kafka's own, and nothing else has
-        changed them.
+        """Whether a new listing would give the same result: every name is Kafka's usual name, and the files were
+        changed only through this object.
         """
         return self._is_plain and self._seen == self._changes()
 
@@ -67,7 +70,7 @@ class Snapshots:
         return offset in self._paths
 
     def offsets(self) -> list[int]:
-        """Return the offsets of all snapshots, in order."""
+        """Return the offsets of all snapshots, ascending."""
         return list(self._offsets)
 
     @property

@@ -43,7 +43,7 @@ REMEMBERED = 5
 
 
 class AppendOrigin(enum.Enum):
-    """Sender of batches, on which the checks depend."""
+    """Sender of batches. The checks of a batch depend on it."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -51,7 +51,7 @@ class AppendOrigin(enum.Enum):
 
 
 class Marker(NamedTuple):
-    """Marker in a control batch, with its record's timestamp in ms."""
+    """An end-transaction marker of a control batch, with its record's timestamp in ms."""
 
     marker: EndTransactionMarker
     timestamp: int
@@ -67,7 +67,7 @@ class CompletedTransaction(NamedTuple):
 
 
 class BatchMetadata(NamedTuple):
-    """A batch that is remembered to recognize duplicates."""
+    """Sequence number and offsets of a batch, which is remembered to recognize duplicates."""
 
     last_sequence: int
     last_offset: int
@@ -101,18 +101,18 @@ class ProducerStateEntry(Struct, kw_only=True):
 
     @property
     def last_batch(self) -> BatchMetadata:
-        """Last batch, after whose sequence number the next one continues."""
+        """Last batch of the epoch; a placeholder with sequence and offset -1 if there is none."""
         return self.batches[-1] if self.batches else _NO_BATCH
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch. A new one drops the batches of the old one."""
+        """Set the epoch. A different epoch forgets the remembered batches."""
         if self.producer_epoch != epoch:
             self.batches = ()
             self.producer_epoch = epoch
 
     def add_batch(self, header: BatchHeader) -> None:
-        """Record a data batch as the producer's latest: its epoch (a new one forgets older batches), sequence numbers,
-        offsets and timestamp. The last five batches are remembered.
+        """Record a data batch as the producer's latest: its epoch (a different one forgets older batches), sequence
+        numbers, offsets and timestamp. The last five batches are remembered.
         """
         self.set_epoch(header.producer_epoch)
         last_offset = int64(header.last_offset)
@@ -121,8 +121,8 @@ class ProducerStateEntry(Struct, kw_only=True):
         self.last_timestamp = header.max_timestamp
 
     def update(self, newer: ProducerStateEntry) -> None:
-        """Apply the newer state that an append collected: epochs, batches, open transaction and timestamp. Clears
-        `newer.batches`.
+        """Apply the newer state that an append collected: epochs, batches, open transaction and timestamp. Sets
+        `newer.batches` to empty.
         """
         self.set_epoch(newer.producer_epoch)
         self.batches = (*self.batches, *newer.batches)[-REMEMBERED:]
@@ -161,7 +161,7 @@ class ProducerStateEntry(Struct, kw_only=True):
 
     @classmethod
     def from_entry(cls, entry: ProducerEntry) -> ProducerStateEntry:
-        """Make the state of a producer from its snapshot entry. A negative transaction offset means no open
+        """Return the state of a producer from its snapshot entry. A negative transaction offset means no open
         transaction, a negative last offset no remembered batch.
         """
         return cls(
@@ -178,8 +178,9 @@ class ProducerStateEntry(Struct, kw_only=True):
 
 class ProducerAppendInfo:
     """Changes to the state of one producer, collected from its batches in `state`; the current state is not changed.
-    `started` lists the first offsets of transactions that began. Batches from a client are checked for epoch and
-    sequence, batches from replication only for being outside of an open transaction.
+    `started` lists the first offsets of transactions that began. All batches are checked for being transactional while
+    a transaction is open; those from a coordinator or client also for their epochs, those from a client also for their
+    sequence numbers.
     """
 
     def __init__(self, current: ProducerStateEntry, origin: AppendOrigin) -> None:
@@ -210,8 +211,8 @@ class ProducerAppendInfo:
         return None if read_marker is None else self._append_end_txn_marker(header, read_marker)
 
     def append_stretch(self, last: BatchHeader, transactional_from: int | None) -> None:
-        """Add several data batches: the last of them, which is remembered, and the offset at which a transaction
-        begins.
+        """Add several data batches without checks: `last` is the header of the last of them, which is remembered. If no
+        transaction is open, one begins at offset `transactional_from`; None: none begins.
         """
         if self.state.current_txn_first_offset is None and transactional_from is not None:
             self._begin(transactional_from)
@@ -234,9 +235,9 @@ class ProducerAppendInfo:
         if state.current_txn_first_offset is None and header.is_transactional:
             self._begin(header.base_offset)
 
-    def _append_end_txn_marker(self, header: BatchHeader, found: Marker) -> CompletedTransaction | None:
+    def _append_end_txn_marker(self, header: BatchHeader, marker: Marker) -> CompletedTransaction | None:
         self._check_producer_epoch(header)
-        state, coordinator_epoch = self.state, found.marker.coordinator_epoch
+        state, coordinator_epoch = self.state, marker.marker.coordinator_epoch
         if coordinator_epoch < state.coordinator_epoch and self._origin is not AppendOrigin.REPLICATION:
             raise TransactionCoordinatorFencedError(
                 f"the marker for producer {state.producer_id} has coordinator epoch {coordinator_epoch}, "
@@ -246,10 +247,10 @@ class ProducerAppendInfo:
         state.set_epoch(header.producer_epoch)
         state.coordinator_epoch = coordinator_epoch
         state.current_txn_first_offset = None
-        state.last_timestamp = found.timestamp
+        state.last_timestamp = marker.timestamp
         if first is None:
             return None
-        is_aborted = found.marker.type is ControlType.ABORT
+        is_aborted = marker.marker.type is ControlType.ABORT
         return CompletedTransaction(state.producer_id, first, header.base_offset, is_aborted)
 
     def _check_producer_epoch(self, header: BatchHeader) -> None:
@@ -274,7 +275,7 @@ class ProducerAppendInfo:
             )
 
     def _last_sequence(self, header: BatchHeader) -> int:
-        """Return the last sequence number of the header's epoch; -1 if there is none."""
+        """Return the sequence number of the last batch in the header's producer epoch; -1 if there is none."""
         for known in (self.state, self._current):
             if known.producer_epoch == header.producer_epoch and known.batches:
                 return known.last_batch.last_sequence
