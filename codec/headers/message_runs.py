@@ -1,19 +1,19 @@
-"""Runs of sound entries of magic 0 and 1, as `runs` has for v2 batches. Needs compiled code and numpy."""
+"""Runs of sound entries of magic 0 and 1, as `runs` has for v2 batches. Needs compiled code."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from kafkalog.codec.common.limits import KIB
 from kafkalog.codec.model import LOG_OVERHEAD, LegacyHeader, RecordBatch
-from kafkalog.codec.native.functions import consecutive_messages, scan_messages
-from kafkalog.codec.native.tables import MessageColumn, check_table, empty_table, names
+from kafkalog.codec.native import functions
+from kafkalog.codec.native.cells import Cells
+from kafkalog.codec.native.tables import MessageColumn, Table, names
 from kafkalog.codec.rules.framing import SMALLEST_MESSAGE
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
     Int64s = npt.NDArray[np.int64]
@@ -27,33 +27,37 @@ _MESSAGES_OF_A_RUN = 8 * KIB + 40
 
 
 class MessageRun:
-    """Consecutive v0 and v1 entries whose size and checksum are right. `run["offset"]` is the column of that field;
-    `run["position"]` is each entry's position in `window`.
+    """Consecutive v0 and v1 entries whose size and checksum are right. `run["offset"]` is the column of that field as
+    an array; `run["position"]` is each entry's position in `window`.
     """
 
     has_producers = False
     """whether entries of this format can have a producer"""
 
-    def __init__(self, table: Int64s, window: bytes | memoryview, window_start: int) -> None:
-        check_table(MessageColumn, table)
-        self.table = table
+    def __init__(self, cells: Cells, window: bytes | memoryview, window_start: int) -> None:
+        self.cells = cells
         """columns of `MessageColumn`; positions count from the start of `window`"""
         self.window = window
         """bytes that contain the entries"""
         self.window_start = window_start
-        """position of `window` in the file"""
+        """position of `window` in the file, in bytes"""
 
     def __len__(self) -> int:
-        return int(self.table.shape[1])
+        return self.cells.columns
 
     def __getitem__(self, name: str) -> Int64s:
         column: Int64s = self.table[_ROWS[name]]
         return column
 
     @property
-    def attributes(self) -> Int64s:
+    def table(self) -> Table:
+        """Columns as a numpy array, not contiguous."""
+        return self.cells.table()
+
+    @property
+    def attributes(self) -> memoryview:
         """Attributes of all entries."""
-        return self["attributes"]
+        return self.cells.row(MessageColumn.ATTRIBUTES)
 
     @property
     def producer_ids(self) -> None:
@@ -61,41 +65,43 @@ class MessageRun:
 
     @property
     def sizes(self) -> Int64s:
-        """Sizes of the whole entries in bytes."""
+        """Sizes of the whole entries in bytes, as an array."""
         return self["size"] + LOG_OVERHEAD.size
 
     @property
     def last_offsets(self) -> Int64s:
-        """Offsets in the headers: of a message, or of a wrapper's last inner message."""
+        """Offsets in the headers, as an array: that of a message, or of a wrapper's last inner message."""
         return self["offset"]
+
+    def last_offset(self, number: int) -> int:
+        """Return the offset in the header of entry `number`."""
+        return self.cells.value(MessageColumn.OFFSET, number)
 
     @property
     def end(self) -> int:
-        """Position in the file after the last entry."""
-        return int(self.window_start + self.table[MessageColumn.POSITION, -1] + self.sizes[-1])
+        """Position in the file after the last entry, in bytes."""
+        last, value = len(self) - 1, self.cells.value
+        start = self.window_start + value(MessageColumn.POSITION, last)
+        return start + value(MessageColumn.SIZE, last) + LOG_OVERHEAD.size
 
     def consecutive(self, next_offset: int, highest: int, end: int, lows: Int64s) -> int:
         """Return the number of entries at the start of the run that follow each other from `next_offset` on and
         need not be examined one by one. A repeated offset, one that ends above offset `highest`, or one
         that begins at `end` or later stops the count. Writes the first wanted offset of each counted entry to `lows`.
         """
-        return consecutive_messages(self.table, next_offset, highest, end, lows)
+        return functions.consecutive_messages(self.cells, next_offset, highest, end, lows)
 
     def part(self, start: int, end: int) -> MessageRun:
         """Return the entries from number `start` to `end` (exclusive)."""
-        return MessageRun(self.table[:, start:end], self.window, self.window_start)
+        return MessageRun(self.cells.part(start, end), self.window, self.window_start)
 
     def chosen(self, numbers: Sequence[int]) -> MessageRun:
         """Return the entries with these numbers, in this order."""
-        return MessageRun(np.take(self.table, numbers, axis=1), self.window, self.window_start)
-
-    def where(self, chosen: npt.NDArray[np.bool_]) -> MessageRun:
-        """Return the entries that a mask selects."""
-        return MessageRun(np.compress(chosen, self.table, axis=1), self.window, self.window_start)
+        return MessageRun(functions.take_columns(self.cells, numbers), self.window, self.window_start)
 
     def batch(self, number: int) -> RecordBatch:
         """Return entry `number` as a `RecordBatch`, as `Scanner` does."""
-        column: list[int] = self.table[:, number].tolist()
+        column = self.cells.column(number)
         start, header = column[MessageColumn.POSITION], LegacyHeader(*column[: MessageColumn.POSITION])
         data = memoryview(self.window)[start : start + header.size]
         return RecordBatch(header, start + self.window_start, data)
@@ -107,7 +113,6 @@ def message_run(window: bytes | memoryview, position: int, *, largest: int, chec
     `_MESSAGES_OF_A_RUN` entries. `check` False skips checksums.
     """
     most = min(len(window) // (SMALLEST_MESSAGE + LOG_OVERHEAD.size), _MESSAGES_OF_A_RUN)
-    table = empty_table(MessageColumn, most)
-    address = np.frombuffer(window, np.uint8).ctypes.data
-    count = scan_messages(address, len(window), largest, check, table)
-    return MessageRun(table[:, :count], window, position) if count else None
+    cells = Cells(MessageColumn, most)
+    count = functions.scan_messages(functions.address_of(window), len(window), largest, check, cells)
+    return MessageRun(cells.part(0, count), window, position) if count else None

@@ -133,9 +133,9 @@ class BatchRun:
         """
         base = self["base_timestamp"]
         is_told = (self["attributes"] & (TIMESTAMP_TYPE_FLAG | DELETE_HORIZON_FLAG) == 0) & (base >= 0)
-        import numpy as np
-
-        return np.where(is_told, base, self["max_timestamp"])
+        timestamps = self["max_timestamp"].copy()
+        timestamps[is_told] = base[is_told]
+        return timestamps
 
     @property
     def window_start(self) -> int:
@@ -305,11 +305,6 @@ class BatchRun:
     def chosen(self, numbers: Sequence[int]) -> BatchRun:
         """Return the batches with these numbers, in this order."""
         return BatchRun(functions.take_columns(self.cells, numbers), self._window, self._window_start)
-
-    def where(self, chosen: npt.NDArray[np.bool_]) -> BatchRun:
-        """Return the batches that a mask selects."""
-        numbers = chosen.nonzero()[0]
-        return self.chosen(memoryview(numbers.data).cast("B").cast("q") if len(numbers) else ())
 
     def v2_header(self, number: int) -> BatchHeader:
         """Return the header of batch `number` in the form of a v2 header."""

@@ -171,7 +171,7 @@ def scan_batches(address: int, size: int, largest: int, check: bool, headers: An
     return _call("scan_batches", address, size, largest, check, *_table(HeaderColumn, headers))
 
 
-def scan_messages(address: int, size: int, largest: int, check: bool, headers: Table) -> int:
+def scan_messages(address: int, size: int, largest: int, check: bool, headers: AnyTable) -> int:
     """Scan as `scan_batches`, but for entries of magic 0 and 1; `headers` is a table of `MessageColumn`. Entries of
     magic 0 get the timestamp -1.
     """
@@ -187,7 +187,7 @@ def consecutive_batches(headers: AnyTable, expected: int, highest: int, end: int
     return _call("consecutive_batches", *table, expected, highest, end, flags, _numbers(lows, table[2]))
 
 
-def consecutive_messages(headers: Table, expected: int, highest: int, end: int, lows: Int64s) -> int:
+def consecutive_messages(headers: AnyTable, expected: int, highest: int, end: int, lows: Int64s) -> int:
     """Return the number of entries of magic 0 and 1, from the first on, that are in order and begin below offset `end`.
     Other arguments are those of `consecutive_batches`.
     """

@@ -51,7 +51,7 @@ def made_run(rng: random.Random, *, ordered: bool = False) -> HeaderRun:
         delta = rng.choice([0, 0, 1, 2, 9] if ordered else [-1, 0, 0, 1, 2, 9, 2**31 - 1])
         size = rng.choice([61, 70, 500])
         rows.append([
-            offset, size - 12, rng.choice([-1, 0, 1, 2, 2]), 2 if ordered else rng.choice([0, 1, 2, 2, 2, 2]),
+            wrapped(offset), size - 12, rng.choice([-1, 0, 1, 2, 2]), 2 if ordered else rng.choice([0, 1, 2, 2, 2, 2]),
             rng.choice([1, 2, 3]), rng.choice([0, 0, 1, 4, 6, 8, 16, 16, 32, 48, 64]), delta,
             rng.choice([-1, 0, 7]), rng.choice([-1, 0, 5, 9]), rng.choice(PRODUCERS), rng.choice([0, 0, 1]),
             0, rng.choice([0, 1, delta + 1, delta, -1]), position,

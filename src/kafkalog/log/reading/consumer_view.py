@@ -313,7 +313,7 @@ class BatchSelection:
             low = lows[:count]
             if self._aborted is not None and part.has_producers:
                 committed = ~self._aborted.rejected(part)
-                part, low = part.where(committed), low[committed]
+                part, low = part.chosen(np.flatnonzero(committed).tolist()), low[committed]
             if self._filter is not None:
                 numbers = self._filter.numbers(part)
                 if len(numbers) < len(part):

@@ -138,7 +138,7 @@ class _Keys:
 
     def __init__(self, run: BatchRun, counts: Mask, start: int, offsets: KeyColumns) -> None:
         self._run = run
-        self._counting = run.where(counts)
+        self._counting = run.chosen(np.flatnonzero(counts).tolist())
         self._numbers = np.flatnonzero(counts).tolist()
         self._start = start
         self._offsets = offsets
@@ -229,7 +229,8 @@ class _Kept:
         offset that does not fit the new segment.
         """
         is_read = self._decide_whole()
-        part, numbers = self._run.where(is_read), np.flatnonzero(is_read)
+        numbers = np.flatnonzero(is_read)
+        part = self._run.chosen(numbers.tolist())
         done = 0
         for opened in opened_batches(part, DEFAULT_LIMITS, _AT_ONCE):
             self._all_singly(numbers[done : opened.first])
