@@ -5,9 +5,10 @@ file's window if a batch is not compressed, otherwise of the memory with the dec
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.codec.common.buffer_pool import Block
@@ -33,7 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Decompressed(NamedTuple):
+class Decompressed(Struct, frozen=True, kw_only=True):
     """Addresses and sizes in bytes of the record bytes of the first batches of a run, and the memory that holds
     them.
     """
@@ -93,7 +94,9 @@ def decompress_together(
 
 
 def _in_one(locations: npt.NDArray[np.int64], memory: bytes | memoryview) -> Decompressed:
-    return Decompressed(locations[0], locations[1], (memory,), np.zeros(locations.shape[1], np.int64))
+    return Decompressed(
+        addresses=locations[0], sizes=locations[1], memory=(memory,), where=np.zeros(locations.shape[1], np.int64)
+    )
 
 
 def _decompress(codec: int, data: memoryview, limits: Limits, room: memoryview) -> bytes | memoryview:
@@ -121,10 +124,10 @@ def _one_by_one(
         if total >= budget:
             break
     addresses, lengths, where = np.array(locations, np.int64).reshape(-1, 3).T.copy()
-    return Decompressed(addresses, lengths, memory, where)
+    return Decompressed(addresses=addresses, sizes=lengths, memory=memory, where=where)
 
 
-class OpenedBatches(NamedTuple):
+class OpenedBatches(Struct, frozen=True, kw_only=True):
     """Record bytes of consecutive batches of a run."""
 
     first: int
@@ -151,7 +154,15 @@ def _opened(
     counts = headers[HeaderColumn.RECORDS_COUNT, first : first + len(sizes)]
     records = np.minimum(counts, sizes // SMALLEST_RECORD + 1)
     most = int(records.max(initial=0))
-    return OpenedBatches(first, addresses, sizes, headers, int(records.sum()), most, memory)
+    return OpenedBatches(
+        first=first,
+        addresses=addresses,
+        sizes=sizes,
+        headers=headers,
+        records=int(records.sum()),
+        most_records=most,
+        memory=memory,
+    )
 
 
 def opened_batches(run: BatchRun, limits: Limits, budget: int) -> Iterator[OpenedBatches]:

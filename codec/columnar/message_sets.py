@@ -5,10 +5,11 @@ a wrapper is decompressed into new memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from kafkalog.codec.columnar.buffers import MOST_BYTES
 from kafkalog.codec.columnar.decompressed import decompress_together
@@ -38,7 +39,7 @@ _EXPECTED = 16
 _BY_PIECES = -1
 
 
-class Opened(NamedTuple):
+class Opened(Struct, frozen=True, kw_only=True):
     """Addresses and sizes in bytes of the message sets of consecutive entries of a run. Size -1: the set cannot be read
     or is too large. `start` is the number of the first entry; `keep` owns the memory.
     """
@@ -59,7 +60,7 @@ def open_entries(run: MessageRun, limits: Limits) -> Iterator[Opened]:
     sizes[sizes > _LARGEST] = -1
     wrappers = np.flatnonzero(run["attributes"] & CODEC_MASK != Codec.NONE)
     if len(wrappers) == 0:
-        yield Opened(0, addresses, sizes, run.window)
+        yield Opened(start=0, addresses=addresses, sizes=sizes, keep=run.window)
         return
     values = _Values(run, wrappers, base, limits)
     start = done = 0
@@ -71,7 +72,9 @@ def open_entries(run: MessageRun, limits: Limits) -> Iterator[Opened]:
             addresses[chosen], sizes[chosen] = found_addresses, found_sizes
             done += len(chosen)
         end = len(run) if done == len(wrappers) else int(wrappers[done])
-        yield Opened(start, addresses[start:end], sizes[start:end], (run.window, values.keep))
+        yield Opened(
+            start=start, addresses=addresses[start:end], sizes=sizes[start:end], keep=(run.window, values.keep)
+        )
         start = end
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 from kafkalog.codec.derive import DerivationError
 from kafkalog.codec.files.index_files import OFFSET_ENTRY, TIME_ENTRY
 from kafkalog.codec.headers.index_columns import packed_columns
@@ -66,7 +68,7 @@ _ROWS = {
 """Row with the values of a declared field, by layout and the field's name."""
 
 
-class RecoveredRun(NamedTuple):
+class RecoveredRun(Struct, frozen=True, kw_only=True):
     """Result of rebuilding from some batches of a run."""
 
     stopped: int
@@ -90,11 +92,11 @@ def recover_run(run: BatchRun, first: int, end: int, progress: Progress, limits:
     *values, changes = state.tolist()
     new = Progress(*values)
     return RecoveredRun(
-        stopped,
-        new,
-        _packed(OFFSET_ENTRY, entries.part(0, new.offsets - progress.offsets)),
-        _packed(TIME_ENTRY, entries.part(0, new.times - progress.times)),
-        list(zip(epochs[:changes], starts[:changes], strict=True)),
+        stopped=stopped,
+        progress=new,
+        offset_entries=_packed(OFFSET_ENTRY, entries.part(0, new.offsets - progress.offsets)),
+        time_entries=_packed(TIME_ENTRY, entries.part(0, new.times - progress.times)),
+        epochs=list(zip(epochs[:changes], starts[:changes], strict=True)),
     )
 
 

@@ -238,7 +238,7 @@ def _of_groups(result: LoadedPartition, name: PartitionName, coordinators: Coord
     yield LossConsequence(kind="groups_beyond_end", partition=result.name, detail=detail)
 
 
-class _Stop(NamedTuple):
+class _Stop(Struct, frozen=True, kw_only=True):
     """A transaction that is open at the end of a log although its coordinator has ended it."""
 
     offset: int
@@ -318,7 +318,12 @@ def _stops(
         if ended is None or any(transactional_id.is_undecided for transactional_id in ids):
             continue
         whose = str(ids[0].transactional_id) if ids else None
-        yield _Stop(opened_here.current_txn_first_offset, producer_id, whose, ended.word)
+        yield _Stop(
+            offset=opened_here.current_txn_first_offset,
+            producer_id=producer_id,
+            transactional_id=whose,
+            ended=ended.word,
+        )
 
 
 def _open_at_end(after: Tree, path: str) -> Sequence[ProducerEntry]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from kafkalog.codec.common.errors import KafkaLogError
 from kafkalog.codec.common.source import Source, used_end
@@ -115,7 +117,7 @@ def _judge(source: Source, path: str, kind: FileKind, base_offset: int, layout: 
     return lambda before, entry: of_kind(before, entry, base_offset, log)
 
 
-class _Batch(NamedTuple):
+class _Batch(Struct, frozen=True, kw_only=True):
     """A batch of the log: the range of offsets that it may hold, its position in bytes, and its largest timestamp."""
 
     low: int
@@ -161,7 +163,7 @@ def _holding(source: Source, wanted: list[int], positions: set[int]) -> Iterator
         low = header.first_offset if isinstance(header, BatchHeader) else min(behind, header.last_offset)
         place = bisect_left(wanted, low)
         if batch.position in positions or (place < len(wanted) and wanted[place] <= header.last_offset):
-            yield _Batch(low, header.last_offset, batch.position, header.max_timestamp)
+            yield _Batch(low=low, last=header.last_offset, position=batch.position, timestamp=header.max_timestamp)
         behind = header.last_offset + 1
 
 

@@ -40,6 +40,19 @@ BY_POSITION = {
     ),
 }  # fmt: skip
 """Structs with more fields that are given by position, by the reason (a call with names takes longer)."""
+TUPLES = {
+    "compiled code takes or gives its numbers in this order": (
+        "codec.headers.rebuild_segment.IndexLimits", "codec.headers.rebuild_segment.ProducerBatches",
+        "codec.headers.rebuild_segment.Progress",
+    ),
+    "a reader makes one for each batch or record, and compares or unpacks it": (
+        "codec.rules.execution.RawRecord", "copies.stretches.Row",
+    ),
+    "sorted, and made from the array of a record's value": ("cluster.groups.share_state.StateBatch",),
+    "rows of a table in the source; `codec.layout` imports construct alone": ("codec.layout.bits.Bit",),
+    "aiokafka's is one, which callers unpack": ("producer.batch.RecordMetadata",),
+}  # fmt: skip
+"""Named tuples with more than three fields, by the reason why they are no Structs."""
 CHANGED = (
     "cli.dump.decoded_values.ShownValues", "cli.dump.decoded_values._Problem", "cli.dump.kafka_logs._Gaps",
     "cli.dump.records.Walk", "cli.dump.sinks.TextSink", "cluster.assignors.sticky_general._HashSet",
@@ -90,6 +103,17 @@ def test_a_struct_with_more_than_three_fields_is_made_with_their_names() -> None
     several = {name for name, kind in structs().items() if len(kind.__match_args__) > MOST_POSITIONAL}
     assert several == {name for names in BY_POSITION.values() for name in names}
     assert len(structs()) > 600
+
+
+def test_plain_data_with_more_than_three_fields_is_no_tuple() -> None:
+    tuples = set()
+    for module in pkgutil.walk_packages(kafkalog.__path__, "kafkalog."):
+        if not module.name.endswith("__main__"):
+            for name, kind in vars(importlib.import_module(module.name)).items():
+                is_tuple = isinstance(kind, type) and issubclass(kind, tuple) and kind.__module__ == module.name
+                if is_tuple and len(getattr(kind, "_fields", ())) > MOST_POSITIONAL:
+                    tuples.add(f"{module.name.removeprefix('kafkalog.')}.{name}")
+    assert tuples == {name for names in TUPLES.values() for name in names}
 
 
 def test_a_struct_is_frozen_unless_it_is_changed() -> None:

@@ -7,7 +7,8 @@ any broker.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD
 from kafkalog.codec.rules.framing import BATCH_MAGIC, MAGIC_END, MAGIC_POSITION, SMALLEST_MESSAGE, entry_size
@@ -32,7 +33,7 @@ class DamagedError(Exception):
         return f"no batch at byte {self.position}"
 
 
-class Place(NamedTuple):
+class Place(Struct, frozen=True, kw_only=True):
     """Position in a log file of a batch, or of a message of magic 0 or 1, and its offsets. `end` is behind it."""
 
     position: int
@@ -70,7 +71,9 @@ def places(log: OpenLog, position: int, end: int) -> Iterator[Place]:
             return
         first = _OFFSET(block, at)
         if magic >= BATCH_MAGIC:
-            yield Place(position, position + size, first + _DELTA(block, at), first)
+            yield Place(
+                position=position, end=position + size, last_offset=first + _DELTA(block, at), base_offset=first
+            )
         else:
-            yield Place(position, position + size, first, None)
+            yield Place(position=position, end=position + size, last_offset=first, base_offset=None)
         position += size

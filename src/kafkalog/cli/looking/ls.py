@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import click
+from msgspec import Struct
 
 from kafkalog.cli.options.common import JOBS, JSON
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
@@ -174,7 +174,7 @@ def _print_partitions(
     )
 
 
-class _Sum(NamedTuple):
+class _Sum(Struct, frozen=True, kw_only=True):
     """The sum over several partitions."""
 
     partitions: int
@@ -188,14 +188,16 @@ class _Sum(NamedTuple):
 
     @classmethod
     def of(cls, summaries: Sequence[PartitionHealth]) -> _Sum:
+        firsts = (summary.first_timestamp for summary in summaries)
+        lasts = (summary.last_timestamp for summary in summaries)
         return cls(
-            len(summaries),
-            sum(not summary.is_sound for summary in summaries),
-            sum(not summary.is_listed for summary in summaries),
-            sum(len(summary.segments) for summary in summaries),
-            sum(summary.partition.size for summary in summaries),
-            min((each.first_timestamp for each in summaries if each.first_timestamp is not None), default=None),
-            max((summary.last_timestamp for summary in summaries if summary.last_timestamp is not None), default=None),
+            partitions=len(summaries),
+            hurt=sum(not summary.is_sound for summary in summaries),
+            unlisted=sum(not summary.is_listed for summary in summaries),
+            segments=sum(len(summary.segments) for summary in summaries),
+            size=sum(summary.partition.size for summary in summaries),
+            first_timestamp=min((first for first in firsts if first is not None), default=None),
+            last_timestamp=max((last for last in lasts if last is not None), default=None),
         )
 
     def cells(self) -> list[object]:

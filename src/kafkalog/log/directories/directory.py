@@ -9,7 +9,9 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
+
+from msgspec import Struct
 
 from kafkalog.codec.common.arguments import checked, shown
 from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
@@ -283,7 +285,14 @@ class _Reader:
         clean = self.small(
             CLEAN_SHUTDOWN_FILE, FindingCode.CHECKPOINT_INVALID, lambda data, _: decode_clean_shutdown(data)
         )
-        return _Beside(recovery, starts, replication, cleaner, meta, clean)
+        return _Beside(
+            recovery_points=recovery,
+            log_starts=starts,
+            high_watermarks=replication,
+            cleaner_offsets=cleaner,
+            meta_properties=meta,
+            clean_shutdown=clean,
+        )
 
     def partitions(self, starts: Offsets) -> list[Partition]:
         partitions = []
@@ -329,7 +338,7 @@ class _Reader:
                 self.found(code, entry.path, detail, Severity.WARNING if name is None else Severity.ERROR)
 
 
-class _Beside(NamedTuple):
+class _Beside(Struct, frozen=True, kw_only=True):
     recovery_points: Offsets
     log_starts: Offsets
     high_watermarks: Offsets

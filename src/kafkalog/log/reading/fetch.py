@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from kafkalog.codec.common.arguments import checked
 from kafkalog.codec.common.errors import LimitExceeded, StorageError, UsageError
@@ -41,7 +43,7 @@ class OffsetOutOfRangeError(UsageError):
         super().__init__(f"offset {offset} is out of range: the log holds {start} to {end}")
 
 
-class Origin(NamedTuple):
+class Origin(Struct, frozen=True, kw_only=True):
     """Place from which bytes were read: a log file, by its name and identity, and the position in it."""
 
     path: str
@@ -206,7 +208,9 @@ def _read(segment: Segment, offset: int, max_bytes: int, most: int, limits: Limi
                     size = min(size * 2, most)
                 epoch = batch.header.partition_leader_epoch
                 file = source.identity
-                origin = None if file is None else Origin(segment.path, *file, batch.position)
+                if file is not None:
+                    device, inode = file
+                    origin = Origin(path=segment.path, device=device, inode=inode, position=batch.position)
             if len(chunk_data) + batch.size > size:
                 break
             chunk_data += batch.data

@@ -9,7 +9,9 @@ import errno
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.log.disk.files import status_of
@@ -42,7 +44,7 @@ class SegmentFacts(Protocol):
         """Largest timestamp in ms; without timestamps the modification time."""
 
 
-class DeletableSegment(NamedTuple):
+class DeletableSegment(Struct, frozen=True, kw_only=True):
     """Facts about a segment that are passed to a policy."""
 
     base_offset: int
@@ -84,7 +86,12 @@ def by_policy(segments: Sequence[SegmentFacts], policy: DeletionPolicy, director
         if status is None:
             raise MissingFileError(errno.ENOENT, "there is no such file", path)
         modified_ms = status.st_mtime_ns // 1_000_000
-        facts = DeletableSegment(segment.base_offset, segment.size, segment.largest_timestamp, modified_ms)
+        facts = DeletableSegment(
+            base_offset=segment.base_offset,
+            size=segment.size,
+            largest_timestamp=segment.largest_timestamp,
+            modified_ms=modified_ms,
+        )
         return bool(policy(facts))
 
     return _leading(segments, may_go)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from kafkalog.codec.common.errors import PortableError
 from kafkalog.codec.model import AnyHeader, RecordBatch, to_int32
@@ -39,7 +41,7 @@ _ANY_EPOCH = 2**31 - 1
 _ALL_KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
 
-class RollParams(NamedTuple):
+class RollParams(Struct, frozen=True, kw_only=True):
     """Size and offsets of the batches to append, and limits on size and age of the segment."""
 
     size: int

@@ -6,8 +6,9 @@ is asked to continue after it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity, StopReason
@@ -39,7 +40,7 @@ SINGLY = MIB
 _LOWEST = -(2**63)
 
 
-class Passed(NamedTuple):
+class Passed(Struct, frozen=True, kw_only=True):
     """A place that a scan could not read or does not pass."""
 
     segment: Segment
@@ -184,7 +185,9 @@ class BatchReader:
 
     def _note(self, segment: Segment, position: int, expected: int, finding: Finding, source: FileSource) -> None:
         head = source.read(position, BATCH.size)
-        self.passed.append(Passed(segment, position, expected, finding.in_file(segment.path), head))
+        self.passed.append(Passed(
+            segment=segment, position=position, next_offset=expected, finding=finding.in_file(segment.path), head=head
+        ))
 
     def _stops(self, run: AnyRun, cursor: Cursor, segment: Segment, source: FileSource) -> bool:
         """Append the findings about the next run to `findings`, except gaps in the offsets. A batch that a consumer

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_TIMESTAMP
@@ -21,7 +22,7 @@ from kafkalog.log.writing.loading import SealedSegment
 __all__ = ["LiveLog", "LiveState"]
 
 
-class LiveState(NamedTuple):
+class LiveState(Struct, frozen=True, kw_only=True):
     """Offsets and segments of a log at a moment when its lock is held."""
 
     changes: int

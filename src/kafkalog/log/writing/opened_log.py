@@ -344,7 +344,13 @@ class OpenedLog:
 
     def _state(self) -> LiveState:
         active = SealedSegment(self._active.base_offset, self._active.log.size, NO_TIMESTAMP)
-        return LiveState(self._changes, self._log_start, self._end, self._sealed, active)
+        return LiveState(
+            changes=self._changes,
+            log_start_offset=self._log_start,
+            end_offset=self._end,
+            sealed=self._sealed,
+            active=active,
+        )
 
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
         """Return at most `max_count` base offsets, descending, of the segments last modified at or before `timestamp`

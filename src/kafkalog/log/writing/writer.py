@@ -219,7 +219,14 @@ class Log(OpenedLog):
             else:
                 self._epochs.clear()
         config, newest = self.config, max(batch.header.max_timestamp for batch in batches)
-        roll = RollParams(size, newest, end, now_ms, config.segment_bytes, config.segment_ms)
+        roll = RollParams(
+            size=size,
+            max_timestamp=newest,
+            last_offset=end,
+            now_ms=now_ms,
+            max_segment_bytes=config.segment_bytes,
+            max_segment_ms=config.segment_ms,
+        )
         if self._active.should_roll(roll):
             first = header.base_offset if isinstance(header, BatchHeader) else end - MAX_RELATIVE_OFFSET
             self._roll(max(first, self._end), now_ms)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from kafkalog.codec.common.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.common.extras import needed
@@ -31,7 +33,7 @@ _EXTRA = "tiered"
 _KEY_BYTES = 32
 
 
-class _Numbers(NamedTuple):
+class _Numbers(Struct, frozen=True, kw_only=True):
     """A private key: the modulus, the primes, and their exponents and coefficient (RFC 8017, 3.2)."""
 
     modulus: int
@@ -73,7 +75,14 @@ class PrivateKeys:
         if not isinstance(key, RSAPrivateKey):
             raise UsageError(f"{path} is not a private RSA key as PEM without a password")
         found = key.private_numbers()
-        return _Numbers(found.public_numbers.n, found.p, found.q, found.dmp1, found.dmq1, found.iqmp)
+        return _Numbers(
+            modulus=found.public_numbers.n,
+            p=found.p,
+            q=found.q,
+            exponent_p=found.dmp1,
+            exponent_q=found.dmq1,
+            coefficient=found.iqmp,
+        )
 
     def unwrap(self, key: WrappedKey, path: str) -> SegmentCipher:
         """Decrypt the key of the segment whose manifest is at `path`, and return the cipher for the segment's objects.

@@ -5,8 +5,9 @@ sequence numbers, leader epoch, producer and compression of the original are kep
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.codec.common.errors import FormatError
@@ -43,7 +44,7 @@ __all__ = ["StoredRecord", "emptied", "new_attributes", "records_of", "rewritten
 _MAGIC = 2
 
 
-class StoredRecord(NamedTuple):
+class StoredRecord(Struct, frozen=True, kw_only=True):
     """Fields of a record that compaction examines or copies."""
 
     offset: int
@@ -68,7 +69,11 @@ def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
             raise FormatError(finding.detail, position=batch.position, code=finding.code)
         for legacy_record in records:
             yield StoredRecord(
-                legacy_record.offset, legacy_record.timestamp, legacy_record.key, legacy_record.value, ()
+                offset=legacy_record.offset,
+                timestamp=legacy_record.timestamp,
+                key=legacy_record.key,
+                value=legacy_record.value,
+                headers=(),
             )
         return
     if header.records_count == 0:
@@ -80,7 +85,13 @@ def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
     base, base_timestamp = header.base_offset, header.base_timestamp
     for record in raw:
         timestamp = int64(base_timestamp + record.timestamp_delta) if append_time is None else append_time
-        yield StoredRecord(base + record.offset_delta, timestamp, record.key, record.value, record.headers)
+        yield StoredRecord(
+            offset=base + record.offset_delta,
+            timestamp=timestamp,
+            key=record.key,
+            value=record.value,
+            headers=record.headers,
+        )
 
 
 def _shape(batch: LogBatch, kept: Sequence[StoredRecord]) -> BatchHeader:

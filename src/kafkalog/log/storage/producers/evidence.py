@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from kafkalog.codec.common.source import Source
 from kafkalog.codec.files.index_files import ABORTED_TRANSACTION, ABORTED_TRANSACTION_VERSION, each_slot
@@ -50,7 +51,7 @@ def listed_aborted(source: Source, first: int, end: int) -> list[AbortedTransact
     return listed if source.size % ABORTED_TRANSACTION.size == 0 else None
 
 
-class Claim(NamedTuple):
+class Claim(Struct, frozen=True, kw_only=True):
     """An aborted transaction that a transaction index lists, although it does not follow from the batches."""
 
     producer_id: int
@@ -71,7 +72,12 @@ def claims_of(derived: Iterable[AbortedTransaction], listed: Iterable[AbortedTra
     for entry in listed:
         first = firsts.pop((entry.producer_id, entry.last_offset), None)
         if first != entry.first_offset:
-            claims.append(Claim(entry.producer_id, entry.first_offset, entry.last_offset, first is not None))
+            claims.append(Claim(
+                producer_id=entry.producer_id,
+                first_offset=entry.first_offset,
+                marker=entry.last_offset,
+                is_marker_there=first is not None,
+            ))
     return None if firsts else claims
 
 

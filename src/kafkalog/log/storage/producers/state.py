@@ -57,7 +57,7 @@ class Marker(NamedTuple):
     timestamp: int
 
 
-class CompletedTransaction(NamedTuple):
+class CompletedTransaction(Struct, frozen=True, kw_only=True):
     """A transaction that a marker ended."""
 
     producer_id: int
@@ -251,7 +251,9 @@ class ProducerAppendInfo:
         if first is None:
             return None
         is_aborted = marker.marker.type is ControlType.ABORT
-        return CompletedTransaction(state.producer_id, first, header.base_offset, is_aborted)
+        return CompletedTransaction(
+            producer_id=state.producer_id, first_offset=first, last_offset=header.base_offset, is_aborted=is_aborted
+        )
 
     def _check_producer_epoch(self, header: BatchHeader) -> None:
         state = self.state
