@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kafkalog import Severity, verify
-from kafkalog.log import open_partition
 from kafkalog.codec.plain.scanner import scan
+from kafkalog.log import open_partition
 from kafkalog.recovery import Recovery, plan, recover
 from testkit.recorded.broker_dirs import brokers, own_copy
 
