@@ -15,6 +15,7 @@ from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, LoadedPartition
 from kafkalog.recovery.damage.census import Census, census
+from kafkalog.recovery.damage.offset_ranges import OffsetRanges
 from kafkalog.recovery.decide.remote_part import held_remotely
 from kafkalog.recovery.decide.ways import Measured, PartitionFacts, RecoveryRequest, logs_of, measure
 from kafkalog.recovery.decide.written_end import written
@@ -272,22 +273,29 @@ class Comparer:
         if original is None:
             return Measured(records_lost=0, bytes_cut=0)
         counts = measure(facts, self.before, original, way.tree, way.log_start(facts), way.log_end(facts))
-        return counts.held_elsewhere() if self._is_held_remotely(facts, counts, way.tree) else counts
+        local_start = self._served_remotely_below(facts, counts, way.tree)
+        if local_start is None:
+            return counts
+        start = max(facts.log_start, local_start)
+        local = structs.replace(facts, log_start=start)
+        return counts.held_below(
+            measure(local, self.before, original, way.tree, max(way.log_start(facts), start), way.log_end(facts))
+        )
 
-    def _is_held_remotely(self, facts: PartitionFacts, found: Measured, after: Tree) -> bool:
-        """Whether records are lost, but all of them lie below the first local segment that is left, and the remote tier
-        has them. False if the partition is not live or not tiered, or if some loss has no known end.
+    def _served_remotely_below(self, facts: PartitionFacts, found: Measured, after: Tree) -> int | None:
+        """Return the base offset of the first local segment that is left, if records below it are lost locally and the
+        remote tier has all of these. None if it does not, or if the partition is not live or not tiered.
         """
         key, tiering = (facts.topic, facts.partition), self.topics.tiering
         there = [directory for directory in facts.directories if directory in after.directories]
         bases = [base for each in there for base, _path in after.logs(each)]
         if not (found.lost and facts.is_live and bases and tiering.is_tiered(key)):
-            return False
-        held = held_remotely(self.before, facts.name, key, tiering)
-        return all(
-            each.last is not None and each.last < min(bases) and held.covers(each.first, each.last)
-            for each in found.lost
-        )
+            return None
+        start = min(bases)
+        below = [(each.first, start - 1 if each.last is None else min(each.last, start - 1))
+                 for each in found.lost if each.first < start]  # fmt: skip
+        held = held_remotely(self.before, facts.name, key, tiering) if below else OffsetRanges()
+        return start if below and all(held.covers(*offsets) for offsets in below) else None
 
     def missing(self, partitions: Iterable[CountedPartition]) -> list[Finding]:
         """Return the findings about missing segments, and about offsets missing from both tiers, of live partitions.

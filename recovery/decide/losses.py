@@ -86,7 +86,7 @@ def skipped_text(ways: Iterable[Measured]) -> str:
     reach = "a consumer may reach from a batch that its segment cuts short"
     reach = reach if goes_on else "consumers get in part, in place of others, or not at all"
     return (
-        "records after ones with higher offsets, above the log's end, or at offsets where an empty segment begins, "
+        "records after ones with higher offsets, at offsets where an empty segment begins, or above the log's end, "
         f"which {reach}"
     )
 

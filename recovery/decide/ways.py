@@ -169,16 +169,19 @@ class Measured(Struct, kw_only=True):
     lost: list[LostRange] = field(default_factory=list)
     below_high_watermark: bool | None = None
 
-    def held_elsewhere(self) -> Measured:
-        """Return the counts for the case that another tier still serves all records that are lost here: lost records
-        count as kept, and no lost record, range or marker is left. `records_kept` stays None if it is None. This object
-        is not changed.
+    def held_below(self, local: Measured) -> Measured:
+        """Return the counts for the case that another tier still serves all records that are lost here below the local
+        log: these count as kept. `local` are the counts of the local log alone, which has all other losses.
+        `records_kept` stays None if it is None. Neither object is changed.
         """
-        kept = None if self.records_kept is None else self.records_kept + (self.records_lost or 0)
-        return Measured(
-            records_kept=kept, records_hidden=self.records_hidden, records_lost=0, epoch_falls=self.epoch_falls,
+        kept = self.records_kept
+        if kept is not None:
+            kept += max((self.records_lost or 0) - (local.records_lost or 0), 0)
+        below = local.below_high_watermark if local.lost else False
+        return structs.replace(
+            local, records_kept=kept, records_hidden=self.records_hidden, epoch_falls=self.epoch_falls,
             overlaps=self.overlaps, bytes_cut=self.bytes_cut, damage_left=self.damage_left,
-            damage_passed=self.damage_passed, below_high_watermark=False,
+            damage_passed=self.damage_passed, below_high_watermark=below,
         )  # fmt: skip
 
     @property
