@@ -23,7 +23,7 @@ from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.on_damage import STOP
 from kafkalog.log.walk.segment import Segment
 from kafkalog.log.walk.summary import summarize
-from kafkalog.recovery.checks.missing_segments import missing_by_summaries
+from kafkalog.recovery.checks.missing_segments import missing_at_start, missing_by_summaries
 
 __all__ = ["Position", "Span", "digest_of", "require_same_topic", "span_of"]
 
@@ -92,8 +92,9 @@ def span_of(
 
     `known` is the table's position, None if the table has no records of the partition: then the lower bounds apply. If
     damage or an open transaction is the reason for None, or the log ends before the table, a finding is added to
-    `findings`. Raises `RecoveryRefused` if records after the table's end were deleted, or a segment of them is missing
-    (with `accept_loss` the span begins after the deleted ones, or includes the gap), or if earlier ones were replaced.
+    `findings`. Raises `RecoveryRefused` if records after the table's end were deleted, or a segment of them is missing,
+    also at the beginning of a log of which the table has nothing yet (with `accept_loss` the span begins after the
+    deleted ones, or includes the gap), or if earlier ones were replaced.
     With `masked`, earlier records are compared by time and sizes only. Raises `StorageError` if a file cannot be read.
     """
     log_end = partition.log_end_offset()
@@ -112,6 +113,8 @@ def span_of(
                 raise _missing(partition, start)
             start = partition.log_start_offset
     asked = _asked(partition, bounds)
+    if known is None and not accept_loss:
+        _require_start(partition, bounds.start_offset or 0, start, asked)
     view = consumer_view(partition, start, asked, isolation_level=isolation_level)
     end = min(log_end, view.end_offset)
     if start < end:
@@ -145,6 +148,18 @@ def _missing(partition: Partition, start: int) -> RecoveryRefused:
 def _refused(why: str) -> RecoveryRefused:
     advice = [Advice("with {} the export goes on behind them", Ask.ACCEPT_LOSS)]
     return RecoveryRefused(why, reason="records_missing", advice=advice)
+
+
+def _require_start(partition: Partition, wanted: int, start: int, asked: int | None) -> None:
+    """Raise `RecoveryRefused` if offsets from `wanted` up to `asked` (exclusive; None: all) are missing below the first
+    segment, as `verify` finds it, unless the export begins behind that segment's first offset anyway, at `start`.
+    Raises `StorageError` if a file cannot be read.
+    """
+    begins = partition.segments[0].base_offset if partition.segments else 0
+    if wanted < begins and start <= begins:
+        for finding in missing_at_start(partition):
+            if asked is None or asked > (finding.offset or 0):
+                raise _refused(f"{finding.file}: {finding.detail}; another copy may have these records")
 
 
 def _require_no_gap(partition: Partition, start: int, end: int) -> None:
