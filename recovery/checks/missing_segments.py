@@ -20,21 +20,25 @@ from kafkalog.tiers.tiering import tier_gap
 __all__ = ["missing_at_start", "missing_by_summaries", "missing_from", "missing_offsets_of"]
 
 
-def missing_from(partition: Partition, missing: Sequence[tuple[int, int]]) -> list[Finding]:
-    """Return the findings about missing segments of a partition. `missing` are ranges of offsets, both ends included,
-    that no batch has although compaction does not explain it (`missing_offsets_of`); parts below the log start offset
-    are left out.
+def missing_from(partition: Partition, collected: MissingOffsets) -> list[Finding]:
+    """Return the findings about missing segments of a partition, and about missing first batches of one if the topic is
+    known not to be compacted. `collected` has the ranges of offsets that no batch has (`missing_offsets_of`); parts
+    below the log start offset are left out.
 
     Empty if nothing is missing or the partition is not live. Also empty if the broker's metadata log shows that the
     topic is compacted, unless the cleaner's checkpoint says up to where the log was cleaned. Reads the metadata log in
     the partition's log directory, if there is one.
     """
     name = partition.name
-    if not missing or name is None or partition.state is not DirectoryState.LIVE:
+    if not collected.found_if_uncleaned or name is None or partition.state is not DirectoryState.LIVE:
         return []
-    is_compacted = read_topic_facts([os.path.dirname(partition.path)]).is_compacted(name.topic)
-    if is_compacted and cleaned_until(partition.path, name) is None:
+    facts, cleaned = read_topic_facts([os.path.dirname(partition.path)]), cleaned_until(partition.path, name)
+    is_compacted = facts.is_compacted(name.topic)
+    if is_compacted and cleaned is None:
         return []
+    missing = collected.found
+    if not cleaned and facts.is_never_compacted(name.topic, name.partition):
+        missing = collected.found_if_uncleaned
     bases = (segment.base_offset for segment in partition.segments)
     start = partition.log_start_offset
     return list(missing_segments(partition.path, missing, start, bases, is_compacted=is_compacted))
@@ -85,4 +89,4 @@ def missing_by_summaries(partition: Partition, segments: Sequence[SegmentSummary
             missing.batches(summary.first_offset, summary.last_offset, has_gaps=summary.has_gaps)
         if summary.stop is not StopReason.END:
             missing.damaged()
-    return missing_from(partition, missing.found)
+    return missing_from(partition, missing)

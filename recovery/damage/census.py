@@ -178,14 +178,21 @@ def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
 
 
 def census(
-    tree: Tree, directories: Sequence[str], log_start: int, log_end: int = NO_END, *, cleaned_until: int = 0
+    tree: Tree,
+    directories: Sequence[str],
+    log_start: int,
+    log_end: int = NO_END,
+    *,
+    cleaned_until: int = 0,
+    is_uncleaned: bool = False,
 ) -> Census:
     """Count the records that can be read of one topic-partition, and collect the damage. If several directories claim
     the partition, all are counted together, each offset once.
 
     `log_start` is the log start offset; records below it do not count. Records from `log_end` on, where a broker would
-    write new records, count as hidden. Offsets below `cleaned_until` are not reported as missing. Raises `StorageError`
-    if a log cannot be read.
+    write new records, count as hidden. Offsets below `cleaned_until` are not reported as missing; with
+    `is_uncleaned` those of the first batches of a segment are, too (`MissingOffsets.found_if_uncleaned`). Raises
+    `StorageError` if a log cannot be read.
     """
     walk = _Walk(tree, log_start, log_end, cleaned_until)
     for directory in directories:
@@ -193,7 +200,7 @@ def census(
         walk.directory(segments)
         for segment in with_next(segments):
             walk.segment(*segment)
-    walk.end()
+    walk.end(is_uncleaned=is_uncleaned)
     return walk.result
 
 
@@ -554,12 +561,12 @@ class _Walk:
                 self.result.damages[number] = replace(damage, first_offset=self._next_offset, last_offset=behind - 1)
         self._pending.clear()
 
-    def end(self) -> None:
+    def end(self, *, is_uncleaned: bool) -> None:
         """Finish after the last segment: count repeated batches and missing ranges."""
         self._pending.clear()
         self._settle_unreached()
         self._count_repeats()
-        self.result.missing = self._missing.found
+        self.result.missing = self._missing.found_if_uncleaned if is_uncleaned else self._missing.found
 
     def _damage(self, path: str, source: Source, ended: EndOfWalk, next_base: int | None) -> Damage:
         """Return a description of the damage at the end of a walk. It reaches to the next proven batch of the segment,

@@ -226,7 +226,10 @@ class Comparer:
             original = None
             if not is_untouched or left >= 0:
                 until = max((cleaned or {}).get((facts.topic, facts.partition), 0), 0)
-                original = census(self.before, facts.directories, facts.log_start, cleaned_until=until)
+                never = not until and self.topics.is_never_compacted(facts.topic, facts.partition)
+                original = census(
+                    self.before, facts.directories, facts.log_start, cleaned_until=until, is_uncleaned=never
+                )
                 if facts.is_live and facts.log_start > max(original.end_offset, facts.written.end):
                     facts, original = self._with_true_start(facts, original)
                 if cleaned is None and self.topics.is_compacted(facts.topic):

@@ -8,7 +8,7 @@ digest of the last record detects a rewrite within the same epoch.
 from __future__ import annotations
 
 import hashlib
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from msgspec import Struct
 
@@ -182,10 +182,14 @@ def _require_no_gap(partition: Partition, start: int, end: int) -> None:
 
 
 def _is_gap(segment: Segment, following: Segment) -> bool:
-    """Whether no batch of a segment can be read that ends just before the next segment."""
+    """Whether no batch of a segment can be read that ends just before the next segment, or the first batch of that one
+    begins behind its base offset.
+    """
     last = following.base_offset - 1
-    batch = next(iter(BatchReader([segment, following], start_offset=last, hold=False)), None)
-    return batch is None or batch.last_offset > last
+    batches = list(islice(BatchReader([segment, following], start_offset=last, hold=False), 2))
+    if not batches or batches[0].last_offset > last:
+        return True
+    return len(batches) > 1 and batches[1].header.first_offset > last + 1
 
 
 def _first(partition: Partition, bounds: RecordFilter, end: int, findings: list[Finding]) -> int:
