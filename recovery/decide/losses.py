@@ -57,7 +57,7 @@ def sentence_of_lost(found: Measured) -> str:
     if not found.records_hidden:
         return lost
     kept = counted(found.records_hidden, "record")
-    return f"{lost}, but consumers skip {kept} that {'is' if found.records_hidden == 1 else 'are'} kept"
+    return f"{lost}, but consumers may skip {kept} that {'is' if found.records_hidden == 1 else 'are'} kept"
 
 
 def repeats_text(found: Measured) -> str:

@@ -320,7 +320,7 @@ def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
         is_said = lost.records_lost in (None, 0) and bool(offsets)  # the range itself says that a number is unknown
         said = offsets if is_said else f"{records}, {offsets}" if offsets else records
         if lost.records_hidden and not is_only_skipped:
-            said += f"; {counted(lost.records_hidden, 'more record')} that consumers skip"
+            said += f"; {counted(lost.records_hidden, 'more record')} that consumers may skip"
         yield Loss(
             place=place, offsets=said, written=_written(lost, batches), by_eye=sum(batch.by_eye for batch in batches)
         )

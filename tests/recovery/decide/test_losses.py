@@ -59,13 +59,13 @@ def test_a_total_is_as_sure_as_its_parts() -> None:
     assert sentence_of_lost(total([whole, unknown])) == "at least 12 records"
     assert sentence_of_lost(Measured(records_lost=0)) == "nothing"
     assert sentence_of_lost(Measured(records_lost=125, records_hidden=105)) == (
-        "125 records, but consumers skip 105 records that are kept"
+        "125 records, but consumers may skip 105 records that are kept"
     )
     assert sentence_of_lost(Measured(records_lost=0, records_hidden=1)) == (
-        "no record, but consumers skip 1 record that is kept"
+        "no record, but consumers may skip 1 record that is kept"
     )
     assert sentence_of_lost(Measured(records_hidden=3)) == (
-        "an unknown number of records, but consumers skip 3 records that are kept"
+        "an unknown number of records, but consumers may skip 3 records that are kept"
     )
 
 
@@ -255,7 +255,7 @@ def test_records_that_are_only_skipped_are_not_called_missing(tmp_path: Path) ->
     first.write_bytes(last.read_bytes())
     kafkalog("recover", "--yes", root)
     printed = " ".join(kafkalog("plan", root).out.split())
-    assert "lost with this plan: no record, but consumers skip 12 records that are kept in 1 partition" in printed
+    assert "lost with this plan: no record, but consumers may skip 12 records that are kept in 1 partition" in printed
     assert "nothing is left to do here: no record is missing" in printed
     assert "is not in these files" not in printed
 
