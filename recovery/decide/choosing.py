@@ -248,9 +248,7 @@ def _compared(
     )
 
 
-def _note_held_back(
-    way: WayResult, names: Collection[str], directory: SurveyedDirectory, before: Tree
-) -> None:
+def _note_held_back(way: WayResult, names: Collection[str], directory: SurveyedDirectory, before: Tree) -> None:
     """Set in the counts of a way what consumers of committed data do not get of the partitions `names`."""
     if way.tree is None:
         return

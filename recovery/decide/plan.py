@@ -363,9 +363,7 @@ def plan_of(
         plan,
         deleted=note_of_deleted(survey, rules.facts.tiering),
         consequences=(
-            *consequences(
-                survey.tree(), result.tree, result.partitions.values(), lost, rules, directory.coordinators
-            ),
+            *consequences(survey.tree(), result.tree, result.partitions.values(), lost, rules, directory.coordinators),
             *ends_going_back(survey.root, survey.tree(), result.partitions.values(), lost),
             *(each for each in choice.consequences if best is not None and each.way == best.way),
             *(open_ones if is_emptied else ()),
