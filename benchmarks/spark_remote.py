@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 from support.local_session import local_session
 
 import kafkalog
-from kafkalog.jobs.restore.events import rebuild_remote_metadata
+from kafkalog.jobs.restore.events import RemoteMetadataRebuild, rebuild_remote_metadata
 from kafkalog.tiers.layouts import open_tier
 from testkit.made.many_segments import TOPIC_ID, as_tier
 from testkit.recorded.aiven_objects import as_aiven
@@ -40,7 +40,7 @@ def write(root: Path, records: int) -> None:
             log.append([b"%0100d" % number for number in range(start, min(start + 150, records))])
     as_tier(root / "whole" / "orders-0", root / "remote")
     as_aiven(root / "remote", root / "aiven")
-    rebuild_remote_metadata(open_tier(str(root / "remote")), root / "broker", partitions=1)
+    rebuild_remote_metadata(RemoteMetadataRebuild(partitions=1), open_tier(str(root / "remote")), root / "broker")
     last = max((root / "whole" / "orders-0").glob("*.log"))
     (root / "broker" / "orders-0").mkdir()
     for path in (root / "whole" / "orders-0").iterdir():

@@ -161,7 +161,7 @@ def see_both_tiers(place: Path, broker: Path, remote: Path) -> None:
     seen = kafkalog.inspect_remote(broker, remote=tier)
     print("remote:", len(events.segments), "segments by events,", len(seen.rows), "seen")
     assert kafkalog.verify_remote(tier, [str(broker)]).is_clean
-    kafkalog.rebuild_remote_metadata(tier, place / "events", partitions=1)
+    kafkalog.rebuild_remote_metadata(kafkalog.RemoteMetadataRebuild(partitions=1), tier, place / "events")
 
 
 def see_schemas(place: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import structs
 
-from kafkalog.codec.common.arguments import Count, check_fields
+from kafkalog.codec.common.arguments import TIMES, Bounds, Count, check_fields
 from kafkalog.codec.common.options import Option
 from kafkalog.log.directories.workers import OnProgress
 from kafkalog.log.disk.files import PathLike
@@ -27,7 +27,7 @@ class IndexRebuild(msgspec.Struct, frozen=True, kw_only=True):
         Option("--config", "A topic or broker setting under Kafka's own name; may be repeated.", "NAME=VALUE"),
     ] = {}
     """settings under Kafka's names; what the cluster's metadata says of a topic takes precedence"""
-    at: int | None = None
+    at: Annotated[int | None, Bounds(TIMES)] = None
     """the time to treat as now, ms since 1970; None: the clock's"""
     cluster_metadata: Annotated[bool, Option("--cluster-metadata", "Include KRaft's metadata log.")] = False
     """include KRaft's metadata log"""

@@ -17,6 +17,7 @@ from kafkalog.recovery.act.job import by_root, keeping_in
 from kafkalog.recovery.act.working_copy import copy_for
 from kafkalog.recovery.decide.node_part import with_nodes
 from kafkalog.recovery.decide.plan import Plan
+from kafkalog.recovery.decide.refusals import marker_for_all
 from kafkalog.recovery.duplicates import tell_duplicates
 from kafkalog.recovery.facts.places import by_log_directory, chosen_directories, holding, log_directories, root_of
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules, rules_of, settled
@@ -165,10 +166,7 @@ def recover(
 def _refuse_half_a_marker(places: Sequence[tuple[str, frozenset[str] | None]]) -> None:
     for root, only in places:
         if only is not None:
-            raise UsageError(
-                f"a clean-shutdown marker vouches for every partition of {root}: to have one written, recover the "
-                "whole log directory"
-            ).concerning(root)
+            raise UsageError(marker_for_all(root)).concerning(root)
 
 
 def recover_into(

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from kafkalog.codec.common.errors import UsageError
 
-__all__ = ["Bounds", "Count", "at_door", "byte_view", "check_fields", "checked", "plain_type", "shown"]
+__all__ = ["TIMES", "Bounds", "Count", "at_door", "byte_view", "check_fields", "checked", "plain_type", "shown"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -108,6 +108,8 @@ class Bounds(Struct, frozen=True):
     """lowest and highest number (inclusive)"""
 
 
+TIMES = (0, _INT64 - 1)
+"""milliseconds since 1970 that can be now"""
 Count: TypeAlias = Annotated[int, Bounds((1, _INT64 - 1))]
 """number of processes or threads: 1 or more"""
 

@@ -64,7 +64,9 @@ class FindingCode(enum.StrEnum):
     OFFSET_GAP = "offset_gap"
     """offsets are missing; normal in compacted topics"""
     SEGMENT_MISSING = "segment_missing"
-    """offsets are missing between two segments of a log without other gaps: a segment or the end of one is missing"""
+    """offsets are missing between two segments of a log without other gaps: a segment or the end of one is missing, or
+    the first batches of one, if the topic is known not to be compacted
+    """
     SEGMENT_OVERLAP = "segment_overlap"
     """a segment reaches into the next one's offsets"""
     LEADER_EPOCH_DECREASES = "leader_epoch_decreases"

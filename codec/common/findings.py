@@ -58,6 +58,8 @@ class Unread(Struct, frozen=True):
         before = None if self.newest_before is None else moment_text(self.newest_before)
         after = None if self.oldest_after is None else moment_text(self.oldest_after)
         if before is not None and after is not None:
+            if (self.newest_before or 0) > (self.oldest_after or 0):  # producers set the times
+                before, after = after, before
             return [offsets, f"between {before} and {after}"]
         if before is not None:
             return [offsets, f"after {before}"]

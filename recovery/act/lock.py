@@ -62,7 +62,7 @@ class BrokerLock:
 
     The file is removed at the end if it did not exist before, as in the broker. A file that is created here says so in
     its content, with the directory's earlier time, so that one left behind by a killed process is recognized and
-    removed with the next lock.
+    removed with the next lock, unless that ends with a refusal, which changes nothing.
     """
 
     def __init__(self, fs: FileSystem) -> None:
@@ -70,6 +70,8 @@ class BrokerLock:
         self._descriptor = -1
         self._before: int | None = None
         """the directory's modification time (ns) before the file was created; None if a broker created it"""
+        self._created = False
+        """whether the file was created here, not left by a killed process"""
         self._locked = 0
         self._process = OwnProcess(f"the lock of {fs.root}")
 
@@ -91,6 +93,7 @@ class BrokerLock:
                 raise
             if self._lock():
                 self._locked = self._fs.mtime("")
+                self._created = created
                 self._before = before if created else self._left_behind()
                 self._fs.mtime_before = self._locked if self._before is None else self._before
                 return self
@@ -139,7 +142,9 @@ class BrokerLock:
         if not self._process.is_here:  # a forked child: the lock is its parent's
             return
         try:
-            if self._before is not None:  # leave no trace, not even in the directory's time
+            is_refusal = kind is not None and issubclass(kind, RecoveryRefused)
+            is_removed = self._created or not is_refusal
+            if self._before is not None and is_removed:  # leave no trace, not even in the directory's time
                 now = self._fs.mtime("")
                 self._fs.remove_unseen(LOCK_FILE, self._before if now == self._locked else now)
         finally:

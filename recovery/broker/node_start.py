@@ -55,7 +55,7 @@ from kafkalog.recovery.broker.node.quorum import (
     static_voters,
 )
 from kafkalog.recovery.broker.node.reading import ReaderError
-from kafkalog.recovery.broker.node.releases import GROUPS, NEWEST, Release, groups_from, release_of
+from kafkalog.recovery.broker.node.releases import GROUPS, NEWEST, Release, asked_release, groups_from, release_of
 from kafkalog.recovery.broker.node.replay import Replay, newest_metadata_version
 from kafkalog.recovery.broker.node.settings_of_start import (
     consequences_of_migration,
@@ -105,7 +105,7 @@ def node_start(
         context = _Context(files=files, results=results, now_ms=now, loads_others=loads_others, leaders=leaders)
         role = _role(context)
         if release is not None:
-            releases: Sequence[Release] = (release_of(release),)
+            releases: Sequence[Release] = (asked_release(release),)
         elif role is Role.ZOOKEEPER_BROKER:
             releases = tuple(map(release_of, _WITH_ZOOKEEPER))
         else:

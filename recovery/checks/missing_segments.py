@@ -8,30 +8,37 @@ from collections.abc import Sequence
 from kafkalog.cluster.records.checkpoints import cleaned_until
 from kafkalog.codec.common.findings import Finding, StopReason
 from kafkalog.codec.names import DirectoryState
+from kafkalog.log.directories.lost_start import lost_start
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import scan_directory
 from kafkalog.log.walk.missing import MissingOffsets
 from kafkalog.log.walk.summary import SegmentSummary
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
+from kafkalog.tiers.tiering import tier_gap
 
-__all__ = ["missing_by_summaries", "missing_from", "missing_offsets_of"]
+__all__ = ["missing_at_start", "missing_by_summaries", "missing_from", "missing_offsets_of"]
 
 
-def missing_from(partition: Partition, missing: Sequence[tuple[int, int]]) -> list[Finding]:
-    """Return the findings about missing segments of a partition. `missing` are ranges of offsets, both ends included,
-    that no batch has although compaction does not explain it (`missing_offsets_of`); parts below the log start offset
-    are left out.
+def missing_from(partition: Partition, collected: MissingOffsets) -> list[Finding]:
+    """Return the findings about missing segments of a partition, and about missing first batches of one if the topic is
+    known not to be compacted. `collected` has the ranges of offsets that no batch has (`missing_offsets_of`); parts
+    below the log start offset are left out.
 
     Empty if nothing is missing or the partition is not live. Also empty if the broker's metadata log shows that the
     topic is compacted, unless the cleaner's checkpoint says up to where the log was cleaned. Reads the metadata log in
     the partition's log directory, if there is one.
     """
     name = partition.name
-    if not missing or name is None or partition.state is not DirectoryState.LIVE:
+    if not collected.found_if_uncleaned or name is None or partition.state is not DirectoryState.LIVE:
         return []
-    is_compacted = read_topic_facts([os.path.dirname(partition.path)]).is_compacted(name.topic)
-    if is_compacted and cleaned_until(partition.path, name) is None:
+    facts, cleaned = read_topic_facts([os.path.dirname(partition.path)]), cleaned_until(partition.path, name)
+    is_compacted = facts.is_compacted(name.topic)
+    if is_compacted and cleaned is None:
         return []
+    missing = collected.found
+    if not cleaned and facts.is_never_compacted(name.topic, name.partition):
+        missing = collected.found_if_uncleaned
     bases = (segment.base_offset for segment in partition.segments)
     start = partition.log_start_offset
     return list(missing_segments(partition.path, missing, start, bases, is_compacted=is_compacted))
@@ -41,6 +48,33 @@ def missing_offsets_of(partition: Partition) -> MissingOffsets:
     """New collector for the walk over a partition, which leaves out what the cleaner's checkpoint says was cleaned."""
     name = partition.name
     return MissingOffsets(0 if name is None else cleaned_until(partition.path, name) or 0)
+
+
+def missing_at_start(partition: Partition) -> list[Finding]:
+    """Return a finding about offsets below the first segment of a live partition, if leader epochs or an index without
+    its log show that they were lost: SEGMENT_MISSING, or TIER_GAP if the log is tiered. Empty if nothing shows that, or
+    if the lost offsets are below the checkpointed log start offset or in the remote tier. Lists the partition's
+    directory, and reads the metadata log beside it only if something looks lost; raises `StorageError` if the directory
+    cannot be listed.
+    """
+    name, begins = partition.name, partition.segments[0].base_offset if partition.segments else 0
+    if not begins or name is None or partition.state is not DirectoryState.LIVE:
+        return []
+    names = [entry.name for entry in scan_directory(partition.path)]
+    epochs = [leader_epoch.start_offset for leader_epoch in partition.leader_epochs]
+    if lost_start(names, epochs, is_remote=False) is None:
+        return []
+    root, key = os.path.dirname(partition.path), (name.topic, name.partition)
+    checkpointed = partition.checkpointed_log_start_offset
+    log_starts = {} if checkpointed is None else {key: checkpointed}
+    tiering = read_topic_facts([root]).tiering.with_checkpoint((each.name for each in scan_directory(root)), log_starts)
+    local_start = tiering.of(key, names, begins, epochs)
+    if local_start.lost is None:
+        return []
+    if local_start.is_tiered:
+        return [tier_gap(partition.path, local_start)]
+    bases = (segment.base_offset for segment in partition.segments)
+    return list(missing_segments(partition.path, [local_start.lost], checkpointed or 0, bases))
 
 
 def missing_by_summaries(partition: Partition, segments: Sequence[SegmentSummary]) -> list[Finding]:
@@ -55,4 +89,4 @@ def missing_by_summaries(partition: Partition, segments: Sequence[SegmentSummary
             missing.batches(summary.first_offset, summary.last_offset, has_gaps=summary.has_gaps)
         if summary.stop is not StopReason.END:
             missing.damaged()
-    return missing_from(partition, missing.found)
+    return missing_from(partition, missing)

@@ -179,7 +179,7 @@ class _PartitionVerifier:
         self._behind_damage()
         if any(finding.code is FindingCode.OFFSET_BELOW_SEGMENT for finding in self.report.findings):
             self.report.findings += misnamed_segments(logs_of(segments))
-        self.report.findings += missing_from(self.partition, self._missing.found)
+        self.report.findings += missing_from(self.partition, self._missing)
         self.report.findings += self._times.findings()
         self._transaction_indexes()
         can_be_read = all(finding.code is not FindingCode.CHECKPOINT_INVALID for finding in self.partition.findings)

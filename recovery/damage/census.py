@@ -10,6 +10,7 @@ offset twice. A displaced batch counts at the offsets that it claims, as a broke
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -108,7 +109,9 @@ class Census(Struct, kw_only=True):
 
     records: int = 0
     hidden: int = 0
-    """records among `records` that a consumer reading in order skips: after higher offsets, or above the log's end"""
+    """records among `records` that a consumer reading in order skips: after higher offsets, above the log's end, or
+    behind an empty segment to which a fetch of their offsets leads
+    """
     epoch_falls: int = 0
     """batches with a lower leader epoch than the batch before: one of the two is wrong"""
     offsets: OffsetRanges = msgspec.field(default_factory=OffsetRanges)
@@ -178,21 +181,29 @@ def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
 
 
 def census(
-    tree: Tree, directories: Sequence[str], log_start: int, log_end: int = NO_END, *, cleaned_until: int = 0
+    tree: Tree,
+    directories: Sequence[str],
+    log_start: int,
+    log_end: int = NO_END,
+    *,
+    cleaned_until: int = 0,
+    is_uncleaned: bool = False,
 ) -> Census:
     """Count the records that can be read of one topic-partition, and collect the damage. If several directories claim
     the partition, all are counted together, each offset once.
 
     `log_start` is the log start offset; records below it do not count. Records from `log_end` on, where a broker would
-    write new records, count as hidden. Offsets below `cleaned_until` are not reported as missing. Raises `StorageError`
-    if a log cannot be read.
+    write new records, count as hidden. Offsets below `cleaned_until` are not reported as missing; with
+    `is_uncleaned` those of the first batches of a segment are, too (`MissingOffsets.found_if_uncleaned`). Raises
+    `StorageError` if a log cannot be read.
     """
     walk = _Walk(tree, log_start, log_end, cleaned_until)
     for directory in directories:
-        walk.directory()
-        for segment in with_next(live_segments(tree, directory)):
+        segments = live_segments(tree, directory)
+        walk.directory(segments)
+        for segment in with_next(segments):
             walk.segment(*segment)
-    walk.end()
+    walk.end(is_uncleaned=is_uncleaned)
     return walk.result
 
 
@@ -341,16 +352,34 @@ class _Walk:
         """indexes in `damages` of the displaced batches since the last batch in place"""
         self._repeats: dict[Identity, tuple[int, int, int]] = {}
         """batches with repeated offsets -> how often they occur, their records, and how many of those are hidden"""
+        self._bases: list[int] = []
+        """base offsets of the directory's segments, ascending"""
+        self._empty: set[int] = set()
+        """those of segments without a byte"""
+        self._unreached: list[tuple[int, int, int]] = []
+        """batches to which no fetch leads: first and last offset, and number of records"""
+        self._unreached_in = 0
+        """base offset of the segment with the last of them"""
+        self._behind = OffsetRanges()
+        """offsets of the segments after one with such a batch"""
         self._missing = MissingOffsets(cleaned_until)
         self._path = ""
         self._start = 0
         """start of the current span, in bytes"""
         self.result = Census()
 
-    def directory(self) -> None:
-        """Start the next of several directories that claim the partition."""
+    def directory(self, segments: Iterable[tuple[int, str]]) -> None:
+        """Start the next of several directories that claim the partition. `segments` are the base offset and the path
+        of each of its segments, by base offset.
+        """
+        self._settle_unreached()
         self._reached = self._log_start
         self._epoch_before = -1
+        self._bases, self._empty = [], set()
+        for base, path in segments:
+            self._bases.append(base)
+            if not self._tree.files[path].size:
+                self._empty.add(base)
 
     def segment(self, base: int, path: str, next_base: int | None) -> None:
         source = self._tree.source(path)
@@ -444,7 +473,12 @@ class _Walk:
             else:
                 result.records += count
                 result.hidden += hidden
+                if not hidden and self._is_unreached(first, base):
+                    self._unreached.append((first, last, count))
+                    self._unreached_in = base
         result.offsets.add(first, last)
+        if self._unreached and base > self._unreached_in:
+            self._behind.add(first, last)
         self._reached = max(self._reached, last + 1)
         if isinstance(batch.header, BatchHeader):
             result.epoch_falls += batch.header.partition_leader_epoch < self._epoch_before
@@ -454,6 +488,21 @@ class _Walk:
             self._next_offset = max(self._next_offset, last + 1)
         elif batch.header.is_transactional:
             result.overlaps = True
+
+    def _is_unreached(self, first: int, base: int) -> bool:
+        """Whether a fetch at offset `first` leads to an empty segment and not to the segment at `base`, which has a
+        batch there: a broker reads from the segment with the greatest base offset at or below the offset asked for, and
+        goes on in the next one (`LocalLog.read`).
+        """
+        number = bisect_right(self._bases, first) - 1
+        return number >= 0 and self._bases[number] > base and self._bases[number] in self._empty
+
+    def _settle_unreached(self) -> None:
+        """Count as hidden the records to which no fetch leads and that no later segment of the directory has."""
+        self.result.hidden += sum(
+            count for first, last, count in self._unreached if not self._behind.touches(first, last)
+        )
+        self._unreached, self._behind = [], OffsetRanges()
 
     def _repeat(self, key: Identity, count: int, hidden: int) -> None:
         """Remember a batch with repeated offsets (at most 100,000). At the end, `_count_repeats` decides whether it is
@@ -518,11 +567,12 @@ class _Walk:
                 self.result.damages[number] = replace(damage, first_offset=self._next_offset, last_offset=behind - 1)
         self._pending.clear()
 
-    def end(self) -> None:
+    def end(self, *, is_uncleaned: bool) -> None:
         """Finish after the last segment: count repeated batches and missing ranges."""
         self._pending.clear()
+        self._settle_unreached()
         self._count_repeats()
-        self.result.missing = self._missing.found
+        self.result.missing = self._missing.found_if_uncleaned if is_uncleaned else self._missing.found
 
     def _damage(self, path: str, source: Source, ended: EndOfWalk, next_base: int | None) -> Damage:
         """Return a description of the damage at the end of a walk. It reaches to the next proven batch of the segment,

@@ -31,6 +31,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.log.storage import retention
 from kafkalog.log.storage.java import TooLargeError
+from kafkalog.log.storage.producers.snapshots import snapshot_offsets
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import LoadedPartition
 from kafkalog.recovery.decide.ways import Measured
@@ -65,15 +66,17 @@ class LossConsequence(Struct, frozen=True, kw_only=True):
 
 
 def consequences(
+    before: Tree,
     after: Tree,
     results: Iterable[LoadedPartition],
     measured: Mapping[str, Measured],
     rules: Rules,
     coordinators: Coordinators,
 ) -> Iterator[LossConsequence]:
-    """Yield the consequences for others of a plan that leaves the tree `after`, partition by partition in the order of
-    `results`: consumer groups beyond the log's end, transactions without end marker, older values of a compacted topic,
-    and segments that retention deletes soon. Raises `StorageError` if a file in `after` cannot be read.
+    """Yield the consequences for others of a plan that leaves the tree `after` of the tree `before`, partition by
+    partition in the order of `results`: consumer groups beyond the log's end, transactions without end marker, older
+    values of a compacted topic, and segments that retention deletes soon. Raises `StorageError` if a file in `after`
+    cannot be read.
 
     Groups are examined only if the partition loses something, or if `__consumer_offsets` is small; older values only if
     it loses something. `results` are the partition directories as a start loads them; only live ones that do not become
@@ -88,7 +91,7 @@ def consequences(
         is_hurt = counts is not None and bool(counts.lost or counts.markers_out_of_reach)
         if is_hurt or coordinators.has_few_commits:
             yield from _of_groups(result, name, coordinators)
-        yield from _of_transactions(after, result, name, coordinators, is_hurt=is_hurt)
+        yield from _of_transactions(before, after, result, name, coordinators, is_hurt=is_hurt)
         if is_hurt and topics.is_compacted(name.topic):
             detail = (
                 f"{name.topic} is compacted: of a key whose newest record is among what is lost, readers get the "
@@ -246,26 +249,34 @@ class _Stop(Struct, frozen=True, kw_only=True):
     producer_id: int
     transactional_id: str | None
     ended: str
-    """`committed` or `aborted`"""
+    """how it ended, to follow "a transaction, which"
+    """
 
 
 def _of_transactions(
-    after: Tree, result: LoadedPartition, name: PartitionName, coordinators: Coordinators, *, is_hurt: bool
+    before: Tree,
+    after: Tree,
+    result: LoadedPartition,
+    name: PartitionName,
+    coordinators: Coordinators,
+    *,
+    is_hurt: bool,
 ) -> Iterator[LossConsequence]:
     """Yield a `marker_lost` consequence for each transaction that `_stops` yields for these arguments. Raises
     `StorageError` if the producer snapshot cannot be read.
     """
-    for stop in _stops(after, result, name, coordinators, is_hurt=is_hurt):
+    for stop in _stops(before, after, result, name, coordinators, is_hurt=is_hurt):
         whose = f" ({stop.transactional_id})" if stop.transactional_id is not None else ""
         where = "is among what is lost" if is_hurt else f"is not in {result.name}"
         detail = (
             f"consumers of committed data stop at offset {stop.offset} of {result.name} (kafkalog transactions): the "
-            f"end marker of a transaction of producer {stop.producer_id}{whose}, which was {stop.ended}, {where}"
+            f"end marker of a transaction of producer {stop.producer_id}{whose}, which {stop.ended}, {where}"
         )
         yield LossConsequence(kind="marker_lost", partition=result.name, detail=detail)
 
 
 def held_back(
+    before: Tree,
     after: Tree,
     results: Iterable[LoadedPartition],
     measured: Mapping[str, Measured],
@@ -283,25 +294,68 @@ def held_back(
         if name.state is not DirectoryState.LIVE or result.stray is not None:
             continue
         is_hurt = bool(counts_of_partition.lost or counts_of_partition.markers_out_of_reach)
-        stops = [stop.offset for stop in _stops(after, result, name, coordinators, is_hurt=is_hurt)]
+        stops = [stop.offset for stop in _stops(before, after, result, name, coordinators, is_hurt=is_hurt)]
         if stops:
             counts[result.name] = max(result.log_end_offset - min(stops), 0)
     return counts
 
 
 def _stops(
-    after: Tree, result: LoadedPartition, name: PartitionName, coordinators: Coordinators, *, is_hurt: bool
+    before: Tree,
+    after: Tree,
+    result: LoadedPartition,
+    name: PartitionName,
+    coordinators: Coordinators,
+    *,
+    is_hurt: bool,
 ) -> Iterator[_Stop]:
-    """Yield each transaction that is open at the log's end although its coordinator has committed or aborted it. The
-    open transactions are those in the producer snapshot at the log end offset; nothing is yielded without one, or
-    without a transaction log. A producer that also has an undecided transaction is skipped.
+    """Yield each transaction that is open at the log's end although its coordinator has committed or aborted it, or
+    although a producer snapshot of the tree `before` shows that it ended. The open transactions are those in the
+    producer snapshot at the log end offset; nothing is yielded without one. A producer that also has an undecided
+    transaction is skipped.
 
-    `is_hurt` means that the log loses something. If it does not, a transaction is also skipped if the transaction log
-    does not list this partition for its producer, or if the transaction is a later one: it was written to after the
-    coordinator's last update for the partition. Raises `StorageError` if the snapshot cannot be read.
+    `is_hurt` means that the log loses something. If it does not, snapshots do not count, and a transaction is also
+    skipped if the transaction log does not list this partition for its producer, or if the transaction is a later one:
+    it was written to after the coordinator's last update for the partition. Raises `StorageError` if the snapshot
+    cannot be read.
     """
     path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
     opened = _open_at_end(after, path)
+    decided: set[int] = set()
+    for stop in _decided(opened, name, coordinators, is_hurt=is_hurt):
+        decided.add(stop.producer_id)
+        yield stop
+    snapshot = _last_snapshot(before, result.name) if opened and is_hurt else None
+    if snapshot is None:
+        return
+    open_before = {(each.producer_id, each.current_txn_first_offset) for each in _open_at_end(before, snapshot.path)}
+    for entry in opened:
+        first = entry.current_txn_first_offset
+        was_open = (entry.producer_id, first) in open_before or first >= snapshot.offset
+        if not was_open and entry.producer_id not in decided:
+            file = os.path.basename(snapshot.path)
+            ended = f"had ended by {file}"
+            yield _Stop(offset=first, producer_id=entry.producer_id, transactional_id=None, ended=ended)
+
+
+class _Snapshot(NamedTuple):
+    offset: int
+    path: str
+
+
+def _last_snapshot(tree: Tree, directory: str) -> _Snapshot | None:
+    """Return the producer snapshot of a partition directory with the highest offset, if it can be parsed; else None."""
+    offset = max(snapshot_offsets(tree.names(directory)), default=None)
+    if offset is None:
+        return None
+    path = f"{directory}/{segment_file(offset, FileKind.PRODUCER_SNAPSHOT)}"
+    return _Snapshot(offset, path) if _entries(tree, path) is not None else None
+
+
+def _decided(
+    opened: Sequence[ProducerEntry], name: PartitionName, coordinators: Coordinators, *, is_hurt: bool
+) -> Iterator[_Stop]:
+    """Yield each of the `opened` transactions that its coordinator has ended, as in `_stops`."""
     known = coordinators.transactions if opened else None
     if known is None:
         return
@@ -322,7 +376,7 @@ def _stops(
             offset=opened_here.current_txn_first_offset,
             producer_id=producer_id,
             transactional_id=whose,
-            ended=ended.word,
+            ended=f"was {ended.word}",
         )
 
 
@@ -330,10 +384,16 @@ def _open_at_end(after: Tree, path: str) -> Sequence[ProducerEntry]:
     """Return the producers with an open transaction according to the producer snapshot at `path`, in its order; empty
     if it is missing, too large or cannot be parsed. Raises `StorageError` if it cannot be read.
     """
-    if path not in after.files:
-        return ()
+    return [entry for entry in _entries(after, path) or () if entry.current_txn_first_offset >= 0]
+
+
+def _entries(tree: Tree, path: str) -> Sequence[ProducerEntry] | None:
+    """Return the entries of the producer snapshot at `path`; None if it is missing, too large or cannot be parsed.
+    Raises `StorageError` if it cannot be read.
+    """
+    if path not in tree.files:
+        return None
     try:
-        entries = decode_producer_snapshot(after.read(path))
+        return decode_producer_snapshot(tree.read(path))
     except (FormatError, TooLargeError):
-        return ()
-    return [entry for entry in entries if entry.current_txn_first_offset >= 0]
+        return None

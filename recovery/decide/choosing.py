@@ -196,7 +196,7 @@ def _compared(
             for partition in counted
         }
     for way in (*ways, *with_help):
-        _note_held_back(way, names, directory)
+        _note_held_back(way, names, directory, comparer.before)
     ways = [way for way in ways if not way.is_both or _gains(way, ways)]
     ways = [way for way in ways if not way.is_full or _mends(way, ways)]
     safe = _safe(ways)
@@ -252,14 +252,14 @@ def _compared(
     )
 
 
-def _note_held_back(way: WayResult, names: Collection[str], directory: SurveyedDirectory) -> None:
+def _note_held_back(way: WayResult, names: Collection[str], directory: SurveyedDirectory, before: Tree) -> None:
     """Set `held_back` in the counts of a way for the partitions `names`: the offsets that `read_committed` consumers do
     not get. Partitions in which consumers are not held back keep their counts. Does nothing if the way has no tree.
     """
     if way.tree is None:
         return
     hurt = {name: measured for name, measured in way.measured.items() if name in names}
-    for name, count in held_back(way.tree, way.partitions.values(), hurt, directory.coordinators).items():
+    for name, count in held_back(before, way.tree, way.partitions.values(), hurt, directory.coordinators).items():
         way.measured[name] = replace(hurt[name], held_back=count)
 
 
@@ -274,7 +274,7 @@ def _of_recommended(
         if way is best and way.how is not None and result.tree is not None and result.tree is not comparer.own.tree:
             loaded = result.partitions.values()
             for consequence in consequences(
-                result.tree, loaded, result.measured, directory.rules, directory.coordinators
+                comparer.before, result.tree, loaded, result.measured, directory.rules, directory.coordinators
             ):
                 if consequence.kind == "marker_lost":
                     yield structs.replace(consequence, way=way.way, detail=f"after {way.way}, {consequence.detail}")

@@ -15,6 +15,7 @@ from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, LoadedPartition
 from kafkalog.recovery.damage.census import Census, census
+from kafkalog.recovery.damage.offset_ranges import OffsetRanges
 from kafkalog.recovery.decide.remote_part import held_remotely
 from kafkalog.recovery.decide.ways import Measured, PartitionFacts, RecoveryRequest, logs_of, measure
 from kafkalog.recovery.decide.written_end import written
@@ -225,7 +226,10 @@ class Comparer:
             original = None
             if not is_untouched or left >= 0:
                 until = max((cleaned or {}).get((facts.topic, facts.partition), 0), 0)
-                original = census(self.before, facts.directories, facts.log_start, cleaned_until=until)
+                never = not until and self.topics.is_never_compacted(facts.topic, facts.partition)
+                original = census(
+                    self.before, facts.directories, facts.log_start, cleaned_until=until, is_uncleaned=never
+                )
                 if facts.is_live and facts.log_start > max(original.end_offset, facts.written.end):
                     facts, original = self._with_true_start(facts, original)
                 if cleaned is None and self.topics.is_compacted(facts.topic):
@@ -273,22 +277,32 @@ class Comparer:
         if original is None:
             return Measured(records_lost=0, bytes_cut=0)
         counts = measure(facts, self.before, original, way.tree, way.log_start(facts), way.log_end(facts))
-        return counts.held_elsewhere() if self._is_held_remotely(facts, counts, way.tree) else counts
+        local_start = self._served_remotely_below(facts, counts, way.tree)
+        if local_start is None:
+            return counts
+        start = max(facts.log_start, local_start)
+        local = structs.replace(facts, log_start=start)
+        return counts.held_below(
+            measure(local, self.before, original, way.tree, max(way.log_start(facts), start), way.log_end(facts))
+        )
 
-    def _is_held_remotely(self, facts: PartitionFacts, measured: Measured, after: Tree) -> bool:
-        """Whether all lost records are below the first local segment in `after`, and the remote tier has them. False if
-        nothing is lost, if the partition is not live or not tiered, or if some loss has no known end.
+    def _served_remotely_below(self, facts: PartitionFacts, measured: Measured, after: Tree) -> int | None:
+        """Return the base offset of the first local segment in `after` if records below it are lost locally and the
+        remote tier has all of these. None if it does not, or if the partition is not live or not tiered.
         """
         key, tiering = (facts.topic, facts.partition), self.topics.tiering
         there = [directory for directory in facts.directories if directory in after.directories]
         bases = [base for directory in there for base, _path in after.logs(directory)]
         if not (measured.lost and facts.is_live and bases and tiering.is_tiered(key)):
-            return False
-        held = held_remotely(self.before, facts.name, key, tiering)
-        return all(
-            lost.last is not None and lost.last < min(bases) and held.covers(lost.first, lost.last)
+            return None
+        start = min(bases)
+        below = [
+            (lost.first, start - 1 if lost.last is None else min(lost.last, start - 1))
             for lost in measured.lost
-        )
+            if lost.first < start
+        ]
+        held = held_remotely(self.before, facts.name, key, tiering) if below else OffsetRanges()
+        return start if below and all(held.covers(*offsets) for offsets in below) else None
 
     def missing(self, partitions: Iterable[CountedPartition]) -> list[Finding]:
         """Return the findings about missing segments of live partitions, and about offsets that neither the log nor the

@@ -11,7 +11,8 @@ from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart
 from kafkalog.recovery.decide.ways import Measured
 
 __all__ = [
-    "first_names", "lost_beside", "lost_text", "readable_text", "records_text", "sentence_of_lost", "skipped_text",
+    "first_names", "lost_beside", "lost_text", "readable_text", "records_text", "repeats_text", "sentence_of_lost",
+    "skipped_text",
 ]  # fmt: skip
 
 _NAMED = 3
@@ -31,12 +32,13 @@ def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
 
 def records_text(found: Measured) -> str:
     """Return the number of lost records as text: `7 records`, `no record`, `about 7 records` if it is not exact, or `an
-    unknown number of records` if it is None, or 0 but not exact. If some damaged places could not be counted: `at least
-    7 records`, or `about 7 records and an unknown number more` if the number is derived from offsets, because offsets
-    also belong to transaction markers.
+    unknown number of records` if it is None, or 0 but not exact (with `, perhaps none` if only zeros are not counted).
+    If some damaged places could not be counted: `at least 7 records`, or `about 7 records and an unknown number more`
+    if the number is derived from offsets, because offsets also belong to transaction markers.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
-        return "an unknown number of records"
+        is_zeros = found.records_lost == 0 and 0 < found.uncounted == found.uncounted_zeros
+        return f"an unknown number of records{', perhaps none' if is_zeros else ''}"
     if found.records_lost == 0:
         return "no record"
     lost = counted(found.records_lost, "record")
@@ -47,19 +49,32 @@ def records_text(found: Measured) -> str:
 
 def sentence_of_lost(found: Measured) -> str:
     """Return text to follow "it loses": "nothing", the number of lost records (`records_text`), or "an unknown number
-    of records". The number of records that a consumer skips is added (" and skips 7"), if it is not 0.
+    of records". The number of kept records that a consumer skips is added, if it is not 0.
     """
     if found.records_lost == 0 and found.is_exact and not found.records_hidden:
         return "nothing"
     lost = records_text(found)
-    return f"{lost} and skips {found.records_hidden}" if found.records_hidden else lost
+    if not found.records_hidden:
+        return lost
+    kept = counted(found.records_hidden, "record")
+    return f"{lost}, but consumers may skip {kept} that {'is' if found.records_hidden == 1 else 'are'} kept"
+
+
+def repeats_text(found: Measured) -> str:
+    """Return text to follow the offsets of lost records if there are more records than offsets; empty if not, or if the
+    number of either is unknown.
+    """
+    lasts = [lost_range.last for lost_range in found.lost]
+    offsets = sum(last - each.first + 1 for each, last in zip(found.lost, lasts, strict=True) if last is not None)
+    is_more = offsets and None not in lasts and (found.records_lost or 0) > offsets
+    return " (some of them written twice)" if is_more else ""
 
 
 def readable_text(found: Measured) -> str:
     """Return a clause about the lost records that can still be read, to follow their number; "" if there are none."""
-    if found.sound_lost == found.records_lost == 1 and found.is_exact:
+    if found.sound_lost == found.records_lost == 1 and not found.uncounted:
         return "the lost record can still be read"
-    return f"{found.sound_lost} of them can still be read" if found.sound_lost else ""
+    return f"{found.sound_lost} of the lost ones can still be read" if found.sound_lost else ""
 
 
 def skipped_text(ways: Iterable[Measured]) -> str:
@@ -73,7 +88,10 @@ def skipped_text(ways: Iterable[Measured]) -> str:
     goes_on = any(way.records_hidden and way.damage_passed for way in ways)
     reach = "a consumer may reach from a batch that its segment cuts short"
     reach = reach if goes_on else "consumers get in part, in place of others, or not at all"
-    return f"records after ones with higher offsets or above the log's end, which {reach}"
+    return (
+        "records after ones with higher offsets, at offsets where an empty segment begins, or above the log's end, "
+        f"which {reach}"
+    )
 
 
 def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list[str]:

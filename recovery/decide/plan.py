@@ -363,7 +363,7 @@ def plan_of(
         plan,
         deleted=note_of_deleted(survey, rules.facts.tiering),
         consequences=(
-            *consequences(result.tree, result.partitions.values(), lost, rules, directory.coordinators),
+            *consequences(survey.tree(), result.tree, result.partitions.values(), lost, rules, directory.coordinators),
             *ends_going_back(survey.root, survey.tree(), result.partitions.values(), lost),
             *(of_best for of_best in choice.consequences if best is not None and of_best.way == best.way),
             *(open_ones if is_emptied else ()),

@@ -34,8 +34,8 @@ from kafkalog.recovery.modes.table import Mode
 from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = [
-    "CHECKPOINTS", "KEPT_BY_A_RUN", "REFUSALS", "WRITTEN_BESIDE", "Decision", "refusal_in_every_mode", "refusal_of",
-    "refuse_unsafe", "written_through",
+    "CHECKPOINTS", "KEPT_BY_A_RUN", "REFUSALS", "WRITTEN_BESIDE", "Decision", "marker_for_all",
+    "refusal_in_every_mode", "refusal_of", "refuse_unsafe", "written_through",
 ]  # fmt: skip
 
 CHECKPOINTS = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT})
@@ -142,10 +142,20 @@ def _marker_in_mode_kafka(decision: Decision) -> str | None:
 
 
 def _marker_for_some(decision: Decision) -> str | None:
-    """Reason of the first declined partition, if a clean-shutdown marker was requested: it would vouch for all
-    partitions. Else None.
+    """Reason why a clean-shutdown marker that was requested cannot be written, because it would vouch for all
+    partitions: only some were chosen, or one is declined. None if it can be written, or was not requested.
     """
+    if decision.mark_clean and decision.survey.is_partial:
+        return marker_for_all(decision.survey.root)
     return next(iter(decision.declined.values()), None) if decision.mark_clean else None
+
+
+def marker_for_all(root: str) -> str:
+    """Return why no clean-shutdown marker is written if only some partitions of the log directory are recovered."""
+    return (
+        f"a clean-shutdown marker vouches for every partition of {root}: to have one written, recover the whole log "
+        "directory"
+    )
 
 
 REFUSALS: Mapping[str, Callable[[Decision], str | None]] = {

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 
 from msgspec import Struct, field, structs
 
+from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.model import NO_END, BatchHeader, RecordBatch
 from kafkalog.log.storage.content import Content, Slice
 from kafkalog.log.storage.log_file import is_passed_over
@@ -134,7 +135,9 @@ class Measured(Struct, kw_only=True):
 
     records_kept: int | None = None
     records_hidden: int = 0
-    """kept records that follow records with higher offsets: a consumer that reads in order skips them"""
+    """kept records that a consumer skips: they follow records with higher offsets, lie above the log's end, or at
+    offsets where an empty segment begins
+    """
     records_lost: int | None = None
     sound_lost: int = 0
     """lost records that could still be read"""
@@ -156,6 +159,8 @@ class Measured(Struct, kw_only=True):
     """whether the number of lost records is derived from offsets, or from counts that no checksum covers"""
     uncounted: int = 0
     """damaged places whose records are not counted, because their number is unknown"""
+    uncounted_zeros: int = 0
+    """places among `uncounted` that are only zero bytes at a log's end, where perhaps no record was"""
     bytes_cut: int | None = None
     damage_left: int = 0
     """unreadable places that stay in the log: a consumer stops there, but for `damage_passed`"""
@@ -164,16 +169,19 @@ class Measured(Struct, kw_only=True):
     lost: list[LostRange] = field(default_factory=list)
     below_high_watermark: bool | None = None
 
-    def held_elsewhere(self) -> Measured:
-        """Return the counts for the case that another tier still serves all records that are lost here: lost records
-        count as kept, and no lost record, range or marker is left. `records_kept` stays None if it is None. This object
-        is not changed.
+    def held_below(self, local: Measured) -> Measured:
+        """Return the counts for the case that another tier still serves all records that are lost here below the local
+        log: these count as kept. `local` are the counts of the local log alone, which has all other losses.
+        `records_kept` stays None if it is None. Neither object is changed.
         """
-        kept = None if self.records_kept is None else self.records_kept + (self.records_lost or 0)
-        return Measured(
-            records_kept=kept, records_hidden=self.records_hidden, records_lost=0, epoch_falls=self.epoch_falls,
+        kept = self.records_kept
+        if kept is not None:
+            kept += max((self.records_lost or 0) - (local.records_lost or 0), 0)
+        below = local.below_high_watermark if local.lost else False
+        return structs.replace(
+            local, records_kept=kept, records_hidden=self.records_hidden, epoch_falls=self.epoch_falls,
             overlaps=self.overlaps, bytes_cut=self.bytes_cut, damage_left=self.damage_left,
-            damage_passed=self.damage_passed, below_high_watermark=False,
+            damage_passed=self.damage_passed, below_high_watermark=below,
         )  # fmt: skip
 
     @property
@@ -278,6 +286,7 @@ def total(parts: Iterable[Measured]) -> Measured:
         result.is_exact = result.is_exact and part.is_exact
         result.is_estimate = result.is_estimate or part.is_estimate
         result.uncounted += part.uncounted
+        result.uncounted_zeros += part.uncounted_zeros
         result.lost += part.lost
         if part.below_high_watermark is not None or part.lost:
             are_committed.add(part.below_high_watermark)
@@ -475,7 +484,7 @@ class _Measurement:
             if damage.checksum is not None:
                 self._count_misplaced(damage, damage.checksum)
                 continue
-            if self._is_held(start, damage):
+            if self._is_held(start, damage) or self._was_never_written(damage):
                 continue
             measured.markers_damaged += damage.markers
             records = damage.records
@@ -486,6 +495,7 @@ class _Measurement:
             if end is None:
                 measured.is_exact = False
                 unknown_from = start
+                measured.uncounted_zeros += damage.code is FindingCode.ZERO_TAIL and not records
                 if records:
                     self._lost += records
                     unknown_from = start + records
@@ -502,6 +512,14 @@ class _Measurement:
                 for first, last in absent:
                     gone.add(first, last)
         return unknown_from
+
+    def _was_never_written(self, damage: Damage) -> bool:
+        """Whether damage is zeros behind the offset at which the log ended when a broker stopped in order: nothing was
+        written after that.
+        """
+        closed_at = self._facts.written.closed_at
+        is_behind = closed_at is not None and damage.first_offset is not None and closed_at <= damage.first_offset
+        return is_behind and damage.code is FindingCode.ZERO_TAIL
 
     def _count_misplaced(self, damage: Damage, checksum: int) -> None:
         """Add the records of a displaced batch, which can be read, to the lost ones, if it is removed and no batch with

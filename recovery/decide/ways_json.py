@@ -40,7 +40,9 @@ class WayFields(Struct, frozen=True, kw_only=True):
     records_kept: int | None
     """records that a consumer reads afterwards; null if unknown"""
     records_hidden: int
-    """of those kept, records after ones with higher offsets, which a consumer that reads in order passes over"""
+    """of those kept, records that a consumer passes over: after ones with higher offsets, above the log's end, or at
+    offsets where an empty segment begins
+    """
     records_lost: int | None
     """records that are lost; null if unknown"""
     records_lost_is_exact: bool

@@ -28,6 +28,8 @@ class Written(Struct, kw_only=True):
 
     end: int = 0
     """offset after the last one written; 0 if unknown"""
+    closed_at: int | None = None
+    """end of the log when a broker stopped in order; None if the last one did not, or it is unknown"""
     begins: int = 0
     """base offset of the first segment, or start of a log without records; below it only `lost_start` is missing"""
     local_start: LocalStart | None = None
@@ -60,6 +62,7 @@ def written(
         point = points.recovery_points.get(key, 0)
         if CLEAN_SHUTDOWN_FILE in tree.files and point >= last:  # that of a clean stop is the log's end
             epochs = [epoch for epoch in epochs if epoch <= point]
+            result.closed_at = max(result.closed_at or 0, point)
         known = [point, *snapshot_offsets(names), *epochs]
         result.end = max([result.end, last, *within_reach(last, known)])
         result.begins = max(result.begins, begins)

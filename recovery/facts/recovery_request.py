@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import msgspec
 from msgspec.structs import force_setattr
 
-from kafkalog.codec.common.arguments import check_fields
+from kafkalog.codec.common.arguments import TIMES, check_fields
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.common.options import Option
 from kafkalog.codec.common.shell import shell_option
@@ -94,7 +94,7 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     Raises `UsageError` for a mode or a proof that does not exist.
     """
 
-    at: Annotated[int | None, Option("--at")] = None
+    at: Annotated[int | None, Option("--at", within=TIMES)] = None
     """the time to treat as now, ms since 1970; None: the clock's"""
     server: Mapping[str, str] = {}
     """the node's own properties, if they are known: settings, and what it compares with `meta.properties`"""

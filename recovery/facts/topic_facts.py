@@ -114,6 +114,11 @@ class TopicFacts:
         """Whether a topic is known to be compacted, which includes Kafka's own compacted topics."""
         return topic in COMPACTED_BY_KAFKA or topic in self.compacted
 
+    def is_never_compacted(self, topic: str, partition: int) -> bool:
+        """Whether the metadata is known, has this partition, and does not say that its topic is compacted."""
+        is_known = self.source is not None and self.problem is None and (topic, partition) in self.replicas
+        return is_known and not self.is_compacted(topic)
+
     def strays(self, directories: Iterable[str]) -> list[str]:
         """Return the names in `directories` of live partitions that the metadata does not place on this broker, sorted:
         a start would rename them to `-stray`. Other names and the metadata log are ignored. Empty if the metadata is

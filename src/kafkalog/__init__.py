@@ -49,7 +49,7 @@ _NAMES = {
     ".jobs.quorum.planned": ["QuorumPlan"],
     ".jobs.quorum.request": ["QuorumRecovery", "QuorumWay"],
     ".jobs.quorum.run": ["plan_quorum", "recover_quorum"],
-    ".jobs.restore.events": ["rebuild_remote_metadata"],
+    ".jobs.restore.events": ["RemoteMetadataRebuild", "rebuild_remote_metadata"],
     ".jobs.restore.remote_logs": ["RemoteLogs"],
     ".jobs.triage.run": ["triage"],
     ".jobs.undelete.listing": ["deleted"],

@@ -71,6 +71,7 @@ from kafkalog.jobs.quorum.request import QuorumRecovery as QuorumRecovery
 from kafkalog.jobs.quorum.request import QuorumWay as QuorumWay
 from kafkalog.jobs.quorum.run import plan_quorum as plan_quorum
 from kafkalog.jobs.quorum.run import recover_quorum as recover_quorum
+from kafkalog.jobs.restore.events import RemoteMetadataRebuild as RemoteMetadataRebuild
 from kafkalog.jobs.restore.events import rebuild_remote_metadata as rebuild_remote_metadata
 from kafkalog.jobs.restore.remote_logs import RemoteLogs as RemoteLogs
 from kafkalog.jobs.triage.run import triage as triage

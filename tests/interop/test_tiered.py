@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import kafkalog
-from kafkalog.jobs.restore.events import rebuild_remote_metadata
+from kafkalog.jobs.restore.events import RemoteMetadataRebuild, rebuild_remote_metadata
 from kafkalog.jobs.restore.remote_logs import RemoteLogs
 from kafkalog.recovery.facts.recovery_request import Recovery
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
@@ -189,7 +189,8 @@ def events_rebuilt(cluster: TieredCluster, work: Path) -> None:
     topic_id = read_topic_facts([str(log_dir)]).topic_ids[EVENTS]
     for path in log_dir.glob(f"{EVENTS}-*"):
         shutil.rmtree(path)
-    rebuild_remote_metadata(cluster.tier(), work / "events", partitions=2, topic_id=topic_id, broker_id=1)
+    request = RemoteMetadataRebuild(partitions=2, topic_id=topic_id, broker_id=1)
+    rebuild_remote_metadata(request, cluster.tier(), work / "events")
     for path in (work / "events").glob(f"{EVENTS}-*"):
         shutil.move(path, log_dir / path.name)
     serves_all_and_copies_nothing_again(cluster, before, states([log_dir]))

@@ -168,6 +168,13 @@ def test_that_nothing_is_lost_is_not_said_where_damage_is_in_the_only_copy_too(t
     (way,) = (way for way in plan(root)[0].choice.ways if way.way == "remote")
     assert way.measured.lost
     assert way.consequence.startswith("offsets 1119 to 1500 of tiered-0 are in the remote tier")
+    assert all(lost.first >= 1875 for lost in way.measured.lost), "the rest is read from the remote tier"
+    offsets = sum((lost.last or lost.first) - lost.first + 1 for lost in way.measured.lost)
+    assert way.measured.records_lost == offsets
+    (safe,) = (way for way in plan(root)[0].choice.ways if way.way == "safe")
+    assert safe.measured.records_kept is not None
+    assert safe.measured.records_lost is not None
+    assert way.measured.records_kept == safe.measured.records_kept + safe.measured.records_lost - offsets
 
 
 def test_damage_in_a_segment_that_was_copied_loses_nothing(tmp_path: Path) -> None:

@@ -540,6 +540,27 @@ def test_a_missing_segment_is_refused_where_verify_tells_of_it(
     assert run("export", data, *options).code == 0
 
 
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_a_missing_first_segment_is_refused_where_verify_tells_of_it(isolation: str, tmp_path: Path) -> None:
+    """Leader epochs that begin before the first segment tell of it, as do indexes without their log."""
+    data, out = _segments(tmp_path / "data", *((each,) for each in range(9))), tmp_path / "out"
+    (data / "orders-0" / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    options = ("-t", "orders", "--format", "parquet", "--to", out, "--isolation-level", isolation)
+    for each in (0, 1):
+        (data / "orders-0" / f"{each:020}.log").unlink()
+    assert "segment_missing" in run("verify", data).out
+    refused = run("export", data, *options)
+    assert refused.code == 3
+    assert "offsets 0 to 1 are missing" in refused.err
+    assert run("export", data, *options, "--end-offset", "1").code == 3
+    assert run("export", data, *options, "--start-offset", "2", "--end-offset", "4").code == 0
+    assert run("export", data, *options).code == 0, "what is missing is not from where the table begins"
+    assert places(out, "parquet") == [(0, n) for n in range(2, 9)]
+    other = ("-t", "orders", "--format", "parquet", "--to", tmp_path / "other", "--isolation-level", isolation)
+    assert run("export", data, *other, "--accept-loss").code == 0
+    assert places(tmp_path / "other", "parquet") == [(0, n) for n in range(2, 9)]
+
+
 def test_a_gap_that_compaction_may_have_made_is_exported(tmp_path: Path) -> None:
     data = _segments(tmp_path / "data", (0, 1, 4), (8, 9), (10,))
     assert "segment_missing" not in run("verify", data).out

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 import kafkalog
 from kafkalog.codec.files.index_files import decode_producer_snapshot, encode_producer_snapshot
 from kafkalog.inspect.remote import inspect_remote
-from kafkalog.jobs.restore.events import rebuild_remote_metadata
+from kafkalog.jobs.restore.events import RemoteMetadataRebuild, rebuild_remote_metadata
 from kafkalog.recovery.checks.remote import verify_remote
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.reading import mounted
@@ -65,7 +65,8 @@ def test_each_log_in_the_place_of_another_one_of_the_same_offsets(tmp_path: Path
 def test_segments_are_not_rebuilt_from_logs_of_others(tmp_path: Path) -> None:
     tiered_case("pair").unpack(tmp_path)
     swap(logs(tmp_path, "epochs")[1], logs(tmp_path, "kept")[1])
-    done = rebuild_remote_metadata(open_tier(str(tmp_path / "remote")), tmp_path / "events", partitions=2)
+    tier = open_tier(str(tmp_path / "remote"))
+    done = rebuild_remote_metadata(RemoteMetadataRebuild(partitions=2), tier, tmp_path / "events")
     assert sorted(each.detail.partition(" of ")[2][:8] for each in done.findings) == ["epochs-0", "kept-0 c"]
     assert all("may be the log of another segment" in each.detail for each in done.findings)
 

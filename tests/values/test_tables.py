@@ -10,8 +10,10 @@ from typing import Any
 import duckdb
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
+from msgspec import structs
 
 import kafkalog
 import kafkalog.duckdb
@@ -19,7 +21,7 @@ import kafkalog.polars
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.log.writing.building import build_partitions
 from kafkalog.values.pushdown import Reach
-from testkit.recorded.broker_dirs import brokers
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import unpack_values
 from testkit.recorded.said_values import pylist, said, same
 from testkit.running.shares import EACH
@@ -165,6 +167,26 @@ def test_a_filter_spares_partitions_and_offsets(recorded: Path, monkeypatch: pyt
     filter = (ds.field("topic") == "unions-zephyr") & (ds.field("partition") == 1) & (ds.field("offset") == 4)
     assert sum(batch.num_rows for batch in table.read(["value"], filter)) == 1
     assert read == [("unions-zephyr-1", 4, 5)]
+
+
+@pytest.mark.parametrize("field", ["offset", "timestamp"])
+def test_rows_do_not_depend_on_what_is_handed_down_where_reading_stops_at_damage(field: str, tmp_path: Path) -> None:
+    """A reader that begins at a lower bound behind the damage would not meet it."""
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    log = min((root / "sessions-20-1").glob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[70] ^= 0xFF
+    log.write_bytes(data)
+    scan = kafkalog.TableScan(topics="sessions-20", on_damage="stop")
+    path = root / "sessions-20-1"
+    table = kafkalog.KafkaTable(scan, path, findings=[])
+    bound = 200 if field == "offset" else datetime.datetime(2019, 6, 18, 16, 0, tzinfo=datetime.UTC)
+    condition = pc.field(field) >= pc.scalar(bound)
+    unbounded = table.reader().read_all().filter(condition).num_rows
+    assert unbounded == 0
+    assert table.reader(filter=condition).read_all().filter(condition).num_rows == unbounded
+    skipping = kafkalog.KafkaTable(structs.replace(scan, on_damage="skip"), path, findings=[])
+    assert skipping.reader(filter=condition).read_all().filter(condition).num_rows > 0
 
 
 def test_where_rows_of_a_filter_can_be() -> None:

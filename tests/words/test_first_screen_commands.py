@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from testkit.made.scenes import SCENES
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
 HEIGHT = 24
@@ -51,6 +52,17 @@ def test_what_mends_a_quorum_is_a_command_of_its_own(place: Path) -> None:
     lines = kafkalog("plan", data, columns=1000).out.splitlines()
     assert lines.count(f"  kafkalog quorum recover --standalone {data}") == 1
     assert sum("quorum recover" in line for line in lines) == 1
+
+
+def test_a_command_that_refuses_a_log_without_metadata_is_not_advised(place: Path) -> None:
+    """Neither if the log is not known to be damaged: all of it is one batch that is torn, by its size."""
+    data = own_copy(brokers("4.1.1/segments")[0], place / "data")
+    (data / "__cluster_metadata-0" / "quorum-state").write_text("garbage")
+    for log in (data / "__cluster_metadata-0").glob("*.log"):
+        log.write_bytes(bytes(byte ^ 0x5A for byte in log.read_bytes()))
+    assert "--standalone" not in kafkalog("plan", data, columns=1000).out
+    refused = kafkalog("quorum", "recover", "--dry-run", "--standalone", data, "--others-are-gone")
+    assert refused.code == 3
 
 
 def test_a_torn_end_of_the_metadata_log_is_said_once(place: Path) -> None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from kafkalog.codec.common.errors import UsageError
 
-__all__ = ["GROUPS", "MODELED", "NEWEST", "Release", "groups_from", "named", "release_of"]
+__all__ = ["GROUPS", "MODELED", "NEWEST", "Release", "asked_release", "groups_from", "named", "release_of"]
 
 NEWEST = "4.4"
 """the newest release whose start is modeled; later ones get its answers"""
@@ -21,6 +21,7 @@ NEWEST = "4.4"
 MODELED = "4.1"
 """the release whose loading of logs is modeled"""
 
+_OLDEST = "0.8"
 _NUMBERS = re.compile(r"\d+(\.\d+)*")
 
 
@@ -48,6 +49,18 @@ def release_of(text: str) -> Release:
     if _NUMBERS.fullmatch(text.strip()) is None or len(text) > 20:
         raise UsageError(f"{text[:40]!r} is not a release of Kafka; give one such as 4.1 or 3.7.1")
     return Release(tuple(int(part) for part in text.strip().split(".")))
+
+
+def asked_release(text: str) -> Release:
+    """Parse the release whose start somebody asks for. Raises `UsageError` for other text, and for a release that is
+    older than the first of Kafka's that are known, or newer than the newest (`NEWEST`; not for its patches).
+    """
+    release = release_of(text)
+    if release.padded[:2] > release_of(NEWEST).padded[:2]:
+        raise UsageError(f"Kafka {release} is not known: the newest release that is known is {NEWEST}; ask for that")
+    if not release.at_least(_OLDEST):
+        raise UsageError(f"Kafka {release} is not known: the oldest release that is known is {_OLDEST}")
+    return release
 
 
 GROUPS: tuple[Release, ...] = tuple(

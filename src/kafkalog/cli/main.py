@@ -97,6 +97,19 @@ class LazyGroup(click.Group):
             raise click.UsageError(str(unknown("command", cmd_name, COMMANDS)), ctx)
         return command_of(cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return name, command and its arguments, as click's groups do. Raises `click.UsageError` if an option that
+        takes one value is given twice, unless a shell completes the line.
+        """
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing:
+            from kafkalog.cli.options.strict import refuse_repeats
+
+            refuse_repeats(command, click.Context(command, info_name=name, parent=ctx), rest)
+        return name, command, rest
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a closed pipe is hidden from click, which would end with the exit code of findings."""
         try:

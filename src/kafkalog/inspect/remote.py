@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec import Struct
 
+from kafkalog.codec.common.arguments import TIMES, Bounds
 from kafkalog.codec.common.errors import StorageError, UsageError
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, Limits
@@ -66,7 +67,7 @@ def inspect_remote(
     layout: str | None = None,
     storage: Mapping[str, str] | None = None,
     keys: Mapping[str, str] | None = None,
-    at: int | None = None,
+    at: Annotated[int | None, Bounds(TIMES)] = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> RemoteView:
     """Return what is in the remote tier, and its problems. Reads events, listings and small files, and no log.

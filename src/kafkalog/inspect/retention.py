@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated
 
 from msgspec import Struct
 
 from kafkalog.cluster.rules.internal_topics import INTERNAL_TOPIC_SETTINGS
+from kafkalog.codec.common.arguments import TIMES, Bounds
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.common.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DELETED, FileKind
@@ -111,7 +113,7 @@ class Retention(Struct, frozen=True, kw_only=True):
 def retention(
     *paths: PathLike,
     select: Selection = ALL,
-    at: int | None = None,
+    at: Annotated[int | None, Bounds(TIMES)] = None,
     started_with: Mapping[str, str] | None = None,
     instead: Mapping[str, str] | None = None,
 ) -> Retention:

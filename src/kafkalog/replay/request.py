@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from kafkalog.codec.common.arguments import check_fields
+from kafkalog.codec.common.arguments import TIMES, Bounds, check_fields
 from kafkalog.codec.common.options import Option
 from kafkalog.codec.model import Codec
 from kafkalog.log.directories.selection import ALL, Selection
@@ -58,7 +58,7 @@ class Replay(Struct, frozen=True, kw_only=True):
         Option("--rate", "Upper bound of the rate, in bytes of records per second.", "BYTES", within=(1, 1 << 40)),
     ] = None
     """upper bound of the rate, bytes of records per second"""
-    now: int | None = None
+    now: Annotated[int | None, Bounds(TIMES)] = None
     """time to treat as now, ms since 1970; None: the current time"""
     start_offset: int | None = None
     """first offset of each partition"""

@@ -18,7 +18,7 @@ from kafkalog.inspect.facts import PartitionFacts, Planned, ReportFacts
 from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
 from kafkalog.recovery.act.history import RunInfo, RunState
 from kafkalog.recovery.decide.choice import ranges_text
-from kafkalog.recovery.decide.losses import lost_text, records_text
+from kafkalog.recovery.decide.losses import lost_text, records_text, repeats_text
 from kafkalog.recovery.decide.ways import LostRange, Measured, RecoveryWay, total
 from kafkalog.words.order import natural_order
 
@@ -228,7 +228,7 @@ def _amount(lost: Measured | None) -> str:
         return ""
     if lost.records_lost == 0 and lost.is_exact:
         return with_skipped("none", lost)
-    offsets = ranges_text(lost.lost)
+    offsets = ranges_text(lost.lost) + repeats_text(lost)
     return with_skipped(f"{lost_text(lost, '{:,}'.format)}{f' ({offsets})' if offsets else ''}", lost)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kafkalog.codec.common.wording import counted
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.recovery.broker.node.answer import StartOutcome
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.decide.plan import BrokerForecast
+from kafkalog.recovery.decide.ways import Measured
 from kafkalog.reporting.losses import (
     ELSEWHERE,
     codes_elsewhere,
@@ -109,13 +111,23 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
+def _gone(for_good: Measured) -> str:
+    """Return text about the records that every way loses; those that can still be read are named as such."""
+    if not for_good.sound_lost:
+        return f"{records_text(for_good)} cannot be had back"
+    unreadable = replace(for_good, records_lost=max((for_good.records_lost or 0) - for_good.sound_lost, 0))
+    readable = f"no way keeps {counted(for_good.sound_lost, 'record')} that can still be read"
+    is_all = unreadable.records_lost == 0 and for_good.is_exact
+    return readable if is_all else f"{records_text(unreadable)} cannot be had back, and {readable}"
+
+
 def _start(facts: ReportFacts) -> str:
     """Return text about permanent losses and the outcome of Kafka's own start (refused, or dropping readable
     records); empty if nothing is lost and the start is fine or unknown.
     """
     for_good = total_for_good(facts)
     unless = " or ".join(f"{ELSEWHERE[code]} ({code})" for code in codes_elsewhere(facts))
-    gone = f"{records_text(for_good)} cannot be had back{f', unless {unless}' if unless else ''}"
+    gone = f"{_gone(for_good)}{f', unless {unless}' if unless else ''}"
     refused = [
         each.forecast for each in facts.planned if each.forecast is not None and _is_refused(each.forecast.outcome)
     ]

@@ -8,7 +8,7 @@ digest of the last record detects a rewrite within the same epoch.
 from __future__ import annotations
 
 import hashlib
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from msgspec import Struct
 
@@ -23,7 +23,7 @@ from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.on_damage import STOP
 from kafkalog.log.walk.segment import Segment
 from kafkalog.log.walk.summary import summarize
-from kafkalog.recovery.checks.missing_segments import missing_by_summaries
+from kafkalog.recovery.checks.missing_segments import missing_at_start, missing_by_summaries
 
 __all__ = ["Position", "Span", "digest_of", "require_same_topic", "span_of"]
 
@@ -92,8 +92,9 @@ def span_of(
 
     `known` is the table's position, None if the table has no records of the partition: then the lower bounds apply. If
     damage or an open transaction is the reason for None, or the log ends before the table, a finding is added to
-    `findings`. Raises `RecoveryRefused` if records after the table's end were deleted, or a segment of them is missing
-    (with `accept_loss` the span begins after the deleted ones, or includes the gap), or if earlier ones were replaced.
+    `findings`. Raises `RecoveryRefused` if records after the table's end were deleted, or a segment of them is missing,
+    also at the beginning of a log of which the table has nothing yet (with `accept_loss` the span begins after the
+    deleted ones, or includes the gap), or if earlier ones were replaced.
     With `masked`, earlier records are compared by time and sizes only. Raises `StorageError` if a file cannot be read.
     """
     log_end = partition.log_end_offset()
@@ -112,6 +113,8 @@ def span_of(
                 raise _missing(partition, start)
             start = partition.log_start_offset
     asked = _asked(partition, bounds)
+    if known is None and not accept_loss:
+        _require_start(partition, bounds.start_offset or 0, start, asked)
     view = consumer_view(partition, start, asked, isolation_level=isolation_level)
     end = min(log_end, view.end_offset)
     if start < end:
@@ -147,6 +150,18 @@ def _refused(why: str) -> RecoveryRefused:
     return RecoveryRefused(why, reason="records_missing", advice=advice)
 
 
+def _require_start(partition: Partition, wanted: int, start: int, asked: int | None) -> None:
+    """Raise `RecoveryRefused` if offsets from `wanted` up to `asked` (exclusive; None: all) are missing below the first
+    segment, as `verify` finds it, unless the export begins behind that segment's first offset anyway, at `start`.
+    Raises `StorageError` if a file cannot be read.
+    """
+    begins = partition.segments[0].base_offset if partition.segments else 0
+    if wanted < begins and start <= begins:
+        for finding in missing_at_start(partition):
+            if asked is None or asked > (finding.offset or 0):
+                raise _refused(f"{finding.file}: {finding.detail}; another copy may have these records")
+
+
 def _require_no_gap(partition: Partition, start: int, end: int) -> None:
     """Raise `RecoveryRefused` if a segment with offsets from `start` up to `end` (exclusive) is missing, as `verify`
     finds it. The whole log is read only if offsets are missing before a segment, which may be due to compaction. Raises
@@ -167,10 +182,14 @@ def _require_no_gap(partition: Partition, start: int, end: int) -> None:
 
 
 def _is_gap(segment: Segment, following: Segment) -> bool:
-    """Whether no batch of a segment can be read that ends just before the next segment."""
+    """Whether no batch of a segment can be read that ends just before the next segment, or the first batch of that one
+    begins behind its base offset.
+    """
     last = following.base_offset - 1
-    batch = next(iter(BatchReader([segment, following], start_offset=last, hold=False)), None)
-    return batch is None or batch.last_offset > last
+    batches = list(islice(BatchReader([segment, following], start_offset=last, hold=False), 2))
+    if not batches or batches[0].last_offset > last:
+        return True
+    return len(batches) > 1 and batches[1].header.first_offset > last + 1
 
 
 def _first(partition: Partition, bounds: RecordFilter, end: int, findings: list[Finding]) -> int:

@@ -39,7 +39,9 @@ class TableScan(Struct, frozen=True, kw_only=True):
     key_schema: NamedSchema | None = None
     values_schema: NamedSchema | None = None
     on_damage: str = RAISE
-    """`raise`, `stop` or `skip`, as in `Partition.to_arrow`"""
+    """`raise`, `stop` or `skip`, as in `Partition.to_arrow`. With `stop` a query's lower bounds of offset and time are
+    not handed down: reading would begin behind the damage
+    """
     partitioner: Partitioner | None = None
     """how the producers assigned keys to `partition_count` partitions: `murmur2` (`kafkalog.partition_for_key`), `hash`
     (`legacy_partition`), or a function of key and number. If a query's filter names keys, only their partitions are

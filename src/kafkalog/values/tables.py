@@ -27,6 +27,7 @@ from kafkalog.log.disk.files import PathLike
 from kafkalog.log.disk.object_store import StorageOptions
 from kafkalog.log.disk.remote_file import is_uri
 from kafkalog.log.reading.record_filter import RecordFilter
+from kafkalog.log.walk.on_damage import STOP
 from kafkalog.values.key_places import KeyPlaces
 from kafkalog.values.registry import SchemaRegistry
 from kafkalog.values.schema_log import OWN_TOPICS
@@ -198,16 +199,20 @@ class KafkaTable:
     def _bounded(self, reach: Reach) -> RecordFilter:
         """Return the request's record filter, narrowed to the offsets and the earliest timestamp that the query's
         filter (`reach`) allows. A bound is left as it is if the table does not have the column `offset` or `timestamp`.
+        Lower bounds are left as they are if reading stops at damage: behind it no row may be given, and a reader that
+        begins there would not meet it.
         """
         records, names = self._request.filter, set(self.schema.names)
+        stops = self._request.on_damage == STOP
         if "offset" in names:
-            starts, ends = (reach.start_offset(), records.start_offset), (reach.end_offset(), records.end_offset)
+            starts = (None if stops else reach.start_offset(), records.start_offset)
+            ends = (reach.end_offset(), records.end_offset)
             records = replace(
                 records,
                 start_offset=max((each for each in starts if each is not None), default=None),
                 end_offset=min((end for end in ends if end is not None), default=None),
             )
-        if "timestamp" in names and (start := reach.start_timestamp()) is not None:
+        if "timestamp" in names and not stops and (start := reach.start_timestamp()) is not None:
             records = replace(records, start_timestamp=max(start, records.start_timestamp or start))
         return records
 

@@ -94,7 +94,7 @@ def _is_log_lost(root: str) -> bool:
         log = read_quorum_log(root)
     except UsageError:
         return True
-    return has_lost_all(log, image_of(log))
+    return log.end == 0 or has_lost_all(log, image_of(log))
 
 
 def _without_copy(path: str) -> Mend:

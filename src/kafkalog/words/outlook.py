@@ -20,7 +20,7 @@ from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import start_sentences
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
-from kafkalog.recovery.decide.losses import first_names, lost_beside, readable_text, sentence_of_lost
+from kafkalog.recovery.decide.losses import first_names, lost_beside, readable_text, repeats_text, sentence_of_lost
 from kafkalog.recovery.decide.plan import BrokerForecast
 from kafkalog.recovery.decide.ways import Measured, total
 from kafkalog.words.first_screen import FirstScreen, Loss
@@ -294,9 +294,11 @@ def _lost(outlooks: Sequence[Outlook]) -> str:
 
 
 def _hurt(choice: RecoveryChoice) -> dict[str, Measured]:
-    """Loss of the plan by partition directory, largest first."""
+    """Loss of the plan by partition directory, largest first; records that consumers skip count as well."""
     losses = {
-        name: measured for name, measured in choice.own_by_partition.items() if measured.lost or measured.records_lost
+        name: measured
+        for name, measured in choice.own_by_partition.items()
+        if measured.lost or measured.records_lost or measured.records_hidden
     }
     return dict(sorted(losses.items(), key=lambda item: (-(item[1].records_lost or 0), natural_order(item[0]))))
 
@@ -310,12 +312,15 @@ def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
     for number, (name, lost) in enumerate(_hurt(outlook.choice).items()):
         batches = [lost_batch_at(*place) for place in damages.get(name, ())[:_NAMED]] if number < _SHOWN else []
         place = name if where is None else os.path.join(where, name)
-        records = sentence_of_lost(replace(lost, records_hidden=0))
-        offsets = ranges_text(lost.lost)
+        is_only_skipped = lost.records_lost == 0 and lost.is_exact and not lost.markers_damaged and not lost.lost
+        records = sentence_of_lost(lost if is_only_skipped else replace(lost, records_hidden=0))
+        offsets = ranges_text(lost.lost) + repeats_text(lost)
         if lost.records_lost == 0 and lost.is_exact and lost.markers_damaged:
             records, offsets = f"no record; an end marker of a transaction, {offsets}", ""
         is_said = lost.records_lost in (None, 0) and bool(offsets)  # the range itself says that a number is unknown
         said = offsets if is_said else f"{records}, {offsets}" if offsets else records
+        if lost.records_hidden and not is_only_skipped:
+            said += f"; {counted(lost.records_hidden, 'more record')} that consumers may skip"
         yield Loss(
             place=place, offsets=said, written=_written(lost, batches), by_eye=sum(batch.by_eye for batch in batches)
         )

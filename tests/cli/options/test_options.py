@@ -232,3 +232,33 @@ def test_the_mode_completes(command: str) -> None:
     (mode,) = [option for name, option in options() if name == command and "--mode" in option.opts]
     with click.Context(click.Command(command)) as ctx:
         assert [item.value for item in mode.shell_complete(ctx, "s")] == ["safe", "salvage", "strict", "set-aside"]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_an_option_that_takes_one_value_is_not_taken_twice(name: str) -> None:
+    """Of two values click uses the last one and says nothing."""
+    command = command_of(name)
+    commands = [([name], command)]
+    if isinstance(command, click.Group):
+        commands = [([name, each], subcommand) for each, subcommand in command.commands.items()]
+    for words, each in commands:
+        for option in each.params:
+            if isinstance(option, click.Option) and not (option.multiple or option.is_flag or option.count):
+                refused = kafkalog(*words, option.opts[0], "1", option.opts[0], "2")
+                assert refused.code == 64
+                assert f"{option.opts[0]} is given 2 times: give it once" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("plan", ".", "--config", "a=1", "--config", "a=2"), "is given two values for a, '1' and '2': give one"),
+        (("groups", ".", "--partitions", "t=3", "--partitions", "t=4"), "two values for t, '3' and '4': give one"),
+        (("replay", ".", "--bootstrap-server", "x:1", "--rename", "a=b", "--rename", "a=c"), "values for a, 'b' and"),
+        (("replay", ".", "--bootstrap-server", "x:1", "--rename", "a="), "--rename needs OLD=NEW, not 'a='"),
+    ],
+)
+def test_a_name_has_one_value(words: tuple[str, ...], said: str) -> None:
+    refused = kafkalog(*words)
+    assert refused.code == 64
+    assert said in " ".join(refused.err.split())

@@ -379,3 +379,10 @@ def test_leader_epochs_of_partitions_and_a_high_watermark_show_that_the_metadata
     assert "sensors-22-0 has leader epoch 9" in read_quorum(directory)[0].loss()
     (directory / "replication-offset-checkpoint").write_text(f"0\n1\n{METADATA[:-2]} 0 150\n")
     assert "150 as the high watermark of the metadata" in read_quorum(directory)[0].loss()
+
+
+def test_the_only_voter_has_all_that_was_committed_unless_its_files_are_old(tmp_path: Path) -> None:
+    root = copy_tree(brokers("4.1.1/txn")[0], tmp_path / "data")
+    (quorum,) = read_quorum(root)
+    assert quorum.loss().endswith(" of epoch 2, unless these files are an older copy")
+    assert "a majority" not in quorum.loss()

@@ -242,3 +242,11 @@ def test_a_finding_in_words_and_as_json() -> None:
     assert str(inside) == "error: crc_mismatch (a.log, byte 61, offsets 7 to 9): it differs"
     assert shaped(inside, FindingJson).last_offset == 9
     assert str(Finding(FindingCode.FOREIGN_FILE, Severity.INFO)) == "info: foreign_file: "
+
+
+def test_a_span_of_times_begins_with_the_earlier_one() -> None:
+    """Producers set the times of their records, so those before damage may be later than those after it."""
+    earlier, later = 1_600_000_000_000, 1_600_000_060_000
+    said = "between 2020-09-13 12:26:40Z and 2020-09-13 12:27:40Z"
+    assert Unread(3, 5, earlier, later).parts[1] == said
+    assert Unread(3, 5, later, earlier).parts[1] == said

@@ -11,7 +11,7 @@ import pytest
 
 import kafkalog
 from kafkalog.codec.files.text import decode_offset_checkpoint, encode_offset_checkpoint
-from kafkalog.jobs.restore.events import metadata_partition, rebuild_remote_metadata
+from kafkalog.jobs.restore.events import RemoteMetadataRebuild, metadata_partition, rebuild_remote_metadata
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata
 from kafkalog.tiers.segments import RemoteSegmentState
@@ -264,7 +264,7 @@ def test_the_events_are_those_that_brokers_wrote(name: str, tmp_path: Path) -> N
     case = tiered_case(name)
     case.unpack(tmp_path)
     root = tmp_path / case.volumes[0]
-    done = rebuild_remote_metadata(case.tier(tmp_path), tmp_path / "events", partitions=2)
+    done = rebuild_remote_metadata(RemoteMetadataRebuild(partitions=2), case.tier(tmp_path), tmp_path / "events")
     assert done.findings == []
     made = read_remote_metadata(kafkalog.open(tmp_path / "events").partitions)
     written = read_remote_metadata(kafkalog.open(root).partitions)

@@ -13,6 +13,8 @@ import pytest
 
 from kafkalog import RecoveryRefused
 from kafkalog.recovery import Recovery, recover, undo
+from kafkalog.recovery.act.fs import FileSystem
+from kafkalog.recovery.act.lock import BrokerLock
 from kafkalog.recovery.run import recover_into
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.fixture_data import recovery_cases
@@ -140,8 +142,12 @@ def test_a_kill_leaves_no_lock_for_ever(tmp_path: Path) -> None:
     holder.wait()
     holder.stdout.close()
     assert (root / ".lock").exists()
+    left = stamps(root)
     with pytest.raises(RecoveryRefused, match="no run"):
         undo(root)
+    assert stamps(root) == left, "a refusal changes nothing"
+    with FileSystem(str(root)) as fs, BrokerLock(fs):
+        pass
     assert not (root / ".lock").exists()
     assert stamps(root) == before
 

@@ -84,3 +84,25 @@ def test_the_lock_is_held_until_the_last_change(tmp_path: Path, monkeypatch: pyt
     recover(Recovery(accept_loss=True, **given(CASE)), root)
     undo(root)
     assert seen == {"held"}
+
+
+def left_lock(root: Path) -> None:
+    """A lock file as a recovery leaves it that was killed while it had created the file."""
+    status = root.stat()
+    (root / ".lock").touch()
+    (root / ".lock").write_text(f"kafkalog {status.st_mtime_ns} {root.stat().st_mtime_ns}\n")
+
+
+def test_a_refusal_leaves_the_lock_of_a_killed_process(tmp_path: Path) -> None:
+    root = CASE.unpack_before(tmp_path / "logs")
+    recover(Recovery(accept_loss=True, **given(CASE)), root)
+    log = next((root / "t-0").glob("*.log"))
+    log.write_bytes(log.read_bytes()[:-1])
+    left_lock(root)
+    before = stamps(root)
+    with pytest.raises(RecoveryRefused):
+        undo(root)
+    assert stamps(root) == before
+    with FileSystem(str(root)) as fs, BrokerLock(fs):
+        pass
+    assert not (root / ".lock").exists()

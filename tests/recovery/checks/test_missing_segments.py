@@ -11,6 +11,7 @@ import pytest
 
 from kafkalog.codec.common.findings import FindingCode, FindingJson
 from kafkalog.codec.common.shapes import plain, shaped
+from kafkalog.codec.plain.scanner import scan
 from kafkalog.log import open_all
 from kafkalog.log.walk.missing import MissingOffsets
 from kafkalog.recovery import plan
@@ -212,3 +213,50 @@ def test_an_empty_segment_at_the_end_is_none_that_is_missing(root: Path) -> None
     logs = sorted((root / "stock-41-0").glob("*.log"))
     logs[-1].write_bytes(b"")
     assert answers(root)["verify"] == []
+
+
+def without_first_batch(log: Path) -> tuple[int, int]:
+    """Take the first batch of a segment away; its offsets."""
+    data = log.read_bytes()
+    first, second = scan(data).batches[:2]
+    log.write_bytes(data[second.position :])
+    return int(log.stem), first.last_offset
+
+
+def test_the_first_batches_of_a_segment_are_missed_where_the_topic_is_known_not_to_be_compacted(
+    root: Path, tmp_path: Path
+) -> None:
+    directory = root / "sessions-20-0"
+    first, last = without_first_batch(sorted(directory.glob("*.log"))[1])
+    (found,) = (each for each in verify(root).findings if each.code is CODE)
+    assert found.detail.startswith(f"offsets {first} to {last} are missing, and this topic is not compacted")
+    (made,) = plan(root)
+    lost = {way.way: [(each.first, each.last) for each in way.measured.lost] for way in made.choice.ways}
+    assert lost["safe"] == lost["kafka"] == [(first, last)]
+    assert "segment_missing" in kafkalog("ls", root).out
+    exported = ("export", root, "-t", "sessions-20", "--format", "parquet", "--to", tmp_path / "out")
+    assert kafkalog(*exported).code == 3
+    shutil.rmtree(root / "__cluster_metadata-0")
+    assert CODE not in {each.code for each in verify(root).findings}, "compaction may have removed them"
+    assert kafkalog(*exported).code in (0, 1)
+
+
+def test_the_first_batches_of_a_segment_of_a_compacted_topic_are_not_missed(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.3.0/compact")[0], tmp_path / "broker")
+    for directory in sorted(root.glob("ledger-*")):
+        logs = [log for log in sorted(directory.glob("*.log")) if log.stat().st_size]
+        if len(logs) > 1 and len(scan(logs[-1].read_bytes()).batches) > 1:
+            without_first_batch(logs[-1])
+    assert CODE not in {each.code for each in verify(root).findings}
+
+
+@pytest.mark.parametrize("goes_back", [False, True])
+def test_a_gap_at_the_head_is_one_unless_the_batch_had_a_wrong_offset(goes_back: bool) -> None:
+    missing = MissingOffsets()
+    missing.segment(0, 10)
+    missing.batches(0, 9)
+    missing.segment(10, None)
+    missing.batches(15, 19)
+    missing.batches(10 if goes_back else 20, 24)
+    assert missing.found == []
+    assert missing.found_if_uncleaned == ([] if goes_back else [(10, 14)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,21 @@ def test_a_segment_that_was_compressed_is_to_be_decompressed_first(tmp_path: Pat
     log.write_bytes(gzip.decompress(packed.read_bytes()))
     packed.unlink()
     assert kafkalog.plan(root)[0].choice.own.records_lost == 0
+
+
+def test_so_it_is_if_only_producer_snapshots_tell_which_transactions_had_ended(tmp_path: Path) -> None:
+    root = copy_tree(brokers("4.1.1/txn")[0], tmp_path / "data")
+    for path in root.glob("__transaction_state-*"):
+        shutil.rmtree(path)
+    log = root / "sensors-0-0" / f"{8:020}.log"
+    log.write_bytes(gzip.compress(log.read_bytes()))
+    (made,) = kafkalog.plan(root)
+    ways = {way.way: way.measured for way in made.choice.ways}
+    assert ways["safe"].records_lost == ways["salvage"].records_lost
+    assert (ways["safe"].held_back, ways["salvage"].held_back) == (0, 105)
+    assert made.choice.recommended is not None
+    assert made.choice.recommended.way == "safe"
+    (salvage,) = kafkalog.plan(Recovery(mode="salvage"), root)
+    lost = [each.detail for each in salvage.consequences if each.kind == "marker_lost"]
+    assert len(lost) == 3
+    assert all(f"which had ended by {105:020}.snapshot" in detail for detail in lost)

@@ -14,8 +14,10 @@ import kafkalog as library
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.choosing import _WayDescriber
 from kafkalog.recovery.decide.counting import Comparer, WayResult
-from kafkalog.recovery.decide.losses import lost_text, readable_text, sentence_of_lost
+from kafkalog.recovery.decide.losses import lost_text, readable_text, repeats_text, sentence_of_lost
 from kafkalog.recovery.decide.ways import LostRange, Measured, total
+from testkit.made.batches import batch, record
+from testkit.made.tens import log_of_tens, ten
 from testkit.recorded.broker_dirs import brokers, own_copy, with_raised_offset
 from testkit.recorded.fixture_data import recovery_cases
 from testkit.running.command import kafkalog
@@ -56,16 +58,71 @@ def test_a_total_is_as_sure_as_its_parts() -> None:
     assert sentence_of_lost(unknown) == "an unknown number of records"
     assert sentence_of_lost(total([whole, unknown])) == "at least 12 records"
     assert sentence_of_lost(Measured(records_lost=0)) == "nothing"
-    assert sentence_of_lost(Measured(records_lost=125, records_hidden=105)) == "125 records and skips 105"
-    assert sentence_of_lost(Measured(records_lost=0, records_hidden=1)) == "no record and skips 1"
-    assert sentence_of_lost(Measured(records_hidden=3)) == "an unknown number of records and skips 3"
+    assert sentence_of_lost(Measured(records_lost=125, records_hidden=105)) == (
+        "125 records, but consumers may skip 105 records that are kept"
+    )
+    assert sentence_of_lost(Measured(records_lost=0, records_hidden=1)) == (
+        "no record, but consumers may skip 1 record that is kept"
+    )
+    assert sentence_of_lost(Measured(records_hidden=3)) == (
+        "an unknown number of records, but consumers may skip 3 records that are kept"
+    )
 
 
 def test_one_record_is_not_called_one_of_them() -> None:
     assert readable_text(Measured(records_lost=1)) == ""
     assert readable_text(Measured(records_lost=1, sound_lost=1)) == "the lost record can still be read"
-    assert readable_text(Measured(records_lost=1, sound_lost=1, is_exact=False)) == "1 of them can still be read"
-    assert readable_text(Measured(records_lost=7, sound_lost=1)) == "1 of them can still be read"
+    about = Measured(records_lost=1, sound_lost=1, is_exact=False, is_estimate=True)
+    assert readable_text(about) == "the lost record can still be read"
+    assert readable_text(Measured(records_lost=7, sound_lost=1)) == "1 of the lost ones can still be read"
+    unknown = Measured(records_lost=1, sound_lost=1, is_exact=False, uncounted=1)
+    assert readable_text(unknown) == "1 of the lost ones can still be read"
+
+
+def test_records_at_offsets_that_are_written_twice_are_said_to_be() -> None:
+    lost = [LostRange("t-0", 235, 259)]
+    assert repeats_text(Measured(records_lost=35, lost=lost)) == " (some of them written twice)"
+    assert repeats_text(Measured(records_lost=25, lost=lost)) == ""
+    assert repeats_text(Measured(records_lost=35, lost=[*lost, LostRange("t-0", 300, None)])) == ""
+    assert repeats_text(Measured(records_lost=3)) == ""
+
+
+def test_a_plan_says_that_lost_offsets_are_written_twice(tmp_path: Path) -> None:
+    """Other records at offsets that the log has too, in a segment behind damage."""
+    (path,) = log_of_tens(tmp_path, 2)
+    data = bytearray(path.read_bytes())
+    others = batch(b"".join(record(delta, value=b"other") for delta in range(10)), 10, base_offset=20)
+    data[len(ten(0)) + 20] ^= 0xFF
+    path.write_bytes(data)
+    path.with_name(f"{20:020}.log").write_bytes(ten(2) + others)
+    (line,) = [each for each in kafkalog("plan", tmp_path).out.splitlines() if each.startswith("  t-0: ")]
+    (safe,) = [each for each in kafkalog("plan", "--json", tmp_path).objects[0]["ways"] if each["way"] == "safe"]
+    assert safe["records_lost"] == 30
+    assert safe["offsets_lost"] == [{"partition": "t-0", "first": 10, "last": 29}]
+    assert "30 records, offsets 10 to 29 (some of them written twice)" in line
+
+
+def zeros_at_the_end(tmp_path: Path, *, is_stopped: bool) -> tuple[Path, list[Path]]:
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    *_, last = sorted((root / "sessions-20-0").glob("*.log"))
+    with last.open("ab") as file:
+        file.write(bytes(4096))
+    if not is_stopped:
+        (root / ".kafka_cleanshutdown").unlink()
+    return root, [last]
+
+
+def test_zeros_behind_the_end_of_a_clean_stop_lose_nothing(tmp_path: Path) -> None:
+    root, _ = zeros_at_the_end(tmp_path, is_stopped=True)
+    out = kafkalog("plan", root).out
+    assert "lost with this plan: nothing\n" in out
+    assert "unknown number" not in out
+
+
+def test_zeros_after_a_crash_may_have_been_nothing(tmp_path: Path) -> None:
+    root, _ = zeros_at_the_end(tmp_path, is_stopped=False)
+    out = kafkalog("plan", root).out
+    assert "lost with this plan: an unknown number of records, perhaps none in 1 partition\n" in out
 
 
 def test_what_is_skipped_is_told_apart_from_what_is_lost(skipping: Path) -> None:
@@ -198,7 +255,7 @@ def test_records_that_are_only_skipped_are_not_called_missing(tmp_path: Path) ->
     first.write_bytes(last.read_bytes())
     kafkalog("recover", "--yes", root)
     printed = " ".join(kafkalog("plan", root).out.split())
-    assert "lost with this plan: no record and skips 12" in printed
+    assert "lost with this plan: no record, but consumers may skip 12 records that are kept in 1 partition" in printed
     assert "nothing is left to do here: no record is missing" in printed
     assert "is not in these files" not in printed
 

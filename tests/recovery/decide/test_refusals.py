@@ -8,18 +8,21 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+import kafkalog
 from kafkalog.log.directories.workers import Workers
-from kafkalog.recovery import Mode
+from kafkalog.recovery import Mode, plan, recover
 from kafkalog.recovery.decide.forecasts import SurveyedDirectory, forecast
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.decide.refusals import REFUSALS, Decision, refusal_of
 from kafkalog.recovery.facts.recovery_request import Recovery, Rules, settled
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.run import plan_one
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import recovery_case, recovery_cases
 from testkit.recorded.recovery_settings import given
 
@@ -118,3 +121,22 @@ def test_a_link_in_the_same_directory_is_named(tmp_path: Path) -> None:
     for number, log in enumerate(sorted(root.glob("t-0/*.log"))):
         os.link(log, root / f"copy-{number}")
     assert re.search(r"one is copy-\d: a broker that starts here writes into both", str(made(root).refusal))
+
+
+def test_a_plan_refuses_a_marker_for_some_partitions_as_a_recovery_does(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    (root / ".kafka_cleanshutdown").unlink()
+    request = Recovery(mark_clean=True, select=kafkalog.Selection.of(["sessions-20"]))
+    (made,) = plan(request, root)
+    assert made.refusal is not None
+    with pytest.raises(kafkalog.UsageError) as refused:
+        recover(request, root)
+    assert str(refused.value).endswith(made.refusal)
+
+
+@pytest.mark.parametrize("field", ["at", "release"])
+def test_what_cannot_be_is_refused(field: str, tmp_path: Path) -> None:
+    root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    wrong: dict[str, Any] = {"at": -1} if field == "at" else {"release": "9.9"}
+    with pytest.raises(kafkalog.UsageError, match=r"smallest possible value is 0|newest release that is known is 4\.4"):
+        plan(Recovery(**wrong), root)

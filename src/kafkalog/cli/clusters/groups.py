@@ -129,8 +129,8 @@ def _print_members(groups: Sequence[Group]) -> None:
 
 
 def _new_counts(texts: tuple[str, ...]) -> dict[str, int]:
-    """Return topic -> number of partitions from texts `TOPIC=N` of the option `--partitions`; of two texts for one
-    topic the last counts. Raises `UsageError` if a text is not of this form or N is not from 1 to `_MOST_PARTITIONS`.
+    """Return topic -> number of partitions from texts `TOPIC=N` of the option `--partitions`. Raises `UsageError` if a
+    text is not of this form, N is not from 1 to `_MOST_PARTITIONS`, or a topic is given two numbers.
     """
     form = f"TOPIC=N with N from 1 to {_MOST_PARTITIONS}"
     counts = {}

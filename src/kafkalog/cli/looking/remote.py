@@ -63,7 +63,7 @@ def rebuild_command(
 
     Exit code 0, 1 if a segment got no events, 4 if something could not be read.
     """
-    from kafkalog.jobs.restore.events import rebuild_remote_metadata
+    from kafkalog.jobs.restore.events import RemoteMetadataRebuild, rebuild_remote_metadata
     from kafkalog.recovery.facts.topic_facts import read_topic_facts
 
     tier = remote.tier()
@@ -78,7 +78,8 @@ def rebuild_command(
         raise UsageError(f"--partitions is {count}, and by {facts.source} the topic has {known}")
     topic_id = facts.topic_ids.get(REMOTE_LOG_METADATA_TOPIC)
     broker = -1 if facts.node_id is None else facts.node_id
-    done = rebuild_remote_metadata(tier, into, partitions=count, topic_id=topic_id, broker_id=broker, at=at)
+    request = RemoteMetadataRebuild(partitions=count, topic_id=topic_id, broker_id=broker, at=at)
+    done = rebuild_remote_metadata(request, tier, into)
     if as_json:
         print_json(rebuilt_line(done))
     else:

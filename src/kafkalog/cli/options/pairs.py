@@ -9,15 +9,26 @@ from kafkalog.codec.common.errors import UsageError
 __all__ = ["pairs_of"]
 
 
-def pairs_of(option: str, texts: Iterable[str], form: str = "NAME=VALUE", *, is_secret: bool = False) -> dict[str, str]:
-    """Return name -> value from texts like `form`. Blanks around a name are removed; of two texts with one name the
-    last counts, and a value may be empty. Raises `UsageError` if a text has no `=`, or nothing before it; the message
-    repeats the text unless it `is_secret`.
+def pairs_of(
+    option: str,
+    texts: Iterable[str],
+    form: str = "NAME=VALUE",
+    *,
+    is_secret: bool = False,
+    may_be_empty: bool = True,
+) -> dict[str, str]:
+    """Return name -> value from texts like `form`. Blanks around a name are removed; a value may be empty, unless
+    `may_be_empty` is False. Raises `UsageError` if a text has no `=`, or nothing before it, or if two texts give one
+    name different values; the message repeats the texts unless they are secret (`is_secret`).
     """
-    pairs = {}
+    pairs: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not (equals and name.strip()):
+        name = name.strip()
+        if not (equals and name and (may_be_empty or value.strip())):
             raise UsageError(f"{option} needs {form}" + ("" if is_secret else f", not {text!r}"))
-        pairs[name.strip()] = value
+        if pairs.get(name, value) != value:
+            values = "" if is_secret else f", {pairs[name]!r} and {value!r}"
+            raise UsageError(f"{option} is given two values for {name}{values}: give one")
+        pairs[name] = value
     return pairs

@@ -1,27 +1,47 @@
-"""A command that rejects repeated options and empty values, because a slip could damage disks."""
+"""Checks of a command line before it is parsed: repeated options, which all commands reject, and empty values, which
+commands reject that could damage disks.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-__all__ = ["StrictCommand"]
+__all__ = ["StrictCommand", "refuse_repeats"]
+
+
+def refuse_repeats(command: click.Command, ctx: click.Context, args: Sequence[str]) -> None:
+    """Raise `click.UsageError` if an option that takes one value is used twice, of which click would silently use the
+    last. If the command is a group, its subcommand is examined, which has to be the first argument. Nothing is raised
+    if `args` cannot be parsed, as the command itself says why.
+    """
+    if isinstance(command, click.Group):
+        sub = command.get_command(ctx, args[0]) if args else None
+        if sub is not None:
+            refuse_repeats(sub, click.Context(sub, info_name=args[0], parent=ctx), args[1:])
+        return
+    try:
+        order = command.make_parser(ctx).parse_args(args=list(args))[2]
+    except click.UsageError:
+        return
+    for param, count in Counter(order).items():
+        if isinstance(param, click.Option) and count > 1 and not (param.multiple or param.is_flag or param.count):
+            raise click.UsageError(f"{param.opts[0]} is given {count} times: give it once", ctx)
 
 
 class StrictCommand(click.Command):
-    """A command that rejects an option given twice, of which click would silently use the last, and an empty value."""
+    """A command that rejects an option given twice, and an empty value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse arguments like any click command. Raises `click.UsageError` before that if an option that takes one
         value is used twice, or if a value is empty or blank. Checks nothing during shell completion.
         """
         if not ctx.resilient_parsing:
-            given, _, order = self.make_parser(ctx).parse_args(args=list(args))
-            for param, count in Counter(order).items():
-                if isinstance(param, click.Option) and count > 1 and not (param.multiple or param.is_flag):
-                    raise click.UsageError(f"{param.opts[0]} is given {count} times: give it once", ctx)
+            refuse_repeats(self, ctx, args)
+            given = self.make_parser(ctx).parse_args(args=list(args))[0]
             for param in self.params:
                 if any(isinstance(value, str) and not value.strip() for value in _values(given.get(param.name or ""))):
                     name = param.opts[0] if isinstance(param, click.Option) else param.make_metavar(ctx).strip("[].")

@@ -116,10 +116,21 @@ class Age(_AgeType):
         return float(found[1]) * _UNITS[found[2] or self._unit] / _UNITS[self._unit]
 
 
+class _Now(Timestamp):
+    """A time that can be now."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the time in ms since 1970. Fails with `click.BadParameter` also if it is before 1970."""
+        moment = super().convert(value, param, ctx)
+        if moment < 0:
+            self.fail(f"{str(value)!r} is before 1970", param, ctx)
+        return moment
+
+
 AT = click.option(
     "--at",
     metavar=TIME_METAVAR,
-    type=Timestamp(),
+    type=_Now(),
     is_eager=True,
     help="The time to treat as now: ms since 1970, ISO 8601 (UTC unless it names a zone), or a span such as -2h.",
 )

@@ -101,7 +101,10 @@ def command(
     from kafkalog.replay.planning import plan_replay
     from kafkalog.replay.run import check_target, replay
 
-    fields = {**request_fields(Replay, given), "renamed": pairs_of("--rename", given["renamed"], "OLD=NEW")}
+    fields = {
+        **request_fields(Replay, given),
+        "renamed": pairs_of("--rename", given["renamed"], "OLD=NEW", may_be_empty=False),
+    }
     request = Replay(
         replica=given["replica"], select=given["chosen"], now=given["at"], with_groups=not given["without_groups"],
         replication=-1 if replication_factor is None else replication_factor,

@@ -11,7 +11,7 @@ from kafkalog.recovery import RecoveryResult
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.broker.node.sentences import node_sentences
 from kafkalog.recovery.decide.choice import ranges_text
-from kafkalog.recovery.decide.losses import lost_beside, lost_text, skipped_text
+from kafkalog.recovery.decide.losses import lost_beside, lost_text, repeats_text, skipped_text
 from kafkalog.recovery.modes.table import Mode
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
@@ -82,7 +82,7 @@ def _kept(result: RecoveryResult) -> str:
         none = f"none of these is lost; lost beside them: {'; '.join(beside)}" if beside else "none is lost"
         return f"{kept}; {none}" if measured.is_exact else f"{kept}; what the damage hid is unknown"
     verb = "is" if measured.records_lost == 1 and measured.is_exact else "are"
-    ranges = escape_controls(ranges_text(measured.lost, named=True))
+    ranges = escape_controls(ranges_text(measured.lost, named=True) + repeats_text(measured))
     return f"{kept}; {lost_text(measured)} {verb} lost ({ranges or 'others have their offsets'})"
 
 

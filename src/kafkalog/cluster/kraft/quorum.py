@@ -200,6 +200,11 @@ class Quorum(Struct, kw_only=True):
                 f"more was committed is not in these files, but {self.sign_of_more}: if there is a newer copy of a "
                 "voter's files, use that"
             )
+        if self.has_majority and total == 1:
+            return (
+                f"{here}: all metadata that was committed is in the log of {name}, which ends at offset {best.end} of "
+                f"epoch {best.epoch}, unless these files are an older copy{self._unknown_of_former_voters}"
+            )
         if self.has_majority:
             return (
                 f"{here}, a majority: all metadata that was committed is in the log of {name}, which ends at offset "

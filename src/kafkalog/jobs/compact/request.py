@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from kafkalog.codec.common.arguments import check_fields
+from kafkalog.codec.common.arguments import TIMES, check_fields
 from kafkalog.codec.common.options import Option
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike
@@ -24,7 +24,7 @@ class Compaction(Struct, frozen=True, kw_only=True):
         Option("--config", "A topic or broker setting under Kafka's own name; may be repeated.", "NAME=VALUE"),
     ] = {}
     """settings of topics or brokers under Kafka's names; the topic's own in the metadata log take precedence"""
-    at: Annotated[int | None, Option("--at")] = None
+    at: Annotated[int | None, Option("--at", within=TIMES)] = None
     """the time to treat as now, ms since 1970; None: the clock's"""
     select: Annotated[Selection, Option("--topic", words=selection_words)] = ALL
     """the topic-partitions to compact"""

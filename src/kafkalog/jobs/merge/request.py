@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from kafkalog.codec.common.arguments import check_fields
+from kafkalog.codec.common.arguments import TIMES, Bounds, check_fields
 from kafkalog.codec.common.options import Option
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike
@@ -30,7 +30,7 @@ class Merge(Struct, frozen=True, kw_only=True):
         Option("--config", "A topic or broker setting under Kafka's own name; may be repeated.", "NAME=VALUE"),
     ] = {}
     """settings under Kafka's names; a topic's settings in a volume's metadata take precedence"""
-    at: int | None = None
+    at: Annotated[int | None, Bounds(TIMES)] = None
     """time to treat as now, ms since 1970; None: the current time"""
 
     def __post_init__(self) -> None:

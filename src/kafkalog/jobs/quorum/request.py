@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.common.arguments import check_fields
+from kafkalog.codec.common.arguments import TIMES, Bounds, check_fields
 from kafkalog.codec.common.errors import UsageError
 from kafkalog.codec.files.text import encode_uuid
 from kafkalog.jobs.quorum.expiry import refuse_settings
@@ -78,7 +78,7 @@ class QuorumRecovery(Struct, frozen=True, kw_only=True):
     """whether no other member of the old voter set will come back"""
     accept_loss: bool = False
     """continue even if readable metadata would be cut off"""
-    at: int | None = None
+    at: Annotated[int | None, Bounds(TIMES)] = None
     """time to which retention is compared, ms since 1970; None: the clock's"""
     stamp: int | None = None
     """timestamp of the new batch, ms since 1970; None: the clock's"""

@@ -11,12 +11,13 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec import Struct
 
 from kafkalog.cluster.records.framed_records import encode_remote_log_metadata
 from kafkalog.cluster.rules.java import signed
+from kafkalog.codec.common.arguments import TIMES, Bounds, Count, check_fields
 from kafkalog.codec.common.errors import StorageError
 from kafkalog.codec.common.findings import Finding, FindingCode, Severity
 from kafkalog.codec.files.index_files import TIME_ENTRY, TimeEntry
@@ -33,10 +34,26 @@ from kafkalog.tiers.bucket import epochs_of, last_offset_of
 from kafkalog.tiers.remote_tier import ListedSegment, RemoteTier
 from kafkalog.tiers.segments import RemoteSegmentState
 
-__all__ = ["RebuiltEvents", "metadata_partition", "rebuild_remote_metadata"]
+__all__ = ["RebuiltEvents", "RemoteMetadataRebuild", "metadata_partition", "rebuild_remote_metadata"]
 
 _MASK = 0xFFFFFFFF
 _NEEDED = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+
+
+class RemoteMetadataRebuild(Struct, frozen=True, kw_only=True):
+    """Request to `rebuild_remote_metadata`."""
+
+    partitions: Count
+    """number of partitions of the topic; a broker looks for an event in one of them"""
+    topic_id: str | None = None
+    """id of `__remote_log_metadata`, according to the cluster's metadata; None: a new one"""
+    broker_id: int = -1
+    """the broker that the events name as their writer"""
+    at: Annotated[int | None, Bounds(TIMES)] = None
+    """time of the events, ms since 1970; None: now"""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 class RebuiltEvents(Struct, kw_only=True):
@@ -64,32 +81,28 @@ def metadata_partition(topic_id: str, partition: int, count: int) -> int:
 
 
 def rebuild_remote_metadata(
+    request: RemoteMetadataRebuild,
     tier: RemoteTier,
     target: PathLike,
     *,
-    partitions: int,
-    topic_id: str | None = None,
-    broker_id: int = -1,
-    at: int | None = None,
     on_segment: Callable[[ListedSegment], None] | None = None,
 ) -> RebuiltEvents:
     """Write new `__remote_log_metadata-*` partitions with two events (copy started, copy finished) for every segment in
     the tier. Return the number of segments, the number of events by partition, and findings.
 
-    All `partitions` are created, also those without events. Of each segment these objects are read: its epochs, the
-    ends of its indexes, and its log from the last index entry on. A segment that lacks an object, or whose log cannot
-    be read there, gets a finding instead of events. Raises `UsageError` if `target` is not new or empty, `StorageError`
-    if the tier cannot be listed or `target` cannot be written.
+    Returns the number of segments, the number of events by partition, and findings. All `partitions` are created, also
+    those without events. Of each segment these objects are read: its epochs, the ends of its indexes, and its log from
+    the last index entry on. A segment that lacks an object, or whose log cannot be read there, gets a finding instead
+    of events. Raises `UsageError` if `target` is not new or empty, `StorageError` if the tier cannot be listed or
+    `target` cannot be written.
 
+    * `request`: the topic's partitions and id, and what the events say of their writer and time
     * `tier`: see `open_tier`
     * `target`: a directory that does not exist yet, or is empty
-    * `partitions`: how many the topic has; a broker looks for the events in one of them
-    * `topic_id`: id of `__remote_log_metadata`, according to the cluster's metadata
-    * `broker_id`: the broker that the events name as their writer
-    * `at`: time of the events, ms since 1970; None: now
     * `on_segment`: called with each segment that is about to be read
     """
-    now = time.time_ns() // 1_000_000 if at is None else at
+    now = time.time_ns() // 1_000_000 if request.at is None else request.at
+    partitions = request.partitions
     root = new_directory(target, beside=os.path.join(tier.place, ""))
     both = BothTiers(None, tier)
     done = RebuiltEvents(path=root)
@@ -97,7 +110,7 @@ def rebuild_remote_metadata(
     for listed in tier.segments():
         if on_segment is not None:
             on_segment(listed)
-        fields = _fields(both, listed, broker_id, now, done.findings)
+        fields = _fields(both, listed, request.broker_id, now, done.findings)
         if fields is None:
             continue
         number = metadata_partition(listed.topic_id, listed.partition, partitions)
@@ -114,7 +127,7 @@ def rebuild_remote_metadata(
     fs.make_directory(root)
     for number in range(partitions):
         directory = os.path.join(root, f"{REMOTE_LOG_METADATA_TOPIC}-{number}")
-        with Log.open(directory, topic_id=topic_id) as log:
+        with Log.open(directory, topic_id=request.topic_id) as log:
             if events[number]:
                 log.append([(None, event) for event in events[number]])
         done.by_partition[number] = len(events[number])

@@ -76,7 +76,7 @@ def below_start_in(
                         directory=directory,
                         segments=segments,
                         topic_id=topic_id_or_none(tree, directory),
-                        why_not=_why_not(start, is_alone=len(replicas.get((name.topic, name.partition), ())) == 1),
+                        why_not=_why_not(start, len(replicas.get((name.topic, name.partition), ()))),
                     )
                 )
         except StorageError as error:
@@ -86,9 +86,12 @@ def below_start_in(
     return remains
 
 
-def _why_not(start: int, *, is_alone: bool) -> str:
+def _why_not(start: int, replicas: int) -> str:
+    """Return why records below the log start offset are not restored. `replicas` is their number; 0 if unknown."""
     where = "on every replica, and the others would not follow one broker's older start"
-    if is_alone:
+    if not replicas:
+        where = "by the checkpoint, undelete moves no log start, and other replicas would not follow an older one"
+    elif replicas == 1:
         where = "by the checkpoint of the only replica, and undelete moves no log start"
     return Sentence(f"the log starts at {start} {where}: a dump of deleted data prints these records")
 

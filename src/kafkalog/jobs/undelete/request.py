@@ -10,7 +10,7 @@ from typing import Annotated, Self
 import msgspec
 
 from kafkalog.codec.common.advice import Ask, Sentence
-from kafkalog.codec.common.arguments import check_fields
+from kafkalog.codec.common.arguments import TIMES, check_fields
 from kafkalog.codec.common.errors import RecoveryRefused, UsageError
 from kafkalog.codec.common.options import Option
 from kafkalog.log.disk.files import PathLike
@@ -50,7 +50,7 @@ class Undelete(msgspec.Struct, frozen=True, kw_only=True):
         Option("--config", "A topic or broker setting under Kafka's own name; may be repeated.", "NAME=VALUE"),
     ] = {}
     """settings under Kafka's names"""
-    at: Annotated[int | None, Option("--at")] = None
+    at: Annotated[int | None, Option("--at", within=TIMES)] = None
     """the time to treat as now, ms since 1970; None: the clock's"""
     quarantine: Annotated[
         PathLike | None,

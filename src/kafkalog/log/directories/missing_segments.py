@@ -20,19 +20,23 @@ def missing_segments(
 ) -> Iterator[Finding]:
     """Yield a SEGMENT_MISSING finding for each range of missing offsets in a partition directory. `missing` has first
     and last offset (inclusive) of each range, from `MissingOffsets`; offsets below `log_start` are ignored. `bases` are
-    the base offsets of existing segments: if a range begins at one, that segment is empty and the finding names it;
-    otherwise the finding names the segment after the range. Set `is_compacted` if the log is compacted and the ranges
-    are in a part that the cleaner has not reached.
+    the base offsets of existing segments: if a range begins at one, that segment is empty or has lost its first
+    batches, and the finding names it; otherwise the finding names the segment after the range. Set `is_compacted` if
+    the log is compacted and the ranges are in a part that the cleaner has not reached.
     """
     why_sure = "where the cleaner has not been" if is_compacted else "and no others in this log are"
     there = frozenset(bases)
     for first, last in missing:
         if last >= log_start:
-            is_emptied = first in there
+            is_head = first in there and last + 1 not in there
+            is_emptied = first in there and not is_head
             gone = "a segment before this one is gone, or the end of it"
-            why = "this segment holds none of them" if is_emptied else gone
-            detail = f"offsets {max(first, log_start)} to {last} are missing, {why_sure}: {why}"
-            path = f"{directory}/{segment_file(first if is_emptied else last + 1, FileKind.LOG)}"
+            why = "the first batches of this segment are gone" if is_head else (
+                "this segment holds none of them" if is_emptied else gone
+            )  # fmt: skip
+            sure = "and this topic is not compacted" if is_head else why_sure
+            detail = f"offsets {max(first, log_start)} to {last} are missing, {sure}: {why}"
+            path = f"{directory}/{segment_file(last + 1 if why is gone else first, FileKind.LOG)}"
             unread = Unread(max(first, log_start), last)
             yield Finding.of(FindingCode.SEGMENT_MISSING, None, unread.first_offset, detail, path,
                           unread=unread)  # fmt: skip

@@ -38,7 +38,13 @@ class MissingOffsets:
         """number of gaps inside segments that are not due to damage"""
         self._leapt = self._went_back = False
         """whether the previous batch began above the expected offset, or below it"""
+        self._leapt_to = 0
+        """first offset of the last batch that began above the expected one"""
         self._between: list[tuple[int, int]] = []
+        self._heads: list[tuple[int, int]] = []
+        """ranges between the base offset of a segment and its first batch"""
+        self._is_head = False
+        """whether no batch of the current segment has come yet"""
 
     @property
     def found(self) -> list[tuple[int, int]]:
@@ -46,6 +52,13 @@ class MissingOffsets:
         gaps.
         """
         return [] if self._gaps else list(self._between)
+
+    @property
+    def found_if_uncleaned(self) -> list[tuple[int, int]]:
+        """Ranges of `found`, and those between the base offset of a segment and its first batch, for a log that the
+        cleaner never reached: it alone removes the first batches of a segment. Sorted; empty if there are other gaps.
+        """
+        return [] if self._gaps > len(self._heads) else sorted({*self._between, *self._heads})
 
     def segment(self, base: int, next_base: int | None, *, was_emptied: bool = False) -> None:
         """Begin the next segment with base offset `base`. Offsets that are missing before it are recorded, unless
@@ -58,6 +71,7 @@ class MissingOffsets:
             self._between.append((first, base - 1))
         self._was_emptied = was_emptied
         self._is_hurt = self._leapt = self._went_back = False
+        self._is_head = True
         self._next_base = next_base
         self._next_offset = max(self._next_offset, base)
 
@@ -70,7 +84,12 @@ class MissingOffsets:
         goes_back = self._has_batches and first < self._next_offset
         if goes_back and self._leapt:
             self._gaps -= 1  # not a gap: the previous batch had a wrong offset
+            self._heads = [head for head in self._heads if head[1] + 1 != self._leapt_to]
         self._leapt = leaps and not self._is_hurt and not self._went_back and first > self._cleaned_until
+        if self._leapt:
+            self._leapt_to = first
+            self._heads += [(max(self._next_offset, self._cleaned_until), first - 1)] if self._is_head else []
+        self._is_head = False
         self._gaps += self._leapt + (has_gaps and last > self._cleaned_until)
         self._went_back = goes_back
         self._has_batches, self._is_hurt = True, False
@@ -89,6 +108,7 @@ class MissingOffsets:
         attributed to the damage.
         """
         self._is_hurt = last is None
+        self._is_head = False
         self._leapt = self._went_back = False
         if last is not None:
             self._has_batches = True

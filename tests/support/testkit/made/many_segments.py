@@ -7,7 +7,7 @@ from pathlib import Path
 
 import kafkalog
 from kafkalog.codec.files.text import encode_uuid
-from kafkalog.jobs.restore.events import rebuild_remote_metadata
+from kafkalog.jobs.restore.events import RemoteMetadataRebuild, rebuild_remote_metadata
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.reading import mounted
 from testkit.serving.tiny_s3 import BUCKET, TinyS3
@@ -30,7 +30,7 @@ def many_segments(root: Path, segments: int = SEGMENTS, *, records: int = RECORD
         for number in range(segments * records):
             log.append([kafkalog.NewRecord(value=b"%0115d" % number, timestamp=START + 1000 * number)])
     as_tier(root / "logs" / "orders-0", root / "remote")
-    rebuild_remote_metadata(open_tier(str(root / "remote")), root / "broker", partitions=1)
+    rebuild_remote_metadata(RemoteMetadataRebuild(partitions=1), open_tier(str(root / "remote")), root / "broker")
     return root
 
 

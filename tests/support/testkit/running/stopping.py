@@ -17,6 +17,7 @@ import pytest
 from kafkalog import Recovery, RecoveryRefused, StorageError, Undo, recover, undo
 from kafkalog.recovery.act import apply, runner
 from kafkalog.recovery.act.fs import FileSystem
+from kafkalog.recovery.act.lock import BrokerLock
 from kafkalog.recovery.act.unfinished_business import standing
 from testkit.judging.trees import first_difference, stamps
 
@@ -155,6 +156,8 @@ def take_back_all(root: Path, before: dict[str, tuple[int, int, str]], where: st
             break
     difference = first_difference(dict(stamps(root)), dict(before))
     assert difference == "", f"undo after {where}: {difference}"
+    with FileSystem(str(root)) as fs, BrokerLock(fs):  # a refusal leaves the lock file of a killed process
+        pass
     assert not (root / ".lock").exists()
     shutil.rmtree(root)
     shutil.rmtree(beside(root), ignore_errors=True)
