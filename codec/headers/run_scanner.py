@@ -23,10 +23,13 @@ from kafkalog.codec.rules.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
 if TYPE_CHECKING:
     from kafkalog.codec.headers.message_runs import MessageRun
 
-__all__ = ["RunScanner", "WindowDecoder"]
+__all__ = ["WINDOW_OF_RECORDS", "RunScanner", "WindowDecoder"]
 
 
-_SMALLEST_WINDOW, _LARGEST_WINDOW = 4 * MIB, 8 * MIB
+WINDOW_OF_RECORDS = 4 * MIB
+"""Bytes to read at once if records are decoded from the windows."""
+_SMALLEST_WINDOW, _LARGEST_WINDOW = 2 * MIB, 8 * MIB
+"""Bytes read at once: the window before is still in memory meanwhile."""
 _WINDOW_BEHIND = 64 * KIB
 """Least number of bytes to read after the position at which the caller probably stops."""
 _PAGE = 4 * KIB
@@ -58,6 +61,7 @@ class RunScanner:
         position: int = 0,
         end: int | None = None,
         likely_end: int | None = None,
+        window_bytes: int = _SMALLEST_WINDOW,
         check_crc: bool = True,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
@@ -72,7 +76,7 @@ class RunScanner:
         self._end = source.size if end is None else min(end, source.size)
         self._check_crc = check_crc
         self._limits = limits
-        self._window_bytes = _SMALLEST_WINDOW
+        self._window_bytes = window_bytes
         self._room = 0
         """size in bytes of the largest window so far: every window gets this much memory, so that the last one needs no
         other

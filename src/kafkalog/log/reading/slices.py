@@ -181,10 +181,16 @@ class SliceReader:
     def _scanner(self, source: FileSource, position: int) -> Scanner | RunScanner:
         if not self._assembler.takes_runs:
             return Scanner(source, position=position, end=self._slice.end, limits=self._limits)
-        from kafkalog.codec.headers.run_scanner import RunScanner
+        from kafkalog.codec.headers.run_scanner import WINDOW_OF_RECORDS, RunScanner
 
-        wanted = self._slice
-        return RunScanner(source, position=position, end=wanted.end, likely_end=wanted.likely_end, limits=self._limits)
+        return RunScanner(
+            source,
+            position=position,
+            end=self._slice.end,
+            likely_end=self._slice.likely_end,
+            window_bytes=WINDOW_OF_RECORDS,
+            limits=self._limits,
+        )
 
     def _scanned(self, scanner: Scanner | RunScanner) -> Iterator[RecordBatch | BatchRun | MessageRun | None]:
         if isinstance(scanner, Scanner):

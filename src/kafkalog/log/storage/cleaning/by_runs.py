@@ -16,7 +16,7 @@ from kafkalog.codec.common.buffer_pool import Block
 from kafkalog.codec.common.limits import DEFAULT_LIMITS, MIB
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode.put_headers import put_headers
-from kafkalog.codec.headers.run_scanner import RunScanner
+from kafkalog.codec.headers.run_scanner import WINDOW_OF_RECORDS, RunScanner
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import (
     BATCH,
@@ -65,7 +65,7 @@ def _runs(log: LogFile, start: int = 0) -> Iterator[BatchRun | LogBatch]:
     in runs, v0 and v1 entries one by one as `LogBatch`. Checksums are not verified. Stops without an error at the first
     malformed batch.
     """
-    for scanned in RunScanner(log.source, position=start, check_crc=False):
+    for scanned in RunScanner(log.source, position=start, window_bytes=WINDOW_OF_RECORDS, check_crc=False):
         if not isinstance(scanned, RecordBatch):
             yield scanned
         elif scanned.magic == BATCH_MAGIC:  # a batch larger than a window
