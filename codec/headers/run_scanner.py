@@ -61,7 +61,7 @@ class RunScanner:
         position: int = 0,
         end: int | None = None,
         likely_end: int | None = None,
-        window_bytes: int = _SMALLEST_WINDOW,
+        window_bytes: int | None = None,
         check_crc: bool = True,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
@@ -76,7 +76,7 @@ class RunScanner:
         self._end = source.size if end is None else min(end, source.size)
         self._check_crc = check_crc
         self._limits = limits
-        self._window_bytes = window_bytes
+        self._window_bytes = _SMALLEST_WINDOW if window_bytes is None else window_bytes
         self._room = 0
         """size in bytes of the largest window so far: every window gets this much memory, so that the last one needs no
         other

@@ -365,7 +365,7 @@ def test_what_a_file_loses_while_it_is_read_is_missed(
     """Where it is the last one nothing follows, and what is left looks like the end of a log."""
     choose_execution(monkeypatch, enough)
     monkeypatch.setattr(to_arrow, "_WAITING_BYTES", 1)
-    monkeypatch.setattr(run_scanner, "_SMALLEST_WINDOW", 4096)
+    monkeypatch.setattr(run_scanner, "WINDOW_OF_RECORDS", 4096)
     limits = Limits(read_window_bytes=2000)
     log_of(tmp_path / "t-0", {0: [some(base) for base in range(0, 5000, 5)]})
     partition = open_partition(tmp_path / "t-0", limits=limits)
