@@ -1,4 +1,5 @@
-"""Inspect the remote tier segment by segment: according to events and listing, and what is local too.
+"""Inspect the remote tier segment by segment: what the events and the listing say about each segment, and whether it is
+local too.
 
 Log directories of several brokers give one view, because a remote segment belongs to the cluster. Problems are found by
 the rules of `remote_findings`.
@@ -166,8 +167,8 @@ class _Looking:
         return segments_of(self._tier, listed) if listed and self._tier is not None else []
 
     def _epochs(self, key: Key, local: Mapping[str, LocalPart]) -> Sequence[LeaderEpoch]:
-        """Return the leader epochs of the local copy with the largest end offset, or if it has none those stored with
-        the last remote segment; empty if unknown. Reads an object of the remote tier in the second case.
+        """Return the leader epochs of the local copy with the largest end offset. If it has none, return the epochs
+        stored with the last remote segment, which reads an object of the tier. Empty if unknown.
         """
         known = max(local.values(), key=lambda each: each.end, default=None)
         if known is not None and known.partition.leader_epochs:

@@ -1,4 +1,4 @@
-"""Check a log in two tiers: one function for each rule, over what was read of it."""
+"""Check one log in its two tiers (local and remote), by one function for each rule."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _AS_RETENTION = -2
 
 
 def findings_of(found: RemotePartition, now: int) -> Iterator[Finding]:
-    """Yield all findings about one tiered log, rule by rule: for each segment missing, incomplete, leaked, damaged and
-    stuck copies, then overlaps, gaps, lag, indexes in a broker's cache, and local retention. `now` is in ms since 1970.
+    """Yield all findings about one tiered log. First, for each segment: missing, incomplete, leaked, damaged and stuck
+    copies. Then, for the log: overlaps, gaps, lag, indexes in a broker's cache, and local retention. `now` is in ms
+    since 1970.
     """
     for row in found.rows:
         yield from _missing(row)
@@ -68,9 +69,8 @@ def _missing(row: RemoteRow) -> Iterator[Finding]:
 
 
 def _incomplete(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:
-    """Yield a finding about a listed segment of a log without events, if files of it or its leader epochs are
-    missing, or else if it is not read because another segment has its offsets. Yields nothing if the log has events
-    or the segment was not listed.
+    """Yield at most one finding about a listed segment, only if the log has no events: files of the segment or its
+    leader epochs are missing, or else the segment is not read because another one has its offsets.
     """
     if found.has_events or row.listed is None:
         return

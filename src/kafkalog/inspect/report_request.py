@@ -1,4 +1,4 @@
-"""Request for a report, besides the paths."""
+"""Parameters of a report other than the paths, and the interface through which its progress is shown."""
 
 from __future__ import annotations
 

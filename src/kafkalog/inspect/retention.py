@@ -115,7 +115,8 @@ def retention(
     started_with: Mapping[str, str] | None = None,
     instead: Mapping[str, str] | None = None,
 ) -> Retention:
-    """Return which segments a running broker would delete now, when the others go, and what holds them. Reads only.
+    """Predict which segments a running broker would delete now, when it deletes the others, and which older segments
+    delay them. Reads only.
 
     Raises `UsageError` if no path is a log directory or a setting does not exist, `UnknownName` for a topic or
     partition that does not exist, `StorageError` for I/O.
@@ -181,8 +182,8 @@ def foresee_retention(
 def _settings(
     topic: str, facts: TopicFacts, given: Mapping[str, str], instead: Mapping[str, str]
 ) -> tuple[CleanerConfig, dict[str, str]]:
-    """Return the effective settings of a topic, and setting -> source (`default`, `server.properties`, `kafka`,
-    `broker`, `topic` or `--config`) for the retention settings. Later sources in this list take precedence. Raises
+    """Return the effective settings of a topic, and for each retention setting its source: `default`,
+    `server.properties`, `kafka`, `broker`, `topic` or `--config`. A later source in this list takes precedence. Raises
     `UsageError` for an invalid value.
     """
     layers = {

@@ -110,9 +110,9 @@ class Stretch(Struct, frozen=True):
     """number of stretches that were joined because there were too many"""
 
     def joined(self, other: Stretch) -> Stretch:
-        """Return this stretch and the next, `other`, as one: with the worse kind and its detail (this one's if both are
-        the same), and the sums of batches and records; `places` are added up too if the kinds differ, otherwise the
-        larger number is kept.
+        """Return one stretch for this one and the next, `other`. It has the worse kind of the two with its detail (this
+        one's if the kinds are equal), and the sums of batches and records. `places` is the sum if the kinds differ,
+        otherwise the larger number.
         """
         worse = max(self, other, key=lambda stretch: stretch.kind.rank)
         offsets = [
@@ -167,7 +167,7 @@ def _at_most(stretches: list[Stretch], count: int) -> list[Stretch]:
 
 
 class _Drawing:
-    """Builder of the map of one segment during the walk."""
+    """Builds the map of one segment while its batches are read."""
 
     def __init__(self, segment: Segment, known: Sequence[Finding], is_behind: bool) -> None:
         self.segment = segment
@@ -187,8 +187,8 @@ class _Drawing:
             self._is_behind = True
 
     def found(self, finding: Finding) -> None:
-        """Add a finding of the walk about this segment. Does nothing if an earlier check has already found one with
-        this code and position.
+        """Add a finding of the walk about this segment. Does nothing if an earlier check reported the same code at the
+        same position.
         """
         if (finding.code, finding.position) not in self._seen:
             self.findings.append(finding)
@@ -197,9 +197,9 @@ class _Drawing:
                 self._ending.add(finding.position)
 
     def batch(self, facts: BatchFacts) -> None:
-        """Add a batch that can be read, after the bytes before it as a hole if the previous batch ended earlier. The
-        batch counts as sound, or as `Kind.AFTER` if damage before it stops consumers. So do all later batches if a
-        finding at this batch's position stops consumers.
+        """Add a batch that can be read. Bytes between the previous batch and this one become a hole. The batch counts
+        as sound, or as `Kind.AFTER` if consumers stop at damage before it. If a finding at this batch's own position
+        stops consumers, all later batches count as `Kind.AFTER`.
         """
         self.hole(facts.position)
         kind = Kind.AFTER if self._is_behind else Kind.SOUND
@@ -359,8 +359,8 @@ class _Walk:
         yield from self._finish(unreadable)
 
     def _come_to(self, segment: Segment | None) -> Iterator[SegmentMap]:
-        """Yield the maps of the segments before `segment`, and begin the map of that one. With None all segments are
-        finished.
+        """Yield the maps of the segments before `segment`, and begin the map of `segment` itself. With None, yield the
+        maps of all remaining segments.
         """
         while self._drawing is None or self._drawing.segment is not segment:
             following = next(self._segments, None)

@@ -45,11 +45,11 @@ _COLUMN_OF = {
 
 
 def count_groups(question: TopQuestion, partitions: Iterable[Partition], threads: int) -> TopGroups:
-    """Group the records of partitions, and return the largest groups, with findings and open transactions that end
-    reading. Reading a partition ends at damage. Groups of whole topics or partitions also have the size of their log
-    files.
+    """Group the records of partitions, and return the largest groups, with the findings and open transactions at which
+    reading ended. Reading a partition ends at damage. If the groups are whole topics or partitions, they also have the
+    size of their log files in bytes.
 
-    `threads` decode records. Raises `StorageError`; other errors are those of `top`.
+    `threads` is the number of threads that decode records. Raises `StorageError`, and the other errors of `top`.
     """
     names = tuple(dict.fromkeys(name for group in question.by for name in _COLUMN_OF[group]))
     counted = _Counted(names=names, is_repeats=TopBy.REPEAT in question.by)
@@ -140,7 +140,7 @@ def _digest(value: Any) -> bytes | None:
 
 
 class _Counted(Struct, kw_only=True):
-    """Groups so far, as a table with one row each, and rows that are not grouped yet."""
+    """The groups counted so far, as a table with one row for each, and the rows that still have to be grouped."""
 
     names: tuple[str, ...]
     is_repeats: bool

@@ -15,8 +15,9 @@ _MOST = 100
 
 
 def comparison_section(facts: ReportFacts) -> Section | None:
-    """Return the section about partitions with several copies or a missing one, the first `_MOST` of those that differ
-    in full; None without a comparison. If the comparison failed, the section has only the reason.
+    """Return the section about partitions with several copies or with missing ones. The first `_MOST` partitions whose
+    copies differ are described in full. If the comparison failed, the section has only the reason. None if nothing was
+    compared.
     """
     if facts.comparison_problem is not None:
         why = sentence_of(facts.comparison_problem)
@@ -74,8 +75,8 @@ def _numbers(copy: CopyReport) -> list[Content]:
 
 def standing_of(partition: PartitionComparison, copy: CopyReport) -> str:
     """Return how a copy compares with the best one, in a few words: `unreadable: …`, `best`, `the only copy`, `same`,
-    or a list of differences in records. `other start or end` means that the records are equal and only these offsets
-    differ.
+    or its differences in records, separated by commas. `other start or end` means that the records are equal and only
+    the start or end of the log differs.
     """
     if copy.error is not None:
         return f"unreadable: {copy.error}"

@@ -22,9 +22,9 @@ _BROKER = {
 
 
 def inventory_section(facts: ReportFacts) -> Section:
-    """Return the section with all log directories, and a table of at most `MOST` partitions: those with findings and
-    then those with the most bytes, sorted by directory, topic and number. Open at first if there are at most 60
-    partitions.
+    """Return the section with all log directories and a table of at most `MOST` partitions. Partitions with findings
+    are chosen first, then the largest ones; the table is sorted by directory, topic and number. The section is open at
+    first if there are at most 60 partitions.
     """
     partitions = facts.examined.partitions
     content: list[Content] = []

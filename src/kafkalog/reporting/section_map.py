@@ -32,7 +32,9 @@ PATTERNS = {
 
 
 def map_section(facts: ReportFacts) -> Section | None:
-    """Return the section with a bar for each drawn segment, damaged partitions first; None if there are no segments."""
+    """Return the section with a bar for each drawn segment; partitions with damage come first. None if there are no
+    segments.
+    """
     maps = facts.examined.maps
     if not facts.examined.segments:
         return None
@@ -64,7 +66,9 @@ def map_section(facts: ReportFacts) -> Section | None:
 
 
 def _together(sound: list[Content]) -> list[Content]:
-    """Fold partitions whose drawn segments are all sound into one line if there are many."""
+    """Fold partitions whose drawn segments are all sound into one line that opens; returns them unchanged if there are
+    few.
+    """
     if len(sound) <= _FEW:
         return sound
     words = f"{len(sound):,} partitions in which every segment that is drawn is sound"
@@ -219,8 +223,8 @@ def _bar(made: SegmentMap, number: int, largest: int) -> Markup:
 
 
 def _rects(made: SegmentMap, width: int) -> list[Markup]:
-    """Return the SVG rectangles of a segment's bar of `width` units: neighbors of one kind are joined, damage lies
-    above sound batches and is always wide enough to be visible. An empty segment is one thin rectangle.
+    """Return the SVG rectangles of a segment's bar, which is `width` units wide. Neighbors of one kind are joined.
+    Damage lies above sound batches and is always wide enough to be visible. An empty segment is one thin rectangle.
     """
     size = made.segment.size
     if not size:
@@ -243,9 +247,9 @@ def _rects(made: SegmentMap, width: int) -> list[Markup]:
 
 
 def map_data(facts: ReportFacts) -> dict[str, object]:
-    """Return the data with which the page's script draws the maps: names of the kinds, segments, and a list of
-    descriptions. Each stretch of a segment is a list [kind, start, end, batches, records, first offset, last offset,
-    index of its description, places].
+    """Return the data with which the page's script draws the maps: `kinds` (letter and name of each kind), `segments`,
+    and `details` (descriptions). Each stretch of a segment is a list [kind, start, end, batches, records, first offset,
+    last offset, number of its description in `details`, places].
     """
     details: dict[str, int] = {"": 0}
     segments = []

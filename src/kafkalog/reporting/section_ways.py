@@ -107,7 +107,7 @@ def _recommendation(planned: Planned, given: Given) -> Markup | None:
 
 
 def _sum(best: RecoveryWay) -> str:
-    """Sentences about what a way keeps, loses and means."""
+    """Return sentences about the records that a way keeps and loses, and about its consequence."""
     lost = "none" if best.measured.records_lost == 0 and best.measured.is_exact else lost_text(best.measured)
     more = f" {best.consequence[:1].upper()}{best.consequence[1:]}." if best.consequence else ""
     return f"Records kept: {kept_text(best.measured)}; lost: {lost}.{more}"
@@ -153,8 +153,8 @@ def _releases(forecast: BrokerForecast) -> str:
 
 
 def forecast_text(forecast: BrokerForecast) -> str:
-    """Return text about Kafka's next start on a directory: that it starts, with or without its own recovery, and how
-    many readable records it drops; or why it does not start or loses more.
+    """Return text about Kafka's next start on a directory. If the start loads it, the text says whether Kafka recovers
+    logs first and how many readable records that drops; otherwise, it says why Kafka does not start or what it loses.
     """
     if forecast.outcome != "loaded" or (forecast.node is not None and not forecast.node.loses_nothing):
         told = start_sentences(forecast.node, forecast.outcome, forecast.exception, forecast.message)

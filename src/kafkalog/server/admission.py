@@ -65,7 +65,7 @@ class Admission:
         """
         with self._lock:
             most = self._limits.connections
-            unknown = [each for each in self._drop if not each.authenticated] if self._asks_who else []
+            unknown = [client for client in self._drop if not client.authenticated] if self._asks_who else []
             if len(unknown) >= max(1, most // _UNKNOWN_SHARE):
                 victim = self._of_heaviest(unknown)
             elif len(self._drop) < most:

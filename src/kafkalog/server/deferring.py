@@ -66,18 +66,20 @@ class Deferring:
         return self._promised(self._computing.submit(resolve, connection))
 
     def computed(self, request: Request, connection: Connection, answer: Callable[[], Answer]) -> Later:
-        """Compute an answer apart from small requests. Raises `CrowdedError`."""
+        """Compute a response in the thread for large requests; return a promise of it. `answer` is called in that
+        thread. Raises `CrowdedError` if too many requests wait.
+        """
         return self._submitted(self._computing, request, connection, lambda: _resolved(request, answer()))
 
     def slowly(
         self, request: Request, connection: Connection, answer: Callable[[Request], Fields | Sliced[Fields]]
     ) -> Answer:
-        """Call `answer` with the request in a worker thread; return a promise of the response.
+        """Call `answer` with the request in a worker thread; return a promise of the response. `answer` may return a
+        generator that computes the response in slices.
 
-        `answer` may return a generator that computes the response in slices. If the requests that wait for a thread
-        have too many elements in all, `CrowdedError` is raised; but a request that already runs in the thread for large
-        requests (`request.pace`) is then answered at once, in the calling thread. A request of up to 100 elements may
-        always wait.
+        Raises `CrowdedError` if the waiting requests already have too many elements. A request of up to 100 elements
+        may always wait. A request that already runs in the thread for large requests (`request.pace` is set) is not
+        refused: it is answered at once, in the calling thread.
         """
 
         def work() -> Sliced[Resolved]:

@@ -125,7 +125,9 @@ class ServedLog:
         return True
 
     def bounds(self) -> Bounds:
-        """Where the log begins and ends."""
+        """Return start and end of the log. They are determined at the first call after a new listing and then kept.
+        Raises `StorageError`.
+        """
         with self._lock:
             if self._bounds is None:
                 self._bounds = self._look(self._listed)
@@ -388,8 +390,8 @@ class ServedLog:
 
     def _end(self, log: OpenLog, segment: Segment, first: Place, target: int) -> tuple[int, int | None]:
         """Return the position after the last whole batch that ends at or before the position `target`, and the offset
-        after that batch (None if unknown). At least the batch `first` is included. The range may end earlier if the
-        index is of no help.
+        after that batch (None if unknown). The batch `first` is always included. The range may end earlier if the
+        offset index does not help.
         """
         if first.end >= target:
             return first.end, first.last_offset + 1
@@ -482,12 +484,12 @@ def _read(log: OpenLog, answered: Answered, upper: int) -> Read:
 def _up_to(
     log: OpenLog, position: int, next_offset: int | None, target: int, offsets: range | None = None
 ) -> tuple[int, int | None] | None:
-    """Return the position after the last whole batch that ends at or before the position `target`, starting at the
-    batch at `position`, and the offset after it.
+    """Read headers from the batch at byte `position`, and return the position after the last whole batch that ends at
+    or before the position `target`, with the offset after that batch.
 
-    If no batch ends there, that is `position` itself, with `next_offset` or the first batch's base offset. At most 2000
-    headers are read, so the end may be earlier. None if there is no batch at `position`, or its last offset is not in
-    `offsets`.
+    If already the first batch ends after `target`, return `position` itself with `next_offset`, or with the first
+    batch's base offset if `offsets` is passed. At most 2000 headers are read, so the end may be earlier. None if there
+    is no batch at `position`, or its last offset is not in `offsets`.
     """
     is_first, end = True, position
     with suppress(DamagedError):  # whoever fetches from there is told
@@ -510,7 +512,9 @@ def _stamp(segment: Segment) -> tuple[str, int, int]:
 
 
 def _has_other_bytes(before: Partition, now: Partition) -> bool:
-    """Return whether a file has changed other than by appending."""
+    """Whether a log file has changed other than by appending: it became shorter, or it has the same size but another
+    inode or modification time.
+    """
     known = {segment.path: segment for segment in now.segments}
     pairs = ((segment, known[segment.path]) for segment in before.segments if segment.path in known)
     return any(new.size < old.size or (new.size == old.size and _stamp(new) != _stamp(old)) for old, new in pairs)

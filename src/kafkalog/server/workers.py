@@ -58,11 +58,11 @@ class _Task:
         self.call = None
 
     def go_on(self) -> bool:
-        """Call the function, or continue its generator for up to 20 ms; return whether the task is over. If it is, the
+        """Call the function, or continue its generator for up to 20 ms. Return whether the task is over; then the
         future has the result.
 
         If the future was cancelled, the task ends, and its generator is closed. Exceptions of the function are raised
-        to the caller, and the future is not set.
+        to the caller without setting the future.
         """
         if not self.is_begun:
             call = self.call

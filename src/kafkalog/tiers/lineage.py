@@ -32,10 +32,10 @@ def reaches(segments: Iterable[RemoteSegment], start: int) -> int:
     itself if no segment contains it.
     """
     reached = start
-    for each in sorted(segments, key=lambda segment: segment.start_offset):
-        if each.start_offset > reached:
+    for segment in sorted(segments, key=lambda segment: segment.start_offset):
+        if segment.start_offset > reached:
             break
-        reached = max(reached, each.end_offset + 1)
+        reached = max(reached, segment.end_offset + 1)
     return reached
 
 

@@ -59,8 +59,8 @@ class LocalTieredStorage:
 
     @classmethod
     def fits(cls, place: str, names: Iterable[str]) -> bool:
-        """Return whether this is the directory or its parent. Its partition directories may be empty once a topic had
-        remote storage.
+        """Whether `place` is the directory `kafka-tiered-storage` or its parent, or one of `names`, found directly
+        below it, is named like a partition directory of this layout.
         """
         found = list(names)
         return _ROOT in found or (

@@ -139,7 +139,9 @@ class Tiering:
         )
 
     def is_tiered(self, key: Key) -> bool:
-        """Return whether settings or events say so, wherever the local part begins."""
+        """Whether the topic's settings or an event show that this partition is tiered, regardless of where its local
+        part begins.
+        """
         return bool(self._said(key))
 
     def _said(self, key: Key) -> tuple[str, ...]:

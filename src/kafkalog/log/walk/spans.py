@@ -80,11 +80,11 @@ def spans(
 def likely_spans(
     source: FileSource, segment: Segment, position: int, end: int, step: int, rows: int, next_base: int | None = None
 ) -> Iterator[Span]:
-    """Yield consecutive spans from the batch at byte `position` to `end`, each found when it is requested. They have
-    about `step` bytes, or fewer to hold at most about `rows` offsets. Cuts come from the offset index and the headers
-    at its positions, without proof: they are wrong if the index is. After the last index entry, or from one that does
-    not fit, all headers are read instead (`joined_spans`). The first span gets the segment's base offset as its first
-    offset, whatever `position` is.
+    """Yield consecutive spans from the batch at byte `position` to `end` (exclusive); each is searched only when it is
+    requested. They have about `step` bytes, or fewer so that they hold at most about `rows` offsets. Cuts come from the
+    offset index and the headers at its positions, without proof: they are wrong if the index is. After the last index
+    entry, or from an entry that does not fit the log, all headers are read instead (`joined_spans`). The first span
+    gets the segment's base offset as its first offset, whatever `position` is.
     """
     offset = segment.base_offset
     for cut, expected in _likely_cuts(source, segment, position, end, step, rows, next_base):

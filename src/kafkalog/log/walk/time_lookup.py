@@ -79,8 +79,9 @@ class OlderBatches(NamedTuple):
 def older_batches(
     segment: Segment, source: FileSource, timestamp: int, *, limits: Limits = DEFAULT_LIMITS
 ) -> OlderBatches:
-    """Return the batches of `source`, the opened log, before which a search for a record of `timestamp` (ms) or later
-    need not begin: none if the time index does not help.
+    """Return the batches at the start of the log that a search for records of `timestamp` (ms) or later may skip.
+    `source` is the opened log of `segment`. If the time index does not help, there are none: position 0, the segment's
+    base offset, and -1. Raises `StorageError`.
     """
     for entry in reversed(_entries_before(segment, timestamp)):
         position = _behind(segment, source, entry, limits)
@@ -130,8 +131,10 @@ class NewestTimestamps:
         return self._first + number
 
     def _searched(self, timestamp: int) -> int:
-        """Return that number by binary search: if each segment takes a request, timestamps are assumed to rise from
-        segment to segment.
+        """Return the number of the first segment that may have a record of `timestamp` (ms) or later, by binary search
+        over the remote segments whose largest timestamp is unknown. Timestamps are assumed to rise from segment to
+        segment, because each probe takes a request. If none of these segments matches, the result is the number after
+        the last one.
         """
         untold = [number for number in range(self._first, len(self._segments)) if self._segments[number].is_untold]
         found = bisect_left(untold, timestamp, key=lambda number: _last_of_index(self._segments[number]))

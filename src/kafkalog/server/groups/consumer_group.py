@@ -91,7 +91,9 @@ class ConsumerGroup(Struct, kw_only=True):
         return STABLE if done else RECONCILING
 
     def retarget(self, counts: Mapping[str, int]) -> None:
-        """Start a new epoch with a new target."""
+        """Start a new group epoch with a new target assignment for all members. `counts` has the number of partitions
+        by topic.
+        """
         self.epoch += 1
         self.counts = counts
         wanted = {member.id: member.wishes.topics for member in self.members.values()}

@@ -60,7 +60,7 @@ class Coordinator:
             self._announce()
 
     def has_members(self, group_id: str) -> bool:
-        """Return whether a classic group has members or is about to."""
+        """Whether a classic group has members, or member ids that were assigned but have not joined yet."""
         group = self._groups.get(group_id)
         return group is not None and bool(group.members or group.pending)
 

@@ -304,20 +304,21 @@ def _ending(poll: Callable[[bool], Fields | None], held: Held) -> Callable[[bool
     """
 
     def polled(is_over: bool) -> Fields | None:
-        found = poll(is_over)
-        if found is not None:
+        response = poll(is_over)
+        if response is not None:
             held.release()
-        return found
+        return response
 
     return polled
 
 
 def _diverging(log: ServedLog, asked: Asked, end: int) -> tuple[int, int] | None:
-    """Return the leader epoch and its end offset up to which a client's log agrees with this one, if the client's last
-    fetched epoch or offset is beyond it; `end` is the log end offset.
+    """Return where the client's log diverges from this one: a leader epoch and the end offset of that epoch here, up to
+    which both agree. `end` is the log end offset.
 
-    None if the logs agree, the client named no epoch, or the log has no epochs; `_NOWHERE` (-1, -1) if the client's
-    epoch is newer than all epochs of the log.
+    Returned only if the client's last fetched epoch or its offset is beyond that point. None if the logs agree, the
+    client sent no epoch, or the log has no epochs. `_NOWHERE` (-1, -1) if the client's epoch is newer than all epochs
+    of the log.
     """
     if asked.last_fetched_epoch < 0 or not log.epochs:  # where a damaged disk lists none, a client is believed
         return None
@@ -333,7 +334,9 @@ def _is_replica(body: Fields) -> bool:
 
 
 class _Work:
-    """What a fetch asks for. With a session the partitions are in the session and not copied here."""
+    """The partitions and limits of one fetch. With a session, the partitions stay in the session and are not copied
+    here.
+    """
 
     __slots__ = ("asked", "committed", "incremental", "is_replica", "least", "most", "session", "uses_ids", "wait")
 

@@ -188,14 +188,18 @@ class GroupHandler:
         return {"error_code": Code.NONE, "groups": groups}
 
     def describe_groups(self, request: Request) -> Fields:
-        """Answer `DescribeGroups`."""
+        """Answer `DescribeGroups`: state, protocol and members of each requested group, in the order of the request,
+        each once. May read the files of committed offsets.
+        """
         recorded = {each.group_id: each for each in self._commits.recorded_groups() if each.type.lower() == _CLASSIC}
         here = self._coordinator.groups()
         return {"groups": [self._described(name, here.get(name), recorded.get(name), request.version)
                            for name in dict.fromkeys(request.body["groups"])]}  # fmt: skip
 
     def describe_consumer_groups(self, request: Request) -> Fields:
-        """Answer `ConsumerGroupDescribe`."""
+        """Answer `ConsumerGroupDescribe`: epochs, state and members of each requested group, in the order of the
+        request, each once. May read the files of committed offsets.
+        """
         recorded = {recorded_group.group_id: recorded_group.epoch for recorded_group in self._commits.recorded_groups()
                     if recorded_group.type.lower() == _CONSUMER}  # fmt: skip
         return self._consumer_groups.describe(request, recorded)

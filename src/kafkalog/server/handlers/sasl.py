@@ -47,8 +47,8 @@ class _Failures:
 
 
 class SaslHandler:
-    """`users` are passwords by name; without any, no authentication is needed. `largest` is the limit for requests
-    after authentication.
+    """Authenticates clients with SASL/PLAIN. `users` has the passwords by user name; if it is empty, no authentication
+    is needed. `largest` is the limit for the size of requests after authentication, in bytes.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class SaslHandler:
         self._failures = _Failures()
 
     def admit(self, request: Request, connection: Connection) -> None:
-        """Raise `RequestError` for a request that needs authentication first."""
+        """Raise `RequestError`, which closes the connection, if the client must authenticate before this request."""
         allowed = (_API_VERSIONS, _HANDSHAKE, _AUTHENTICATE)
         if self._users and not connection.authenticated and request.api.name not in allowed:
             raise RequestError(f"{request.api.name} before SASL has told who asks")
