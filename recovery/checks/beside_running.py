@@ -1,7 +1,8 @@
-"""Filter findings in a log directory that a running broker has open: only those that persist when it is examined again.
+"""Filter the findings in a log directory that a running broker has open: only findings that persist when the directory
+is examined again are kept.
 
-A broker appends, rolls, deletes and compacts while its files are read, so a single pass finds indexes ahead of their
-log, missing files, and checkpoints of a few seconds ago. Damage persists.
+A broker appends, rolls, deletes and compacts while its files are read. So a single pass finds indexes that are ahead of
+their log, missing files, and checkpoints that are a few seconds old. Damage persists.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ def read_again(read: Callable[[Partition], _T], partition: Partition) -> _T:
 
 
 def settled_findings(findings: Iterable[Finding], partition: Partition | None = None) -> list[Finding]:
-    """Return the findings that can be damage although a broker is running. Findings about indexes and snapshots of the
-    active segment of `partition`, which are flushed when it is closed, and findings that compare files of different
-    moments are dropped.
+    """Return the findings that can be damage although a broker is running, in order. Two kinds are dropped: findings
+    about indexes and snapshots of the active segment of `partition`, which a broker flushes only when it closes the
+    segment, and findings that compare files of different moments.
     """
     active = partition.segments[-1].base_offset if partition is not None and partition.segments else None
     return [finding for finding in findings if finding.code not in _OF_A_MOMENT and not _is_active(finding, active)]
@@ -78,8 +79,8 @@ def _is_active(finding: Finding, active: int | None) -> bool:
 
 
 def _lasting(before: Sequence[Finding], after: Iterable[Finding]) -> list[Finding]:
-    """Findings of an earlier pass that a later one has too, by code, file and place. Infos are kept
-    without comparison.
+    """Return the findings of an earlier pass that a later pass has too, with the same code, file and place. Infos are
+    always kept.
     """
     still = {_key(finding) for finding in after}
     return [finding for finding in before if finding.severity is Severity.INFO or _key(finding) in still]
@@ -99,13 +100,13 @@ Look = Callable[[frozenset[str]], dict[str, Sequence[Finding]]]
 
 
 def look_again(found: dict[str, list[Finding]], look: Look) -> dict[str, list[Finding] | None]:
-    """Examine directories with a warning or an error again, up to three times with a pause of 0.3 s before each; return
-    by directory the findings that persist.
+    """Examine directories with a warning or an error again, up to three times with a pause of 0.3 s before each. Return
+    by directory the findings that persist. `found` has the findings of the first pass by directory and is not changed.
+    `look` is called with the paths to examine again.
 
     A warning or error persists if each pass finds one with the same code, file, position and offset; it is returned as
-    first found. Infos of the first pass are always kept. Findings of directories with infos only, or with none, are
-    returned unchanged. The value is None for a directory that `look` no longer returns. `look` is called with the paths
-    that still have a warning or an error. `found` itself is not changed.
+    the first pass found it. Infos of the first pass are always kept. Directories without a warning or error are not
+    examined again. The value is None for a directory that `look` no longer returns, because it was deleted.
     """
     left: dict[str, list[Finding] | None] = dict(found)
     for _ in range(_LOOKS - 1):

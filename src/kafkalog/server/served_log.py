@@ -513,7 +513,7 @@ def _stamp(segment: Segment) -> tuple[str, int, int]:
 
 def _has_other_bytes(before: Partition, now: Partition) -> bool:
     """Whether a log file has changed other than by appending: it became shorter, or it has the same size but another
-    inode or modification time.
+    modification time.
     """
     known = {segment.path: segment for segment in now.segments}
     pairs = ((segment, known[segment.path]) for segment in before.segments if segment.path in known)

@@ -1,4 +1,5 @@
-"""Express the library's advice, which names parameters and functions, in the options and commands of the command line.
+"""Express the library's advice, which names parameters and functions, in the options and commands of the command
+line.
 """
 
 from __future__ import annotations

@@ -97,7 +97,8 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         return [*head, *_some_losses(self.losses, room, width), *tail]
 
     def left_out(self, width: int) -> list[str]:
-        """Return the sentences that `lines` cuts or omits at this width, in full. Losses and commands are not included.
+        """Return the sentences that `lines` cuts or omits at this width, in full. Losses and commands are not
+        included.
         """
         shown = set(self.lines(width))
         sentences = [

@@ -165,7 +165,8 @@ def mends_of(plan: Outlined) -> Iterator[Mend]:
 
 
 def _note_of_consent(best: RecoveryWay | None) -> str:
-    """Return the sentence before a command that drops records which can still be read; `best` is the recommended way.
+    """Return the sentence before a command that drops records that can still be read. `best` is the recommended way,
+    None if there is no choice.
     """
     drop = "to drop what can still be read"
     if best is not None and best.how is None:
