@@ -1,4 +1,4 @@
-"""`kafkalog elections --without`: what the controller would do if brokers left."""
+"""`kafkalog elections --without`: what the controller would do if brokers left the cluster."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def _row(each: AnyDeparture) -> list[object]:
 
 
 def print_departures(found: Iterable[AnyDeparture], *, as_json: bool) -> None:
-    """Print what the controller would do if brokers left one after another: one table row (with `as_json` one JSON
-    line) for each broker that leaves and each partition that it led or had in its ISR. Consumes `found`; prints on
-    standard output.
+    """Print what the controller would do if brokers left the cluster one after another: one table row (with `as_json`
+    one JSON line) for each departing broker and each partition that it led or had in its ISR. Consumes the iterator
+    `found`; prints on standard output.
     """
     if as_json:
         print_lines(map(_line, found))

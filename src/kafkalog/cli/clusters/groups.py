@@ -1,4 +1,4 @@
-"""`kafkalog groups`: groups, their members and what each is assigned."""
+"""`kafkalog groups`: groups, their members and the assignment of each member."""
 
 from __future__ import annotations
 
@@ -129,8 +129,9 @@ def _print_members(groups: Sequence[Group]) -> None:
 
 
 def _new_counts(texts: tuple[str, ...]) -> dict[str, int]:
-    """Return topic -> number of partitions from texts `TOPIC=N` of the option `--partitions`; of two texts for one
-    topic the last counts. Raises `UsageError` if a text is not of this form or N is not from 1 to `_MOST_PARTITIONS`.
+    """Return the number of partitions by topic, from the texts `TOPIC=N` of the option `--partitions`. If a topic is
+    named twice, the last text counts. Raises `UsageError` if a text has another form, or N is not from 1 to
+    `_MOST_PARTITIONS`.
     """
     form = f"TOPIC=N with N from 1 to {_MOST_PARTITIONS}"
     counts = {}

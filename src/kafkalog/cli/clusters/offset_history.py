@@ -17,9 +17,9 @@ __all__ = ["show_history"]
 
 
 def show_history(history: OffsetHistory, *, as_json: bool) -> int:
-    """Print every change of committed offsets, as one table or, with `as_json`, as one JSON line each; return the
-    exit code. Prints on standard error a sentence for each log partition of `__consumer_offsets` from which the
-    cleaner has removed records, then the findings, which decide the exit code.
+    """Print every change of committed offsets, as one table or, with `as_json`, as one JSON line each. Return the exit
+    code, which the findings determine. On standard error, print a sentence for each partition of `__consumer_offsets`
+    from which the cleaner has removed records, and then the findings.
     """
     if as_json:
         print_lines(map(_line, history.changes))

@@ -1,4 +1,4 @@
-"""`kafkalog quorum recover`: plan, consent, act; nothing is destroyed and everything can be undone."""
+"""`kafkalog quorum recover`: make a plan, ask for consent, act. Nothing is destroyed, and everything can be undone."""
 
 from __future__ import annotations
 
@@ -152,9 +152,9 @@ def _settings(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def _properties(paths: Sequence[str]) -> dict[int, dict[str, str]]:
-    """Return node id -> settings, from a broker's or controller's properties file each. Raises `UsageError` if a file
-    has no numeric `node.id` (or `broker.id`), if two files are of the same node, or if a file is not a properties
-    file; `StorageError` if a file cannot be read.
+    """Return the settings of brokers or controllers by node id, read from one properties file for each node. Raises
+    `UsageError` if a file has no numeric `node.id` (or `broker.id`), if two files are of the same node, or if a file is
+    not a properties file; `StorageError` if a file cannot be read.
     """
     found: dict[int, dict[str, str]] = {}
     for path in paths:

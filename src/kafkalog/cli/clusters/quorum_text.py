@@ -1,4 +1,4 @@
-"""Text of `kafkalog quorum` about the copies of a metadata log."""
+"""Text of `kafkalog quorum`: the copies of a metadata log, the plan of a recovery, and its result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FEW = 3
 
 
 def voter_text(voter: KnownVoter) -> str:
-    """`2 (controller-2:9093)`."""
+    """Return a voter as text, `2 (controller-2:9093)`; only the node id if it has no endpoint."""
     places = ", ".join(f"{host}:{port}" for _name, host, port in voter.endpoints)
     return f"{voter.node} ({places})" if places else str(voter.node)
 
@@ -76,8 +76,8 @@ def _row(survivor: QuorumSurvivor, is_best: bool) -> list[object]:
 
 def _start_sentences(log: QuorumLog) -> list[str]:
     """Return sentences about the node's start on this copy of the metadata log: why it does not start, or what it would
-    lose. Empty if it starts and loses nothing. Simulates a start on the log directory, unless the log has a hole and so
-    a known refusal, which is then the only sentence; nothing is changed.
+    lose. Empty if it starts and loses nothing. If the log has a hole and a known refusal, that refusal is the only
+    sentence; otherwise a start on the log directory is simulated, which changes nothing.
     """
     if log.hole is not None and log.refusal is not None:
         return [log.refusal]
@@ -103,9 +103,9 @@ def _lacks(survivor: QuorumSurvivor) -> str:
 
 
 def print_quorum(quorum: Quorum) -> None:
-    """Print on standard output a table of the copies of the metadata log, best first, and sentences: the voters in
-    force, voters whose directories were not given, how a node starts on each copy (which is simulated), the offset
-    below which a snapshot proves everything committed, and what may be lost.
+    """Print a table of the copies of the metadata log on standard output, best first, and then sentences. The sentences
+    are about the voters in force, voters whose directories were not passed, the simulated start of a node on each copy,
+    the offset below which a snapshot proves everything committed, and possible losses.
     """
     best = quorum.best
     kind = "static voters" if best.is_static else "dynamic voters"
@@ -127,7 +127,9 @@ def print_quorum(quorum: Quorum) -> None:
 
 
 def print_left_out(left_out: Sequence[LeftOut], as_json: bool) -> None:
-    """Paths that were not compared; people read of them among the findings."""
+    """Print a JSON line for each path that was not compared. Without `as_json`, print nothing, because these paths are
+    among the findings.
+    """
     for out in left_out if as_json else ():
         print_json(out, LeftOutLine)
 
@@ -173,9 +175,9 @@ def _configuration_lines(made: QuorumPlan) -> Iterator[str]:
 
 
 def _action_lines(change: DirectoryChange) -> Iterator[str]:
-    """Yield one line for each file operation on a directory, with its kind, path and size. Of the files already
-    marked for deletion (suffix `.deleted`), which a broker's start would delete too, only the first `_FEW` get a
-    line; a last line says how many more there are.
+    """Yield one line for each file operation on a directory, with its kind, path and size. Only the first `_FEW` files
+    that are already marked for deletion (suffix `.deleted`) get a line, because a broker's start would delete them too;
+    a last line counts the others.
     """
     leftovers = [each for each in change.actions if each.path.endswith(DELETED)]
     kept = {id(leftover) for leftover in leftovers[_FEW:]}
@@ -188,9 +190,9 @@ def _action_lines(change: DirectoryChange) -> Iterator[str]:
 
 
 def _expiry_lines(made: QuorumPlan) -> Iterator[str]:
-    """Yield lines about the topics or segments that brokers would delete at their first start: a heading, then one
-    line per reason with the first names. Shows at most `_SHOWN` reasons and `_FEW` names each, and counts the rest.
-    Yields nothing if the plan has no such deletions.
+    """Yield lines about the topics or segments that brokers would delete at their first start: a heading, then one line
+    for each reason with the first names. At most `_SHOWN` reasons with `_FEW` names each are shown, and the others are
+    counted. Yields nothing if the plan has no such deletions.
     """
     if not made.expiry:
         return
@@ -209,8 +211,8 @@ def _expiry_lines(made: QuorumPlan) -> Iterator[str]:
 
 def print_quorum_result(result: QuorumResult) -> None:
     """Print the result of a quorum recovery on standard output: the directory that was written; for each changed
-    directory where its old files are kept and the command that reverses the change; and why a node does not start even
-    now. An unchanged directory gets "nothing to do", unless the plan as a whole was needless.
+    directory, the place of its old files and the command that reverses the change; and why a node still does not start.
+    An unchanged directory gets "nothing to do", unless the whole recovery was unnecessary.
     """
     with SentenceWriter() as writer:
         if result.into is not None:

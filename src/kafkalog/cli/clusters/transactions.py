@@ -34,7 +34,9 @@ _WORDS = {True: "hanging", False: "ongoing", None: "coordinator not seen"}
 
 
 def _state_of(opened: OpenTransaction) -> str:
-    """For the table: whether it hangs, how it was decided if its marker is lost, what its coordinator will write."""
+    """Return the state of an open transaction for the table: how it was decided if its marker is lost, else what its
+    coordinator will write at its next start, else whether it hangs.
+    """
     if opened.decision is None:
         will = _AT_START.get(opened.coordinator_state or "") if opened.hanging is False else None
         return will or _WORDS[opened.hanging]
@@ -102,9 +104,9 @@ def _print(found: ClusterTransactions) -> None:
 
 
 def _print_commands(opened: Sequence[OpenTransaction], server: str | None) -> None:
-    """Print the commands that abort each hanging transaction: one for brokers of 3.0 and later, one for older
-    brokers. Skips transactions that may not be aborted (not hanging, or committed by their coordinator). `server` is
-    the bootstrap server in the commands; None: a placeholder.
+    """Print the commands that abort each hanging transaction: one command for brokers of 3.0 and later, and one for
+    older brokers. Transactions that may not be aborted are skipped: those that do not hang, and those that their
+    coordinator committed. `server` is the bootstrap server in the commands; None: a placeholder.
     """
     with LineWriter() as writer:
         for open_transaction in opened:

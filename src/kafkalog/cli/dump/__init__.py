@@ -1,4 +1,6 @@
-"""`kafkalog dump`: what is in the files, as text, JSON lines or columns, or as Kafka's own tool or kcat prints it."""
+"""`kafkalog dump`: the contents of files, as text, JSON lines or columns, or in the output format of Kafka's own tool
+or of kcat.
+"""
 
 from kafkalog.cli.dump.entry import command
 

@@ -1,4 +1,6 @@
-"""A comparison of volumes, for people: a table of all copies, and a paragraph for each partition that is not equal."""
+"""Print a comparison of volumes: a table of all copies, and a paragraph for each partition whose copies are not
+equal.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ __all__ = ["print_comparison", "print_losses"]
 
 
 def print_comparison(found: Comparison) -> None:
-    """Print a comparison of copies on standard output, without its findings: a table with one row per copy, a
-    paragraph for each partition that is not clean, the source of the ISRs, paths that were skipped or unreadable, and
-    the number of equal and complete partitions.
+    """Print a comparison of copies on standard output, without its findings: a table with one row per copy, a paragraph
+    for each partition that is not clean, the source of the ISRs, paths that were skipped or are unreadable, and the
+    number of equal and complete partitions.
     """
     print_table(
         "copies",
@@ -57,8 +59,8 @@ def print_comparison(found: Comparison) -> None:
 
 
 def print_losses(losses: Sequence[GroupLoss]) -> None:
-    """Print a table of offsets that groups have read or will skip and that the best copies lack, one row per group
-    and partition. If `losses` is empty, prints a sentence that says so.
+    """Print a table of the offsets that groups have read but the best copies lack, and of the offsets that groups will
+    skip; one row per group and partition. If `losses` is empty, print a sentence that says so.
     """
     if not losses:
         with LineWriter() as writer:
@@ -236,8 +238,8 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
 
 
 def _replay_of(partition: PartitionComparison, copy: CopyReport, start: int) -> str:
-    """Return a `kafkalog replay` command, quoted for a shell, that writes the records from offset `start` of this
-    copy into a topic with the suffix `-lost`. HOST:PORT in it is to be filled in.
+    """Return a `kafkalog replay` command that writes the records from offset `start` on of this copy into a topic with
+    the suffix `-lost`. It is quoted for a shell; the user must replace its placeholder HOST:PORT.
     """
     topic = partition.topic
     return shell_line([
@@ -252,8 +254,8 @@ def _not(count: int) -> str:
 
 
 def _end(found: Comparison) -> Iterator[str]:
-    """Yield lines about the source of the ISRs (or why they are unknown or may be outdated), paths that were skipped,
-    paths that cannot be read, and last the number of equal and complete partitions.
+    """Yield the last lines of a comparison: the source of the ISRs, or why they are unknown or may be outdated; paths
+    that were skipped; paths that cannot be read; and the number of equal and complete partitions.
     """
     if found.memory is not None:
         yield f"ISRs: from {found.memory}"

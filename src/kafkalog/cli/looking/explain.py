@@ -35,7 +35,9 @@ _HEADINGS = {
 
 
 def _rows(span: FieldSpan, depth: int = 0, prefix: str = "") -> Iterator[tuple[FieldSpan, int, str]]:
-    """Each span with its depth and its path."""
+    """Yield each field below `span`, in the order of the file, with its depth (0 for the direct fields) and its
+    path.
+    """
     for child in span.children:
         path = prefix if child.is_unpacked else field_path(prefix, child.name)
         yield child, depth, path or child.name

@@ -1,4 +1,4 @@
-"""`kafkalog retention`: what would be deleted now, when the rest goes, and what holds it."""
+"""`kafkalog retention`: segments that a broker would delete now, when it deletes the others, and what delays this."""
 
 from __future__ import annotations
 
@@ -127,9 +127,9 @@ def _print(found: Sequence[PartitionRetention], now: int) -> None:
 
 
 def _held(each: PartitionRetention) -> str | None:
-    """Return how many segments of a partition are kept beyond their own retention time, and of the earlier segment that
-    holds the first of them: until when it stays, its base offset and its newest record's time (Kafka deletes from the
-    start of the log only). None if no segment is held.
+    """Return text about segments of a partition that are kept beyond their own retention time because an earlier
+    segment is not deleted yet (Kafka deletes only from the start of the log). It has their number, and the time until
+    which the earlier segment stays, its base offset and the time of its newest record. None if no segment is delayed.
     """
     held = [segment for segment in each.segments if segment.held_by is not None]
     if not held:

@@ -30,9 +30,9 @@ def _words(nodes: Iterable[int]) -> str:
 
 
 def _losses(each: PartitionTriage) -> str:
-    """Return what other copies lose under each possible leader, `under 2: 1 loses 40-59`: node ids and inclusive
-    offsets; `under N` is omitted if only one leader is possible. Leaders with a damaged log are named too. Empty if
-    nothing is lost and no leader's log is damaged.
+    """Return text about the offsets that other copies lose under each possible leader, such as `under 2: 1 loses
+    40-59`: node ids and inclusive offsets. `under N` is omitted if only one leader is possible. Leaders with a damaged
+    log are named too. Empty if nothing is lost and no leader's log is damaged.
     """
     told = []
     for leader, losses in each.losses.items():
@@ -57,8 +57,8 @@ def _unknown_row(each: UnknownPartition) -> list[object]:
 
 
 def print_triage(found: Triage) -> None:
-    """Print the table of elections (all partitions, or if there are more than `MANY` only those at risk), the table
-    of partitions unknown to the metadata if there are any, and sentences about losses and advice.
+    """Print a table of elections, a table of partitions that the metadata does not know, if there are any, and
+    sentences about losses and advice. If there are more than `MANY` partitions, the first table has only those at risk.
     """
     shown = found.partitions if len(found.partitions) <= MANY else found.at_risk
     columns: list[str | Column] = [
@@ -82,9 +82,8 @@ def print_triage(found: Triage) -> None:
 
 
 def _of_unknown(found: Triage) -> list[str]:
-    """Return sentences about partitions in brokers' directories that are missing in the metadata, which get no
-    leader: their number, what a broker does to them, and where another copy of the metadata has them. Empty if there
-    are none.
+    """Return sentences about partitions that are in brokers' directories but not in the metadata, and so get no leader:
+    their number, what a broker does to them, and which other copies of the metadata have them. Empty if there are none.
     """
     if not found.unknown:
         return []
@@ -104,8 +103,8 @@ def _of_unknown(found: Triage) -> list[str]:
 
 
 def _cut_by_start(partitions: Sequence[PartitionTriage]) -> str:
-    """Return a sentence about bytes that brokers truncate from the best copies when they start, before any election;
-    names the first `_PLACES` and counts the rest. At least one of `partitions` must have such a truncation.
+    """Return a sentence about bytes that brokers truncate from the best copies when they start, before any election. It
+    names the first `_PLACES` logs and counts the others. At least one of `partitions` must have such a truncation.
     """
     cut = [(partition, log) for partition in partitions for log in partition.cut_by_start]
     named = [

@@ -10,9 +10,9 @@ __all__ = ["pairs_of"]
 
 
 def pairs_of(option: str, texts: Iterable[str], form: str = "NAME=VALUE", *, is_secret: bool = False) -> dict[str, str]:
-    """Return name -> value from texts like `form`. Blanks around a name are removed; of two texts with one name the
-    last counts, and a value may be empty. Raises `UsageError` if a text has no `=`, or nothing before it; the message
-    repeats the text unless it `is_secret`.
+    """Return values by name from texts in the form NAME=VALUE; `form` is the form for messages. Blanks around a name
+    are removed. If a name occurs twice, the last value counts; a value may be empty. Raises `UsageError` if a text has
+    no `=`, or nothing before it. The message repeats the text unless it `is_secret`.
     """
     pairs = {}
     for text in texts:

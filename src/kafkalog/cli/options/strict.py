@@ -11,11 +11,13 @@ __all__ = ["StrictCommand"]
 
 
 class StrictCommand(click.Command):
-    """A command that rejects an option given twice, of which click would silently use the last, and an empty value."""
+    """A command that rejects an empty value, and an option that is used twice (click would silently use the last
+    value).
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse arguments like any click command. Raises `click.UsageError` before that if an option that takes one
-        value is used twice, or if a value is empty or blank. Checks nothing during shell completion.
+        """Parse arguments like any click command. Before that, raises `click.UsageError` if an option that takes one
+        value is used twice, or if a value is empty or blank. During shell completion nothing is checked.
         """
         if not ctx.resilient_parsing:
             given, _, order = self.make_parser(ctx).parse_args(args=list(args))

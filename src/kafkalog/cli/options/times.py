@@ -86,7 +86,9 @@ class Timestamp(_TimeType):
 
 
 def _today(text: str, now_ms: int) -> datetime:
-    """A time of day on the day that `now_ms` is in; `ValueError` if it is none."""
+    """Return the time of day in `text` on the day that contains `now_ms`, in its own time zone or else in UTC. Raises
+    `ValueError` if `text` is not a time of day.
+    """
     clock = dates.time.fromisoformat(text)
     today = datetime.fromtimestamp(now_ms / 1000, clock.tzinfo or UTC).date()
     return datetime.combine(today, clock)
@@ -103,8 +105,8 @@ class Age(_AgeType):
         self._unit = unit
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the length as a number of this option's unit (days or hours): `36h` is 1.5 days. A float is returned
-        unchanged. Fails with `click.BadParameter` for another text.
+        """Return the length as a number of this option's unit (days or hours): with days, `36h` is 1.5. A float is
+        returned unchanged. Fails with `click.BadParameter` for another text.
         """
         if isinstance(value, float):
             return value

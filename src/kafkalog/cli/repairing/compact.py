@@ -1,4 +1,4 @@
-"""`kafkalog compact`: one pass of the broker's log cleaner, without the broker."""
+"""`kafkalog compact`: run one pass of the log cleaner without a broker."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["command"]
 
 
 def _print_plan(made: CompactionPlan) -> None:
-    """Print the plan of a compaction: a table of the partitions to be cleaned, then sentences about partitions that
+    """Print the plan of a compaction: a table of the partitions that are cleaned, then sentences about partitions that
     are left unchanged and why, records without a key, and other files that change.
     """
     root = escape_controls(made.root)
@@ -86,8 +86,8 @@ def _without_key(count: int) -> str:
 
 
 def _other_changes(made: CompactionPlan) -> str:
-    """Return text about files that change besides the cleaned segments, because a broker starts and stops: `69 files
-    that a start deletes are removed, 2 files are created`. Empty if there are none.
+    """Return text about files other than the cleaned segments that change, because the compaction does what a broker's
+    start and stop do: `69 files that a start deletes are removed, 2 files are created`. Empty if there are none.
     """
     gone = made_anew = changed = 0
     for action in made.actions:
@@ -151,7 +151,7 @@ def _question(planned: Sequence[CompactionPlan]) -> str:
 
 
 def _reports(error: Declined, plans: Sequence[CompactionPlan]) -> list[CompactLine]:
-    """Reports of the plans that were not carried out."""
+    """Return the reports of the plans after a refusal; empty for other errors."""
     return shaped(plans, list[CompactLine]) if isinstance(error, RecoveryRefused) else []
 
 
@@ -233,7 +233,7 @@ def command(
 def _show(
     results: Sequence[CompactionResult], acting: Acting[CompactionPlan], progress: RecoveryProgress, *, is_new: bool
 ) -> ExitCode:
-    """Tell what was done; the worst exit code."""
+    """Print the results, and return the worst exit code. `is_new` says that they were written to a new place."""
     progress.pause()
     for result in results:
         acting.tell(compact_line(result), partial(_print_result, result))

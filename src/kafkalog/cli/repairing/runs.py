@@ -1,4 +1,4 @@
-"""`kafkalog runs`: what recoveries have left, and its permanent deletion."""
+"""`kafkalog runs`: list what executions keep, and delete it permanently."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _SHOWN_ORIGINALS = 20
 
 
 def _show(paths: Sequence[str], quarantine: str | None, as_json: bool) -> int:
-    """List the runs kept for each log directory, as a table or with `as_json` as JSON lines; return
-    `ExitCode.FINDINGS` if one is unfinished or unreadable, else `ExitCode.CLEAN`. `quarantine` is another directory
-    in which runs are kept. Raises `StorageError`, `UsageError`.
+    """List the executions that are kept for each log directory, as a table or with `as_json` as JSON lines. Return
+    `ExitCode.FINDINGS` if one is unfinished or unreadable, else `ExitCode.CLEAN`. `quarantine` is another directory in
+    which executions are kept. Raises `StorageError` and `UsageError`.
     """
     worst = ExitCode.CLEAN
     for path in paths:
@@ -103,8 +103,8 @@ def _machine(run: RunInfo) -> str:
 
 
 def _print_loss(root: str, run: RunInfo) -> None:
-    """Print what is lost permanently if a run is purged: its files and bytes on disk, and the first
-    `_SHOWN_ORIGINALS` originals. Deletes nothing.
+    """Print what would be lost permanently if an execution was purged: the number of its files and bytes on disk, and
+    the first `_SHOWN_ORIGINALS` originals. Deletes nothing.
     """
     with LineWriter() as writer:
         writer.write(

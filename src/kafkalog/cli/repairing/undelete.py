@@ -52,11 +52,10 @@ def _remains(
     quarantine: str | None,
     unreadable: dict[str, StorageError],
 ) -> dict[str, Sequence[Remains]]:
-    """Return path -> deleted files of the chosen topics and partitions; without `patterns` or `numbers`, of all.
-    Directories that cannot be read are added to `unreadable`, in place.
+    """Return the deleted data of the chosen topics and partitions by path; of all topics without `patterns`, of all
+    partitions without `numbers`. Directories that cannot be read are added to `unreadable`.
 
-    Raises `UnknownName` if a pattern matches no deleted topic, unless something was unreadable (the files may be
-    there).
+    Raises `UnknownName` if a pattern matches no deleted topic, unless something was unreadable (the data may be there).
     """
     found: dict[str, Sequence[Remains]] = {}
     look = partial(deleted, quarantine=quarantine, on_unreadable=unreadable.__setitem__, beside=paths)
@@ -77,8 +76,8 @@ def _remains(
 
 @contextmanager
 def _nearest_name(paths: Sequence[str], patterns: Sequence[str], quarantine: str | None) -> Iterator[None]:
-    """Context manager that turns the refusal to restore a topic without deleted files into `UnknownName`, with the
-    nearest name, if no deleted topic has this name. Other refusals pass unchanged.
+    """Context manager that replaces the refusal to restore a topic without deleted data by `UnknownName`, with the
+    nearest name, if no deleted topic has this name. Other refusals are not changed.
     """
     try:
         yield
@@ -89,7 +88,9 @@ def _nearest_name(paths: Sequence[str], patterns: Sequence[str], quarantine: str
 
 
 def _topics(paths: Sequence[str], patterns: Sequence[str], numbers: Sequence[int], quarantine: str | None) -> list[str]:
-    """The topics to put back: names as they are, which the recovery itself looks for, and what patterns stand for."""
+    """Return the topics to restore, each once: names are unchanged (the recovery itself looks for them), and patterns
+    are replaced by the deleted topics that they match.
+    """
     if not any(map(is_glob, patterns)):
         return list(dict.fromkeys(patterns))
     found = _remains(paths, patterns, numbers, quarantine, {})
@@ -115,7 +116,9 @@ def _list(
 
 
 def _is_of(place: str, root: str) -> bool:
-    """Whether it is in a log directory or in what its runs keep; relative places are of the directory itself."""
+    """Whether a path is in the log directory `root` or in a directory that its executions keep. A relative path counts
+    as inside.
+    """
     return not os.path.isabs(place) or place == root or place.startswith((f"{root}/", f"{root}."))
 
 
@@ -164,7 +167,9 @@ def _damage(found: Sequence[Remains]) -> Iterator[str]:
 
 
 def _told_unreadable(reasons: Sequence[tuple[str, str]]) -> ExitCode:
-    """Say on standard error which directories cannot be read; the exit code where nothing is changed."""
+    """Print on standard error which directories cannot be read. Return the exit code for a command that changes
+    nothing: IO_ERROR if there are any, else CLEAN.
+    """
     for place, reason in reasons:
         sentence = reason if place in reason else f"{place}: {reason}"
         remark(f"{sentence}; its deleted data is neither shown nor restored")

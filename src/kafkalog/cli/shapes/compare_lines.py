@@ -217,8 +217,8 @@ Line = PartitionLine | GroupLine | SummaryLine
 
 
 def partition_line(found: PartitionComparison) -> PartitionLine:
-    """Return the `--json` line of one topic-partition with all its copies. Fields about the best copy are None if
-    there is none, and those about replicas and leader if the metadata does not have the partition.
+    """Return the `--json` line of one topic-partition with all its copies. Fields about the best copy are None if there
+    is none. Fields about replicas and leader are None if the metadata does not have the partition.
     """
     state, best = found.replica_state, found.best
     return PartitionLine(

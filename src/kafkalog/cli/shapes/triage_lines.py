@@ -134,8 +134,8 @@ Line = PartitionLine | SummaryLine
 
 
 def partition_line(found: PartitionTriage) -> PartitionLine:
-    """Return the `--json` line of one partition. Keys of JSON objects are strings, so broker ids in `outcomes` and
-    `loses` become text.
+    """Return the `--json` line of one partition. Broker ids in `outcomes` and `loses` are text, because the keys of
+    JSON objects are strings.
     """
     known = found.known
     return PartitionLine(
