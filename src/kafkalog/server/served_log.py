@@ -488,8 +488,8 @@ def _up_to(
     or before the position `target`, with the offset after that batch.
 
     If already the first batch ends after `target`, return `position` itself with `next_offset`, or with the first
-    batch's base offset if `offsets` is passed. At most 2000 headers are read, so the end may be earlier. None if there
-    is no batch at `position`, or its last offset is not in `offsets`.
+    batch's base offset if `offsets` is passed. At most 2000 headers are read, so the end may be earlier. None if no
+    batch begins at `position`, or its last offset is not in `offsets`.
     """
     is_first, end = True, position
     with suppress(DamagedError):  # whoever fetches from there is told

@@ -16,8 +16,8 @@ AS_DERIVED = {True: "yes", False: "no", None: ""}
 
 
 def old_row(old: OldGroup) -> list[object]:
-    """Return the cells of an old group's row in the table of groups. The column for the coordinator has the ZooKeeper
-    path, because the members of such a group coordinated themselves.
+    """Return the cells of an old group's row in the table of groups. The column `in` has the ZooKeeper path, and the
+    coordinator is empty (None), because the members of such a group coordinated themselves.
     """
     each = as_group(old)
     place = f"zookeeper{old.chroot}"

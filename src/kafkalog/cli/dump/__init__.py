@@ -1,6 +1,4 @@
-"""`kafkalog dump`: the contents of files, as text, JSON lines or columns, or in the output format of Kafka's own tool
-or of kcat.
-"""
+"""`kafkalog dump`: print the contents of files, also in the formats of Kafka's own tool and of kcat."""
 
 from kafkalog.cli.dump.entry import command
 

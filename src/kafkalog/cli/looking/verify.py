@@ -68,8 +68,8 @@ def _in_order(reports: Iterable[PartitionReport]) -> list[PartitionReport]:
 
 def _print(report: VerifyReport, *, shallow: bool, every: bool, words: Sequence[str]) -> None:
     """Print the first screen (verdict and next command), the totals of all partitions, and a table of the partitions
-    with findings, sorted by unreadable bytes, most first. With `every`, the table has all partitions in their usual
-    order, and a row of totals.
+    with findings, sorted by unreadable bytes, most first. With `every`, the table has all partitions, sorted by path,
+    and a row of totals.
 
     `shallow` says that records were not counted. `words` are options that the recommended command repeats.
     """
