@@ -44,11 +44,12 @@ def is_in_use(root: str) -> bool:
 
 
 def read_again(read: Callable[[Partition], _T], partition: Partition) -> _T:
-    """Return `read(partition)`. If a running broker replaced or deleted a file, wait 50 ms, list the partition again
-    and retry, at most 40 attempts in all.
+    """Return `read(partition)`. If a running broker replaced or deleted a file meanwhile, wait 50 ms, list the
+    partition again and retry, at most 40 attempts in all.
 
-    A retry needs a `StorageError` with ENOENT or ESTALE, a partition with a name, and a log directory whose lock
-    another process holds. Otherwise, and at the last attempt, the error of `read` is raised; so is an error of listing.
+    It is tried again only after a `StorageError` with ENOENT or ESTALE, if the partition has a name and another process
+    holds the lock of its log directory. Otherwise, and at the last attempt, the error of `read` is raised. An error of
+    the listing is raised too.
     """
     name, start, limits = partition.name, partition.checkpointed_log_start_offset, partition.limits
     for _ in range(_READS - 1):

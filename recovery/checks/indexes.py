@@ -59,8 +59,8 @@ class _EntryCheck(ABC):
         return Finding(code, severity, position, offset, detail, self.file)
 
     def run(self, run: AnyRun, last_offset_before: int) -> None:
-        """Check and pass the entries that a run of batches with increasing offsets covers. `last_offset_before` is the
-        highest offset before the run.
+        """Check the entries about the batches of a run, and move behind them. The offsets of the run increase;
+        `last_offset_before` is the highest offset before it.
         """
         columns = run.columns()
         if columns is None:
@@ -77,8 +77,8 @@ class _EntryCheck(ABC):
         """Check the entries that a run covers, as `_batch` does for each batch."""
 
     def _end_of_entries(self, slot: int) -> None:
-        """Add a finding about entry `slot` (its number), the first that does not increase. If only zero bytes follow,
-        the file is preallocated, which is an INFO; otherwise the finding is the warning INDEX_NOT_INCREASING.
+        """Add a finding about entry number `slot`, the first one that does not increase. If only zero bytes follow, the
+        file was preallocated: INDEX_PREALLOCATED, an INFO. Otherwise it is the warning INDEX_NOT_INCREASING.
         """
         start = slot * self._size
         if start < self._end and zeros_end(self._index, start, self._end) == self._end:

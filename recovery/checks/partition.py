@@ -302,7 +302,9 @@ class _PartitionVerifier:
         return max(last_offset, run.final_offset)
 
     def _count_deleted(self, run: AnyRun, file: str) -> None:
-        """Count the batches of the run that end below the log start offset."""
+        """Count the batches of the run that end below the log start offset, and remember `file` and last offset of the
+        first such batch.
+        """
         reaching = run.reaching(self.partition.log_start_offset)
         deleted = len(run) - (0 if reaching is None else len(reaching))
         if deleted:

@@ -36,8 +36,9 @@ class Repeats:
         self._told = offsets
 
     def met(self, batch: RecordBatch) -> None:
-        """Add a batch that readers skip because its offsets are repeated. Ignored if it holds no records, is a control
-        batch, or lies within the gap passed to `told`, and after 100,000 batches.
+        """Add a batch that readers skip because its offsets are repeated. It is ignored if it holds no records, is a
+        control batch, or lies within the gap passed to `told`. Once 100,000 different batches were added, all others
+        are ignored.
         """
         header = batch.header
         holds_records = not isinstance(header, BatchHeader) or (header.records_count > 0 and not header.is_control)

@@ -109,8 +109,8 @@ def _is_zookeeper(path: str) -> bool:
 
 
 def _placed(inventory: Inventory) -> Iterator[tuple[str, Partition]]:
-    """Yield (path of the log directory, partition) for every partition; for a partition that was given by its own
-    path, that path.
+    """Yield (path of the log directory, partition) for every partition. For a partition that was passed by its own
+    path, the first item is that path.
     """
     for log_dir in inventory.log_dirs:
         for partition in log_dir.partitions:

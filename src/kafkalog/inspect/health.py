@@ -266,12 +266,12 @@ def _looked(
     *,
     is_again: bool = False,
 ) -> tuple[DirectoryHealth, ...]:
-    """Read the wanted partitions once and return the health of each log directory, in order: unreadable paths first,
-    then log directories, then partitions given by their own path. Directories without a wanted partition are omitted,
-    except with `is_again` or if they have no partitions at all.
+    """Read the wanted partitions once, and return the health of each log directory: first unreadable paths, then log
+    directories, then partitions that were passed by their own path. Log directories that have partitions, but none of
+    the wanted ones, are omitted, except with `is_again`.
 
-    `jobs` processes read at a time, and `on_read` is called with the number of bytes read. Checks of a whole
-    directory are made only if everything is selected.
+    `jobs` processes read at a time, and `on_read` is called with the number of bytes read. Checks of a whole directory
+    are made only if everything is selected.
     """
     together = inventory.findings_together()
     known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}

@@ -70,13 +70,14 @@ def inspect_remote(
     at: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> RemoteView:
-    """Return what is in the remote tier, and its problems. Reads events, listings and small files, and no log.
+    """Inspect the remote tier, and return its logs segment by segment with all problems. Reads events, listings and
+    small files, but no logs.
 
     Raises `UsageError` if there is neither a log directory nor a tier, `StorageError` if one cannot be read.
 
     * `paths`: log directories, of one broker or of several; without any, only the listing is used
     * `remote`: the URI or path of the tier, or the tier; without it nothing is listed
-    * `layout`: of the tier, if it is not to be detected
+    * `layout`: layout of the tier, detected by default
     * `storage`, `keys`: as for `open_tier`
     * `at`: the time to treat as now, ms since 1970
     * `limits`: what a batch or file may hold at most (`Limits`)

@@ -164,11 +164,11 @@ def foresee_retention(
     instead: Mapping[str, str] | None = None,
     select: Selection = ALL,
 ) -> Iterator[PartitionRetention]:
-    """Yield the prediction for each selected live partition of a log directory, without the metadata log.
+    """Yield the prediction for each selected live partition of a log directory, except the metadata log.
 
-    `facts` is what the cluster's metadata says about topics. `given` are settings of a broker, used if the metadata has
-    none. `instead` are settings to try out, which take precedence over everything. `at` is the time to treat as now, ms
-    since 1970. Raises `UsageError` for a setting that Kafka does not know, `StorageError` for I/O.
+    `facts` are the topics' settings in the cluster's metadata. `given` are settings of a broker, used if the metadata
+    has none. `instead` are settings to try out, which take precedence over everything. `at` is the time to treat as
+    now, ms since 1970. Raises `UsageError` for a setting that Kafka does not know, `StorageError` for I/O.
     """
     CleanerConfig.from_names(instead or {})  # a name that Kafka does not know is not passed over
     for topic, number in log_dir:

@@ -1,4 +1,4 @@
-"""Map a segment byte by byte: stretches of sound batches, and what lies between them.
+"""Map a segment byte by byte: stretches of sound batches, and the stretches of bytes between them.
 
 One walk through damage (`BatchReader`) finds the batches. Bytes that no batch covers are named after the finding there.
 """
@@ -222,9 +222,9 @@ class _Drawing:
         self._stretches.append(stretch)
 
     def ended(self, unreadable: str | None) -> tuple[SegmentMap, bool]:
-        """Return the finished map, and whether consumers stop before the next segment. `unreadable` is the I/O error
-        if the rest of the segment could not be read, else None. A torn or zero-filled end does not stop consumers.
-        Too many stretches are joined to `_MOST`.
+        """Return the finished map, and whether damage stops consumers before the next segment. `unreadable` is the I/O
+        error if the rest of the segment could not be read, else None. A torn or zero-filled end does not stop
+        consumers. If there are more than `_MOST` stretches, neighbors are joined.
         """
         findings = self.findings
         size = self.segment.size
@@ -377,8 +377,8 @@ class _Walk:
         self._noted = len(self._reader.findings)
 
     def _finish(self, unreadable: str | None) -> Iterator[SegmentMap]:
-        """Yield the map of the current segment with its findings, if there is one; then none is current. Sets
-        `is_behind`. `unreadable` is the I/O error that ended its reading, else None.
+        """Finish the current segment, if there is one: yield its map, and set `is_behind` to whether damage has stopped
+        consumers. Afterwards no segment is current. `unreadable` is the I/O error that ended its reading, else None.
         """
         drawing, self._drawing = self._drawing, None
         if drawing is not None:

@@ -96,10 +96,11 @@ def _with_disk_sizes(
 def _facts(
     partition: Partition, batch: Any, names: Sequence[str], unit: str, start: int | None, end: int | None
 ) -> Any:
-    """Return a table with one row per record: the columns in `names`, by which it is grouped, `bytes` of key and
-    value, `records` (1), and `first` and `last`, both its time in ms (null if none). Rows before `start` or at or
-    after `end` (ms; None: no bound) are left out, and so are rows without a time if there is a bound. `unit` is
-    `hour` or `minute`.
+    """Return a table with one row per record: the columns in `names`, by which records are grouped; `bytes`, the size
+    of key and value; `records`, always 1; and `first` and `last`, both the record's time in ms (null if none).
+
+    Rows with a time before `start`, or at or after `end`, are left out (ms; None: no bound). If there is a bound, rows
+    without a time are left out too. `unit` is `hour` or `minute`.
     """
     time = batch["timestamp"].cast(pa.timestamp("ms", tz="UTC"), safe=False)
     sizes = pc.add(_lengths(batch["key"]), _lengths(batch["value"]))

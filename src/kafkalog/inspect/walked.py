@@ -185,8 +185,8 @@ def walk_over(
 
 
 def _topics(partitions: Sequence[PartitionFacts]) -> tuple[TopicFacts, ...]:
-    """Return totals by topic, those with the most bytes first and then by name. Copies of a partition count once as
-    partitions, but with their own bytes and records.
+    """Return totals by topic, sorted by bytes (most first) and then by name. If a partition has several copies, it
+    counts as one partition, but the bytes and records of all copies are added.
     """
     by_name: dict[str, list[PartitionFacts]] = {}
     for facts in partitions:

@@ -132,8 +132,8 @@ def _of_run(run: RunInfo) -> dict[str, Measured]:
 
 
 def _for_good(planned: Planned) -> dict[str, Measured]:
-    """Return partition directory -> loss of the recommended way to recover; empty if no way is recommended. Includes
-    partitions that lose the same in every way.
+    """Return the loss of the recommended way by partition directory; empty if no way is recommended. Partitions that
+    lose the same in every way are included.
     """
     best = recommended_of(planned)
     if best is None:

@@ -55,13 +55,14 @@ class Admission:
         return drop
 
     def make_room(self, host: str) -> str | None:
-        """Make room for one more client at address `host`, closing another connection if necessary. Return None if
-        there is room then, otherwise the reason, as text for a message. The new client is not counted yet.
+        """Make room for one more client at address `host`. Return None if there is room, because the limit is not
+        reached or because another connection was closed; otherwise the reason why there is none, as text for a message.
+        The new client itself is not counted here.
 
-        At the limit, the connection to close is an idle one of this address or of an address with more connections. If
-        there is none, it is the oldest one of the address with most connections, if that is another address and has
-        more than half of the limit. If authentication is required, an unauthenticated connection is closed instead, and
-        even below the limit if a quarter of the limit is unauthenticated.
+        If the limit is reached, one connection is closed: an idle connection of this address or of an address with more
+        connections; or else the oldest connection of the address with the most connections, if that is another address
+        and has more than half of the limit. If authentication is required, an unauthenticated connection is closed
+        instead, even below the limit, as soon as a quarter of the limit is unauthenticated.
         """
         with self._lock:
             most = self._limits.connections

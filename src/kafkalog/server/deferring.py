@@ -103,9 +103,9 @@ class Deferring:
     def _promised(self, future: Future[Resolved], request: Request | None = None) -> Later:
         """Return a promise for the result of `future`. It is polled when a worker finishes, and ends after two minutes.
 
-        If the work fails, the response has the error KAFKA_STORAGE_ERROR, after a message to `complain`; if it is not
-        done in two minutes, UNKNOWN_SERVER_ERROR. If `request` is None, because it was not parsed yet, `RequestError`
-        is raised in both cases. If the client leaves, the work is cancelled.
+        If the work fails, the error is passed to `complain`, and the response has KAFKA_STORAGE_ERROR. If it is not
+        done in two minutes, the response has UNKNOWN_SERVER_ERROR. If `request` is None, because it was not parsed yet,
+        polling raises `RequestError` in both cases instead. If the client leaves, the work is cancelled.
         """
         future.add_done_callback(lambda _: self._changed(Change.WORK))
 

@@ -173,8 +173,9 @@ class ServedLog:
         return run_slices(self.finding_committed())
 
     def finding_committed(self) -> Sliced[Committed]:
-        """Find the transactions of the log in slices: a generator that yields between slices of work and returns them,
-        for the current log end. Kept for later calls; several callers share one walk.
+        """Find the transactions of the log up to its present end. A generator that yields between slices of work; the
+        transactions are its return value. They are kept for later calls, and several callers share one walk over the
+        log.
 
         A transaction that stays open, and transactions whose end is damaged, are reported once. Raises `StorageError`.
         """
@@ -194,8 +195,9 @@ class ServedLog:
             yield
 
     def of_time(self, timestamp: int | None) -> Sliced[OffsetAndTimestamp | None]:
-        """Find the first record with at least this timestamp (ms since 1970), or for None the one with the largest
-        timestamp: a generator that yields between slices of work and returns it, or None if there is none.
+        """Find the first record with at least this timestamp (ms since 1970), or for None the record with the largest
+        timestamp. A generator that yields between slices of work; its return value is the record's offset and
+        timestamp, or None if there is none.
 
         Records after damage are included. Results for up to 100 timestamps are kept while the log is unchanged.
         """
@@ -426,11 +428,12 @@ class ServedLog:
     def _sound_end(
         self, log: OpenLog, first: Place, end: int, next_offset: int | None, committed: Committed | None
     ) -> tuple[int, int | None]:
-        """Return the end of the valid part of a file range that ends at position `end`, and the offset after that part.
+        """Return the position at which the valid part of a file range ends (`end` if all of it is valid), and the
+        offset after that part. The range begins at the batch `first` and ends at position `end`.
 
-        The part ends before the first batch with a wrong checksum, or whose transaction is undecided because of damage
-        (`committed`). The offset is `next_offset` if the whole range is valid, and None if not even its first batch is.
-        Ranges found valid are remembered.
+        The valid part ends before the first batch with a wrong checksum, or before the first batch whose transaction is
+        undecided because of damage (`committed`). The offset is `next_offset` if the whole range is valid, and None if
+        not even its first batch is. Ranges that were found valid are remembered.
         """
         may_hold = committed is not None and bool(committed.undecided)
         known = self._sound.get((log.path, first.position))
@@ -526,10 +529,10 @@ def _stamps(partition: Partition) -> object:
 
 def epoch_end(epochs: tuple[LeaderEpoch, ...], wanted: int, end: int) -> tuple[int, int]:
     """Return the largest leader epoch that is not above `wanted`, and its end offset
-    (`LeaderEpochFileCache.endOffsetFor`). `end` is the log end offset.
+    (`LeaderEpochFileCache.endOffsetFor`). `end` is the log end offset, with which the latest epoch ends.
 
-    If `wanted` is below all epochs: `wanted` itself and the start of the first epoch. (-1, -1) if `wanted` is negative
-    or above all epochs, or there are none.
+    If all epochs are above `wanted`, return `wanted` and the start of the first epoch. Return (-1, -1) if `wanted` is
+    negative or above all epochs, or there are none.
     """
     ordered = sorted(epochs)
     if not ordered or wanted < 0 or wanted > ordered[-1].epoch:

@@ -386,11 +386,11 @@ class BothTiers:
         return next((entry for entry in self.entries(around) if entry.name == parts[-1]), None)
 
     def entries(self, path: str) -> list[RemoteEntry]:
-        """Return the entries of a directory in the mount: of the root, local files and directories and the directories
-        of remote partitions; of a partition, its local and remote files. Not sorted; empty for other paths.
+        """Return the entries of a directory in the mount, not sorted. The root has the local files and directories, and
+        the directories of remote partitions; a partition has its local and remote files. Empty for other paths.
 
-        Sizes of remote logs end after the last offset to read, which may need reads of the object: raises
-        `StorageError` if the tier cannot be read.
+        The size of a remote log that is read only up to an offset ends there. Finding it may need reads of the object,
+        so `StorageError` is raised if the tier cannot be read.
         """
         match self._parts(path):
             case []:
@@ -430,11 +430,11 @@ class BothTiers:
         return list(found.values())
 
     def _size(self, held: _Held, directory: str, name: str) -> int:
-        """Return the size in bytes of a file `held` in partition directory `directory` under `name`. For a log that is
-        read only up to an offset, that is the position of the first batch behind this offset.
+        """Return the size in bytes of the file `held`, which is `name` in partition directory `directory`. If a log is
+        read only up to an offset, its size is the position of the first batch after that offset.
 
-        The position is found by reading batch headers, and kept in the listing of the directory. If the object has
-        another size than was copied, its own size is returned: opening it reports the difference. Raises
+        The position is found by reading batch headers, and is then kept in the listing of the directory. If the object
+        has another size than was copied, its own size is returned, because opening it reports the difference. Raises
         `StorageError`.
         """
         if held.until is None or held.item is None:

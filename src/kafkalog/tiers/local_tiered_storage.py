@@ -120,7 +120,9 @@ class LocalTieredStorage:
 
 
 def _directory(name: str) -> _Directory | None:
-    """Split the name of a directory, `<topic>-<partition>-<topic id>`, from its end. None if it has another form."""
+    """Split the name of a partition's directory, `<topic>-<partition>-<topic id>`, into its parts; None if it has
+    another form.
+    """
     rest, topic_id = name[: -_ID - 1], name[-_ID:]
     topic, hyphen, number = rest.rpartition("-")
     is_one = name[-_ID - 1 : -_ID] == "-" and hyphen and topic and number.isascii() and number.isdigit()

@@ -27,8 +27,8 @@ _COMMAS = re.compile(r"\s*,\s*")
 
 
 def settings_in(path: str | None) -> dict[str, str]:
-    """Return the settings of a broker's or controller's properties file, name -> value; empty if `path` is None.
-    Raises `UsageError` if it is not a properties file, `StorageError` if it cannot be read.
+    """Return the settings in the properties file of a broker or controller, by name; empty if `path` is None. Raises
+    `UsageError` if it is not a properties file, `StorageError` if it cannot be read.
     """
     from kafkalog.codec.common.errors import FormatError, UsageError
     from kafkalog.codec.common.limits import DEFAULT_LIMITS

@@ -56,7 +56,7 @@ class Remote(Struct, frozen=True, kw_only=True):
         return tuple(path for _, path in mounted(paths, tier))
 
     def words(self) -> list[str]:
-        """Return the words of a command line that repeat these options; empty without `--remote`. Values of
+        """Return these options as arguments of a command line that repeats them; empty without `--remote`. Values of
         `--storage` are replaced by `...`, because they may be secrets.
         """
         if self.uri is None:

@@ -114,8 +114,8 @@ class _Count:
         self.found = BehindDamage()
 
     def take(self, run: AnyRun, segment: Segment, *, is_behind: bool) -> None:
-        """Process the next run; if `is_behind` (it is after the first damage), count its batches and its data records
-        with new offsets.
+        """Process the next run of batches. If `is_behind` is True, because the run is after the first damage, its
+        batches and its data records with new offsets are counted.
         """
         if len(run) == 1 or run.first_offset < self._next_offset or not run.are_codecs_known:
             for batch in run:

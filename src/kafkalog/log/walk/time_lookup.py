@@ -37,9 +37,9 @@ _NEVER = 1 << 64
 
 
 def _entries_before(segment: Segment, timestamp: int) -> list[TimeEntry]:
-    """Return the last two time index entries below `timestamp` (ms), oldest first; fewer if there are not as many.
-    Reading ends at an entry that does not increase. Empty if there is none, or if the index is missing or not a regular
-    file.
+    """Return the last two time index entries with timestamps below `timestamp` (ms), in ascending order; fewer if there
+    are not two. Reading ends at an entry that does not increase. Empty if there are none, or if the index is missing or
+    not a regular file. Raises other `StorageError`.
     """
     path = segment.files.get(FileKind.TIME_INDEX)
     last: deque[TimeEntry] = deque(maxlen=_TRIES)

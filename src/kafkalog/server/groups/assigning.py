@@ -19,12 +19,13 @@ def uniform(
     counts: Mapping[str, int],
     before: Mapping[str, Collection[Place]],
 ) -> dict[str, frozenset[Place]]:
-    """Assign each partition of the subscribed topics to one member that subscribes to it; return the partitions of each
-    member, perhaps none.
+    """Assign each partition of the subscribed topics to one member that subscribes to its topic. Return the partitions
+    of each member; empty for a member that gets none.
 
-    `subscriptions` has the topics of each member, `counts` the number of partitions of each topic; other topics are
-    ignored. Topics with the same subscribers are assigned together, those with the fewest subscribers first. Partitions
-    go to the members with the fewest; a member keeps those it has in `before` up to its share.
+    `subscriptions` has the topics of each member, and `counts` the number of partitions of each topic; topics without a
+    count are ignored. Topics with the same subscribers are assigned together, beginning with those that have the fewest
+    subscribers. Each partition goes to a member with the fewest partitions, but members keep partitions that they have
+    in `before`, up to their share.
     """
     takers: dict[str, list[str]] = {}
     for member, topics in sorted(subscriptions.items()):

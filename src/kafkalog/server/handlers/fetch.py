@@ -108,8 +108,9 @@ class FetchHandler:
         now.
 
         Opens, updates or closes the client's fetch session. A fetch of more than 1100 partitions is answered by another
-        thread, unless it is paced already; raises `CrowdedError` if too many requests wait for that thread. Errors of a
-        partition are in its part of the response and end the wait; an invalid session is the error of the response.
+        thread, unless it already runs in one; raises `CrowdedError` if too many requests wait for that thread. An error
+        that concerns one partition is in the response for that partition, and ends the wait. An invalid session is an
+        error of the whole response.
         """
         body = request.body
         number, epoch = body.get("session_id", NO_SESSION), body.get("session_epoch", FINAL_EPOCH)
@@ -139,8 +140,8 @@ class FetchHandler:
     def _at_length(self, request: Request, work: _Work, connection: Connection) -> Answer:
         """Answer a fetch of many partitions: return the response, or a promise of it while there are too few bytes.
 
-        While waiting nothing is read: the partitions are read once more, by a worker, when the wait is over. If too
-        many partitions of other fetches wait, the response has only what exists now.
+        During the wait nothing is read; when it is over, a worker reads the partitions once more. If too many
+        partitions of other fetches wait already, the response has only the data that exists now.
         """
         found, total, at_once = self._read_all(work)
         held = None
@@ -299,8 +300,8 @@ class FetchHandler:
 
 
 def _ending(poll: Callable[[bool], Fields | None], held: Held) -> Callable[[bool], Fields | None]:
-    """Return a callback that calls `poll`, the callback of a promise, and returns its result. As soon as that is a
-    response, `held` is released: the promise's part of the limit for waiting fetches.
+    """Return a callback that calls `poll`, the callback of a promise, and returns its result. When the result is a
+    response, `held` is released; it is the promise's part of the limit for waiting fetches.
     """
 
     def polled(is_over: bool) -> Fields | None:

@@ -104,11 +104,14 @@ def _find(log: ServedLog, when: int, *, committed: bool) -> Sliced[OffsetAndTime
 
 
 def _of_tiers(when: int, start: int, tiers: TierBounds | None) -> int:
-    """Return the offset for EARLIEST_LOCAL, LATEST_TIERED or EARLIEST_PENDING (`when`) as `UnifiedLog` does.
+    """Return the answer of `UnifiedLog` to the special timestamp `when`:
 
-    `start` is the log start offset, `tiers` the bounds of the two tiers. EARLIEST_LOCAL is the start of the local part,
-    LATEST_TIERED the last remote offset (-1 if there is none), EARLIEST_PENDING the offset after it, but at least
-    `start`. Without remote storage (None): `start` for EARLIEST_LOCAL, else -1.
+    * EARLIEST_LOCAL: the start of the local part
+    * LATEST_TIERED: the last remote offset, -1 if there is none
+    * EARLIEST_PENDING: the offset after the last remote one, but at least `start`
+
+    `start` is the log start offset, `tiers` the bounds of the two tiers. Without remote storage (`tiers` is None) the
+    answer is `start` for EARLIEST_LOCAL, and -1 otherwise.
     """
     if tiers is None:
         return start if when == EARLIEST_LOCAL else _UNKNOWN
