@@ -45,7 +45,7 @@ def untrue_beginnings(
 
 
 class _Walk:
-    """Walk over the batches in order."""
+    """A walk over the batches of a log, in order, that finds the contradicted beginnings."""
 
     def __init__(self, beginnings: Collection[Beginning], limits: Limits) -> None:
         self._limits = limits

@@ -231,9 +231,9 @@ def health_of(
 
 
 def _settled(found: DirectoryHealth, select: Selection, jobs: int) -> DirectoryHealth:
-    """Examine a directory that a broker has open a second time, because the broker may have been writing during the
-    first walk. Return its health with only those findings that persist. It is marked `is_in_use`, and its partitions
-    are marked `is_settled`. Partitions that were deleted meanwhile are omitted.
+    """Examine again a directory that a broker has open, because the broker may have been writing during the first walk.
+    Return its health with only those findings that persist. It is marked `is_in_use`, and its partitions are marked
+    `is_settled`. Partitions that were deleted meanwhile are omitted.
     """
 
     def again(paths: frozenset[str]) -> dict[str, Sequence[Finding]]:

@@ -69,8 +69,9 @@ def _missing(row: RemoteRow) -> Iterator[Finding]:
 
 
 def _incomplete(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:
-    """Yield at most one finding about a listed segment, only if the log has no events: files of the segment or its
-    leader epochs are missing, or else the segment is not read because another one has its offsets.
+    """Yield at most one finding about a listed segment of a log without events: that files of the segment or its leader
+    epochs are missing, or else that it is not read because another segment has its offsets. Yields nothing if the log
+    has events or the segment was not listed.
     """
     if found.has_events or row.listed is None:
         return

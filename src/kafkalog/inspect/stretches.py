@@ -320,7 +320,7 @@ def segment_maps(
 
 
 class _Walk:
-    """One walk over segments, up to the last one or through the first that cannot be read."""
+    """One walk over segments, up to the last one, or up to and including the first one that cannot be read."""
 
     def __init__(
         self,

@@ -26,7 +26,9 @@ _OTHERS = ""
 
 
 class Series(Struct, frozen=True, kw_only=True):
-    """Equal buckets from `start` (ms since 1970) on. Records outside are only counted."""
+    """Counts in equal buckets of time from `start` (ms since 1970) on. Records outside of the buckets are only
+    counted.
+    """
 
     start: int
     width: int

@@ -1,4 +1,4 @@
-"""Top of the page: the verdict, what was examined, and the index."""
+"""Top of the page: the verdict, facts about the examination, and the index."""
 
 from __future__ import annotations
 

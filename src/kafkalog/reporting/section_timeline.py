@@ -16,8 +16,8 @@ _HEIGHT = 100
 
 
 def timeline_section(facts: ReportFacts) -> Section | None:
-    """Return the section that shows by topic how many bytes or records were appended when; None if no batch has a
-    timestamp.
+    """Return the section with the bytes or records that were appended over time, as bars by topic; None if no batch has
+    a timestamp.
     """
     series = facts.examined.series
     if series is None:

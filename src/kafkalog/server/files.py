@@ -34,7 +34,7 @@ Answered = tuple[int, int, int | None]
 
 
 class Fact(enum.Enum):
-    """What can be learned about a log file: a position for one or two numbers."""
+    """Kind of a fact learned about a log file. A fact is a position that belongs to one or two numbers."""
 
     BATCH_OF = "where the batch begins that holds an offset as its first"
     END_BELOW = "where the batches end that are below an offset, of so many bytes"

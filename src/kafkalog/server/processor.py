@@ -58,7 +58,7 @@ class Handler(Protocol):
 
 
 class Processor(threading.Thread):
-    """Serves connections until `stop` is called."""
+    """A thread that serves its connections until `stop` is called."""
 
     def __init__(self, number: int, count: int, handler: Handler, memory: RequestMemory, limits: NetworkLimits,
                  gone: Callable[[Connection], None], complain: Callable[[str], None]) -> None:  # fmt: skip

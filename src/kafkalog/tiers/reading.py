@@ -1,4 +1,4 @@
-"""Mounts log directories together with their remote part."""
+"""Mount log directories together with their remote part."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ Key = tuple[str, int]
 
 
 class LocalStart(Struct, frozen=True, kw_only=True):
-    """Where the local part of a log begins, and what is below it."""
+    """Where the local part of a log begins, and which offsets below it are missing."""
 
     log_start: int
     """the first offset that consumers may read, in either tier"""

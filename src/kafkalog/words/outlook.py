@@ -247,7 +247,9 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
 
 
 def _begins_anew(outlook: Outlook) -> bool:
-    """Whether the node would start with empty metadata, and the plan does not include the metadata log."""
+    """Whether the node would start with empty metadata, and the plan does not include the metadata log. False without a
+    forecast of the node's start.
+    """
     node = None if outlook.forecast is None else outlook.forecast.node
     if node is None or CLUSTER_METADATA_DIRECTORY in outlook.choice.own_by_partition:
         return False

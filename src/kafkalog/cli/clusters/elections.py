@@ -1,4 +1,6 @@
-"""`kafkalog elections`: who was controller, which brokers lived, how leaders and ISRs changed, and why."""
+"""`kafkalog elections`: terms of controllers, lifetimes of brokers, and changes of leaders and ISRs with their
+causes.
+"""
 
 from __future__ import annotations
 

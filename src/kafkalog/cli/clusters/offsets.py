@@ -1,4 +1,6 @@
-"""`kafkalog offsets`: what consumer groups have committed, now or at any earlier moment, and where it is stored."""
+"""`kafkalog offsets`: committed offsets of consumer groups, at present or at an earlier moment, and where they are
+stored.
+"""
 
 from __future__ import annotations
 

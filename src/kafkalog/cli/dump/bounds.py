@@ -25,9 +25,8 @@ _TIME = re.compile(r"([se])@([0-9]{1,19})", re.ASCII)
 
 
 class Bounds(Struct, frozen=True):
-    """The bounds of one partition.
-
-    The first offset, the one not read any more, and the time (ms) at which reading ends.
+    """The bounds of one partition: the first offset (inclusive), the end offset (exclusive), and the time (ms) at which
+    reading ends. None means no bound.
     """
 
     start_offset: int | None = None

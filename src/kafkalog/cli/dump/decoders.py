@@ -116,7 +116,9 @@ class DecoderClasses(Struct, frozen=True):
 
 
 class _Coordinator(Struct, frozen=True):
-    """`OffsetsMessageParser`, `TransactionLogMessageParser`, `ShareGroupStateMessageParser`."""
+    """Decodes records like Kafka's `OffsetsMessageParser`, `TransactionLogMessageParser` and
+    `ShareGroupStateMessageParser`.
+    """
 
     topic: str
 
@@ -146,7 +148,9 @@ class _Coordinator(Struct, frozen=True):
 
 
 class _Framed(Struct, frozen=True):
-    """`ClusterMetadataLogMessageParser`, `RemoteMetadataLogMessageParser`: records without keys."""
+    """Decodes records without keys like Kafka's `ClusterMetadataLogMessageParser` and
+    `RemoteMetadataLogMessageParser`.
+    """
 
     topic: str
     show_secrets: bool

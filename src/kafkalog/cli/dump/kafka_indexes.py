@@ -1,4 +1,4 @@
-"""Print indexes as kafka-dump-log does: each entry, compared with the log."""
+"""Print indexes in kafka-dump-log's format: each entry, after a comparison with the log."""
 
 from __future__ import annotations
 

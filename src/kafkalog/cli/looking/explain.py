@@ -1,4 +1,4 @@
-"""`kafkalog explain`: every byte of a file with its field, value and meaning, and where it stops making sense."""
+"""`kafkalog explain`: every byte of a file with its field, value and meaning, and the fields that are wrong."""
 
 from __future__ import annotations
 

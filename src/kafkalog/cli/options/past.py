@@ -23,7 +23,7 @@ else:
 
 
 class Zxid(_NumberType):
-    """A ZooKeeper transaction id (zxid): decimal, or hexadecimal after 0x."""
+    """Option type for a ZooKeeper transaction id (zxid): decimal, or hexadecimal after 0x."""
 
     name = "zxid"
 

@@ -35,10 +35,10 @@ else:
 
 
 class Timestamp(_TimeType):
-    """Milliseconds since 1970, an ISO 8601 date and time (UTC unless it names a zone), or a span from now such as
-    `-2h`.
+    """Option type for a time: milliseconds since 1970, an ISO 8601 date and time (UTC unless it names a zone), or a
+    span from now such as `-2h`.
 
-    A time without a date is one of today, in its zone or else in UTC. Four digits are a year, as in ISO 8601, not
+    A time without a date is on the present day, in its zone or else in UTC. Four digits are a year, as in ISO 8601, not
     milliseconds. Now is `--at` if that option is used, else the clock.
     """
 
@@ -95,8 +95,8 @@ def _today(text: str, now_ms: int) -> datetime:
 
 
 class Age(_AgeType):
-    """A length of time in the unit of the option (days or another): a number of units, or with its own unit like
-    `36h`.
+    """Option type for a length of time: a number in the unit of the option (days or another), or a number with a unit,
+    such as `36h`.
     """
 
     name = "age"

@@ -1,10 +1,12 @@
 """State of a scan of a segment: position, expected offset, and how to treat the next batch. Every reader of a log has
 one. It reads runs through `judged`, or calls `judge` for each batch; at bytes that are not a batch it calls `ended`,
-and then `resume`. The reader itself decodes batches, because decoding checks and decompresses in one pass. The
-rules about the expected offset are in `codec.rules.batches.Continuity`: it is one more than the highest offset so far,
-and at first the segment's base offset. A scan that begins elsewhere or continues after damage accepts the first batch
-there with any offset. A batch with an unexpected offset is judged by reading the header after it; without one, as for
-the last batch of a log, the offset is accepted.
+and then `resume`.
+
+The reader itself decodes batches, because decoding checks and decompresses in one pass. The rules about the expected
+offset are in `codec.rules.batches.Continuity`: it is one more than the highest offset so far, and at first the
+segment's base offset. A scan that begins elsewhere or continues after damage accepts the first batch there with any
+offset. A batch with an unexpected offset is judged by reading the header after it; without one, as for the last batch
+of a log, the offset is accepted.
 """
 
 from __future__ import annotations

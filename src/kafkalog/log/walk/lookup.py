@@ -1,9 +1,10 @@
-"""Find the position of an offset through the offset index, which is verified against the log. As in
-`OffsetIndex.lookup`, the greatest entry at or below the target is used. An index has no checksum, may end in zeros or
-belong to another log, so the batch at the position must be valid and begin at or below both the target and the entry's
-offset. No checksum covers a batch's base offset, so the batch must also be confirmed, see `_is_confirmed`: a scan that
-begins at a batch with a wrong base offset would pass it over. Otherwise earlier entries are tried, and finally position
-0 is used.
+"""Find the position of an offset through the offset index, which is verified against the log.
+
+As in `OffsetIndex.lookup`, the greatest entry at or below the target is used. An index has no checksum, may end in
+zeros or belong to another log, so the batch at the position must be valid and begin at or below both the target and the
+entry's offset. No checksum covers a batch's base offset, so the batch must also be confirmed, see `_is_confirmed`:
+otherwise a scan could begin at a batch with a wrong base offset and miss the target. If an entry fails, earlier ones
+are tried, and finally position 0 is used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Find the position of a timestamp through the time index, which is verified against the log. An entry says that no
-record up to its offset is newer than its timestamp (`TimeIndex.lookup`). It is used only if the entries before it
-increase, and the log has a valid batch that ends at exactly that offset with exactly that largest timestamp. An index
-of other data does not have such an entry.
+"""Find the position of a timestamp through the time index, which is verified against the log.
+
+An entry says that no record up to its offset is newer than its timestamp (`TimeIndex.lookup`). It is used only if the
+entries before it increase, and the log has a valid batch that ends at exactly that offset with exactly that largest
+timestamp. An index of other data does not have such an entry.
 """
 
 from __future__ import annotations
@@ -104,9 +105,10 @@ def _behind(segment: Segment, source: FileSource, entry: TimeEntry, limits: Limi
 
 
 class NewestTimestamps:
-    """Largest timestamps of all segments from number `first` on, except the last, learned when lookups need them. A
-    broker has them in memory (`LogSegment.maxTimestampSoFar`); here they come from batches, or from time index entries
-    that the log confirms. Segments that end in damage, or were modified just now, are not learned.
+    """The largest timestamps of all segments from number `first` on, except the last segment. They are learned when
+    look-ups need them. A broker has them in memory (`LogSegment.maxTimestampSoFar`); here they come from batches, or
+    from time index entries that the log confirms. The timestamp of a segment that ends in damage or was modified just
+    now is not learned.
     """
 
     def __init__(self, segments: Sequence[Segment], first: int) -> None:
@@ -117,11 +119,13 @@ class NewestTimestamps:
         self._lock = Lock()
 
     def first_with(self, timestamp: int) -> Sliced[int]:
-        """Find the number of the first segment that may have a record of `timestamp` (ms) or later. This is a generator
-        (`Sliced`) that pauses while it reads segments; the number is its return value. Learns the largest timestamps of
-        more segments as needed. The number of the last segment, or of one whose timestamp cannot be learned, is
-        returned if no earlier one matches. For remote segments with unknown timestamps, their time indexes are searched
-        by bisection.
+        """Find the number of the first segment that may have a record of `timestamp` (ms) or later. A generator
+        (`Sliced`) that pauses while it reads segments; the number is its return value. Reads segments whose largest
+        timestamp is not known yet, in order, until one matches.
+
+        If none matches, the number of the last segment is returned. If the timestamp of a segment cannot be learned,
+        its number is returned. For remote segments with unknown timestamps, their time indexes are searched by
+        bisection.
         """
         if not self._newest and self._first < len(self._segments) and self._segments[self._first].is_untold:
             return self._searched(timestamp)

@@ -57,7 +57,7 @@ Computed = Callable[[Request, Connection, Callable[[], Answer]], Later]
 
 
 class _Found(Struct, kw_only=True):
-    """Result for one partition."""
+    """Result of a fetch for one partition."""
 
     code: Code = Code.NONE
     high_watermark: int = -1
@@ -83,10 +83,10 @@ class _Found(Struct, kw_only=True):
 
 
 class FetchHandler:
-    """Answers fetches for the topics in `catalog`. Handlers made by `of` share sessions and limits.
+    """Answers `Fetch` requests for the topics in `catalog`. Handlers made by `of` share sessions and limits.
 
-    `walk` is called with a log and a search to run in it by a worker; a change is announced when it ends. `computed`
-    makes a promise for a long computation.
+    `walk` runs a search of a log in a worker thread, and announces a change of logs when it ends. `computed` runs a
+    long computation in another thread and returns a promise of its result.
     """
 
     def __init__(self, catalog: Served, walk: Callable[[ServedLog, Sliced[object]], None], computed: Computed) -> None:

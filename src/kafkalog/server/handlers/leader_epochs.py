@@ -31,7 +31,7 @@ def epoch_error(log: ServedLog, current: int) -> Code:
 
 
 class LeaderEpochHandler:
-    """Answers from the leader epochs of the logs."""
+    """Answers `OffsetForLeaderEpoch` requests from the leader epochs of the logs."""
 
     def __init__(self, catalog: Served) -> None:
         self._catalog = catalog

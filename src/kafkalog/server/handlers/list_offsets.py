@@ -25,19 +25,19 @@ _UNKNOWN = -1
 
 
 class ListOffsetsHandler:
-    """Answers from the logs."""
+    """Answers `ListOffsets` requests from the bounds and batches of the logs."""
 
     def __init__(self, catalog: Served) -> None:
         self._catalog = catalog
 
     def is_quick(self, request: Request) -> bool:
-        """Return whether only the bounds of logs are needed."""
+        """Whether the request can be answered from the bounds of logs alone, without a search."""
         committed = request.body.get("isolation_level", 0) == 1
         times = {each["timestamp"] for topic in request.body["topics"] for each in topic["partitions"]}
         return times <= ({EARLIEST} if committed else {EARLIEST, LATEST})
 
     def list_offsets(self, request: Request) -> Fields:
-        """Answer a quick `ListOffsets`."""
+        """Answer `ListOffsets` at once, without slices; see `find_offsets`. For requests that are quick."""
         return run_slices(self.find_offsets(request))
 
     def find_offsets(self, request: Request) -> Sliced[Fields]:

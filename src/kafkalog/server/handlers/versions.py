@@ -24,8 +24,8 @@ def api_versions(request: Request, cluster: ClusterFacts, told: Sequence[Api]) -
     """Answer `ApiVersions`: the key of each request in `told` and the range of versions that are answered.
 
     If the request's own version is unknown, the response has UNSUPPORTED_VERSION and only the versions of
-    `ApiVersions`. From version 5 on, a client may name the cluster and node that it expects: REBOOTSTRAP_REQUIRED if
-    they are others than here, INVALID_REQUEST if it names only one of them.
+    `ApiVersions`. From version 5 on, a client may name the cluster and node that it expects. The response has
+    REBOOTSTRAP_REQUIRED if this server is another one, and INVALID_REQUEST if only one of them is named.
     """
     keys = [
         {
