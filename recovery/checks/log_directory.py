@@ -144,8 +144,8 @@ def _has_remote_metadata(log_dir: LogDir) -> bool:
     return any(entry.name.startswith(REMOTE_LOG_METADATA_TOPIC) for entry in scan_directory(log_dir.path))
 
 
-def _is_lost(found: LocalStart | None) -> bool:
-    return found is not None and found.lost is not None
+def _is_lost(local_start: LocalStart | None) -> bool:
+    return local_start is not None and local_start.lost is not None
 
 
 def in_no_log_directory(inventory: Inventory) -> list[Partition]:

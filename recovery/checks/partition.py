@@ -83,9 +83,9 @@ and one after a crash usually the one before.
 """
 
 
-def _held(found: BatchRun | RecordBatch) -> int:
+def _held(batches: BatchRun | RecordBatch) -> int:
     """Number of bytes of the log that these batches keep in memory."""
-    return found.size if isinstance(found, RecordBatch) else len(found.window)
+    return batches.size if isinstance(batches, RecordBatch) else len(batches.window)
 
 
 def verify_partition(

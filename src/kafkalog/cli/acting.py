@@ -75,11 +75,11 @@ class Acting(Generic[Plan]):
                 error.is_unreadable = error.is_unreadable or unread
             raise
 
-    def planned(self, made: Plan) -> None:
+    def planned(self, plan: Plan) -> None:
         """Receive a plan and print it before anything is changed."""
-        self.plans.append(made)
+        self.plans.append(plan)
         if not self.as_json:
-            self._show(made)
+            self._show(plan)
 
     def agree(self, question: str) -> None:
         """Ask the user, unless --yes was given; raises `RecoveryRefused` without consent."""

@@ -276,34 +276,34 @@ def _colliding(inventory: Inventory, roots: Sequence[str]) -> frozenset[str]:
 _ABOUT_LOSSES = (FindingCode.BATCHES_OUTSIDE, FindingCode.SEGMENT_MISNAMED, FindingCode.LOG_END_BELOW_LOG_START)
 
 
-def _kept(path: str, made: Plan) -> Planned:
-    """Return the parts of the plan `made` that the report shows. The plan itself, which holds all files of a directory,
+def _kept(path: str, plan: Plan) -> Planned:
+    """Return the parts of the plan `plan` that the report shows. The plan itself, which holds all files of a directory,
     can then be freed.
     """
     return Planned(
         path=path,
-        root=made.root,
-        forecast=made.broker,
-        refusal=made.refusal,
-        files=len(made.actions),
-        names=made.names,
-        mode=made.mode,
-        is_worth_a_look=made.is_worth_a_look,
-        is_not_needed=made.is_not_needed,
-        needs_consent=made.needs_consent,
-        needs_full=made.needs_full,
-        copies=made.copies,
-        note_of_identity=made.note_of_identity,
-        choice=made.choice,
-        declined=made.declined,
-        deleted=made.deleted,
-        identity_in=made.identity_in,
-        metadata_beside=made.metadata_beside,
-        asked_for=made.asked_for,
-        changing=made.changing,
-        damages=[finding for finding in made.findings if is_of_batch(finding) or finding.code in _ABOUT_LOSSES],
-        consequences=made.consequences,
-        waits_for_a_run=made.waits_for_a_run,
+        root=plan.root,
+        forecast=plan.broker,
+        refusal=plan.refusal,
+        files=len(plan.actions),
+        names=plan.names,
+        mode=plan.mode,
+        is_worth_a_look=plan.is_worth_a_look,
+        is_not_needed=plan.is_not_needed,
+        needs_consent=plan.needs_consent,
+        needs_full=plan.needs_full,
+        copies=plan.copies,
+        note_of_identity=plan.note_of_identity,
+        choice=plan.choice,
+        declined=plan.declined,
+        deleted=plan.deleted,
+        identity_in=plan.identity_in,
+        metadata_beside=plan.metadata_beside,
+        asked_for=plan.asked_for,
+        changing=plan.changing,
+        damages=[finding for finding in plan.findings if is_of_batch(finding) or finding.code in _ABOUT_LOSSES],
+        consequences=plan.consequences,
+        waits_for_a_run=plan.waits_for_a_run,
     )
 
 

@@ -136,10 +136,10 @@ class PartitionHealth(Struct, frozen=True, kw_only=True):
 
 
 def _health_of(
-    partition: Partition, log_dir: LogDir | None, beside: Beside | None, told: OnRead | None
+    partition: Partition, log_dir: LogDir | None, beside: Beside | None, on_read: OnRead | None
 ) -> PartitionHealth:
     def read(listed: Partition) -> PartitionHealth:
-        return _read(listed, log_dir, beside, told)
+        return _read(listed, log_dir, beside, on_read)
 
     try:
         return read_again(read, partition)

@@ -268,7 +268,7 @@ def _foreseen(facts: Sequence[_Facts], settings: CleanerConfig, log_start: int, 
     return segment_retentions
 
 
-def _by_age(each: _Facts, settings: CleanerConfig) -> int:
+def _by_age(segment: _Facts, settings: CleanerConfig) -> int:
     if not settings.deletes_old or settings.retention_ms < 0:
         return NEVER
-    return max(each.largest_timestamp + settings.retention_ms + 1, 0)
+    return max(segment.largest_timestamp + settings.retention_ms + 1, 0)

@@ -278,20 +278,20 @@ def _at(findings: Sequence[Finding], position: int) -> Finding | None:
     return next((finding for finding in findings if finding.position == position), None)
 
 
-def _kind_of(found: Finding | None) -> Kind:
+def _kind_of(finding: Finding | None) -> Kind:
     """Kind of bytes that no batch covers, by the finding there."""
-    if found is None:
+    if finding is None:
         return Kind.CORRUPT
-    return Kind.UNREAD if found.code is FindingCode.LIMIT_EXCEEDED else _TAILS.get(found.code, Kind.CORRUPT)
+    return Kind.UNREAD if finding.code is FindingCode.LIMIT_EXCEEDED else _TAILS.get(finding.code, Kind.CORRUPT)
 
 
-def _kind_of_batch(found: Finding) -> Kind:
+def _kind_of_batch(finding: Finding) -> Kind:
     """Kind of a batch with a valid checksum, by its finding."""
-    return Kind.MISPLACED if found.code in _MISPLACED else Kind.NONSENSE
+    return Kind.MISPLACED if finding.code in _MISPLACED else Kind.NONSENSE
 
 
-def _sentence(found: Finding) -> str:
-    return f"{found.code}: {found.detail}"
+def _sentence(finding: Finding) -> str:
+    return f"{finding.code}: {finding.detail}"
 
 
 def segment_maps(

@@ -76,7 +76,7 @@ def count_groups(question: TopQuestion, partitions: Iterable[Partition], threads
 
 
 def _with_disk_sizes(
-    found: TopGroups, sizes: Mapping[tuple[str | None, int | None], int], names: Sequence[str], order: str,
+    top_groups: TopGroups, sizes: Mapping[tuple[str | None, int | None], int], names: Sequence[str], order: str,
     most: int | None,
 ) -> TopGroups:  # fmt: skip
     """Return the groups with the size in bytes of their log files, the largest first if `order` is `bytes`, and at
@@ -87,10 +87,10 @@ def _with_disk_sizes(
     for (topic, number), size in sizes.items():
         key = topic, number if "partition" in names else None
         by_group[key] = by_group.get(key, 0) + size
-    groups = [replace(group, disk_size=by_group.get((group.topic, group.partition), 0)) for group in found.groups]
+    groups = [replace(group, disk_size=by_group.get((group.topic, group.partition), 0)) for group in top_groups.groups]
     if order == "bytes":
         groups.sort(key=lambda each: each.disk_size or 0, reverse=True)
-    return replace(found, groups=groups[:most], disk_size=sum(sizes.values()))
+    return replace(top_groups, groups=groups[:most], disk_size=sum(sizes.values()))
 
 
 def _facts(

@@ -134,17 +134,17 @@ def _table(caption: str, ways: Sequence[RecoveryWay], best: RecoveryWay | None) 
     return table(caption, columns, rows, numeric=[2, 3, 4, 6, 8])
 
 
-def kept_text(found: Measured) -> str:
+def kept_text(measured: Measured) -> str:
     """Text of the number of records that a way keeps."""
-    if found.records_kept is None:
+    if measured.records_kept is None:
         return "unknown"
-    hidden = f", {found.records_hidden:,} of them skipped" if found.records_hidden else ""
-    return f"{found.records_kept:,}{hidden}"
+    hidden = f", {measured.records_hidden:,} of them skipped" if measured.records_hidden else ""
+    return f"{measured.records_kept:,}{hidden}"
 
 
-def lost_text(found: Measured) -> str:
+def lost_text(measured: Measured) -> str:
     """Text of the number of records that a way loses, as far as known."""
-    return losses.lost_text(found, "{:,}".format)
+    return losses.lost_text(measured, "{:,}".format)
 
 
 def _releases(forecast: BrokerForecast) -> str:

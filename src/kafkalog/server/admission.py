@@ -79,9 +79,9 @@ class Admission:
         drop(victim)
         return None
 
-    def _of_heaviest(self, some: Iterable[Connection]) -> Connection | None:
+    def _of_heaviest(self, connections: Iterable[Connection]) -> Connection | None:
         """Return the oldest of these connections from the address with the most connections."""
-        return min(some, key=lambda each: (-self._of_host[each.host], each.opened), default=None)
+        return min(connections, key=lambda each: (-self._of_host[each.host], each.opened), default=None)
 
     def _that_makes_way(self, host: str) -> Connection | None:
         own = self._of_host[host]

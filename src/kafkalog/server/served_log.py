@@ -213,18 +213,18 @@ class ServedLog:
             return offset_and_timestamp
         return times[timestamp]
 
-    def _tell_of_open(self, found: Committed, partition: Partition) -> None:
+    def _tell_of_open(self, committed: Committed, partition: Partition) -> None:
         """Report a transaction that stays open. With a live writer, open transactions are normal."""
         name = f"{partition.topic}-{partition.partition}"
-        news = self._stays_open.news(name, partition.segments, found.last_stable_offset, found.why_it_ends)
+        news = self._stays_open.news(name, partition.segments, committed.last_stable_offset, committed.why_it_ends)
         if news is not None:
             self._complain(news)
 
-    def _tell_of_undecided(self, found: Committed) -> None:
+    def _tell_of_undecided(self, committed: Committed) -> None:
         """If there are more transactions whose end is hidden by damage than at the last report, pass one message to
         `complain`: the finding of the first one, and the number of the others.
         """
-        undecided = [each for some in found.undecided.values() for each in some]
+        undecided = [each for some in committed.undecided.values() for each in some]
         if len(undecided) <= self._told_of_undecided:
             return
         self._told_of_undecided = len(undecided)

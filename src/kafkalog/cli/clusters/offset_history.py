@@ -38,12 +38,12 @@ def show_history(history: OffsetHistory, *, as_json: bool) -> int:
     return finish(history.findings)
 
 
-def _row(each: OffsetChange) -> list[object]:
-    commit = each.commit
-    moved = None if commit is None or each.previous is None else f"{commit.offset - each.previous:+}"
-    return [each.key.group, each.key.topic, each.key.partition, each.timestamp,
+def _row(change: OffsetChange) -> list[object]:
+    commit = change.commit
+    moved = None if commit is None or change.previous is None else f"{commit.offset - change.previous:+}"
+    return [change.key.group, change.key.topic, change.key.partition, change.timestamp,
             "removed" if commit is None else commit.offset, moved, "" if commit is None else commit.metadata,
-            each.log_partition, each.log_offset]  # fmt: skip
+            change.log_partition, change.log_offset]  # fmt: skip
 
 
 def _line(each: OffsetChange) -> CommittedLine | RemovedLine:

@@ -199,9 +199,9 @@ def _planned_and_done(wanted: QuorumRecovery, acting: Acting[QuorumPlan], *, dry
     return exit_code_of_change(result.changed, is_new=wanted.into is not None)
 
 
-def _question(made: QuorumPlan) -> str:
-    names = ", ".join(str(member.node) for member in made.members)
-    dead = ", ".join(made.stay_dead)
-    whose = "their disks" if len(made.others) > 1 else "its disk"
+def _question(plan: QuorumPlan) -> str:
+    names = ", ".join(str(member.node) for member in plan.members)
+    dead = ", ".join(plan.stay_dead)
+    whose = "their disks" if len(plan.others) > 1 else "its disk"
     never = f", and never start {dead} again with {whose}" if dead else ""
     return f"Make {names} the quorum{never}?"

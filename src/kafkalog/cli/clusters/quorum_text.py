@@ -134,42 +134,42 @@ def print_left_out(left_out: Sequence[LeftOut], as_json: bool) -> None:
         print_json(out, LeftOutLine)
 
 
-def print_quorum_plan(made: QuorumPlan) -> None:
+def print_quorum_plan(plan: QuorumPlan) -> None:
     """Print a plan to recover a KRaft quorum on standard output: the copies, the changes to each directory, what is
     lost, and configuration lines to paste into properties files.
     """
-    print_quorum(made.quorum)
+    print_quorum(plan.quorum)
     with SentenceWriter() as writer:
-        for line in _plan_lines(made):
+        for line in _plan_lines(plan):
             writer.write(escape_controls(line))
     with LineWriter() as writer:  # to be pasted
-        for line in _configuration_lines(made):
+        for line in _configuration_lines(plan):
             writer.write(escape_controls(line))
 
 
-def _plan_lines(made: QuorumPlan) -> Iterator[str]:
-    if made.needless is not None:
-        yield made.needless
+def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
+    if plan.needless is not None:
+        yield plan.needless
         return
-    names = ", ".join(f"{member.node} ({member.place})" for member in made.members)
-    yield f"the quorum will be {names}, with the log of {made.donor.root}"
-    if made.metadata.batch:
+    names = ", ".join(f"{member.node} ({member.place})" for member in plan.members)
+    yield f"the quorum will be {names}, with the log of {plan.donor.root}"
+    if plan.metadata.batch:
         yield (
-            f"a batch of {len(made.metadata.batch)} bytes at offset {made.metadata.end_before}, epoch {made.epoch}, "
+            f"a batch of {len(plan.metadata.batch)} bytes at offset {plan.metadata.end_before}, epoch {plan.epoch}, "
             "makes them the voters"
         )
-    for change in made.changes:
+    for change in plan.changes:
         what = counted(len(change.actions), "change") if change.actions else "nothing to do"
         yield f"{change.root}: {what}"
         yield from _action_lines(change)
-    if made.identity is not None:
-        yield f"{made.wanted.into}: new, controller {made.identity[0]} with directory id {made.identity[1]}"
-    yield from (f"warning: {told(warning)}" for warning in made.warnings)
-    yield from _expiry_lines(made)
+    if plan.identity is not None:
+        yield f"{plan.wanted.into}: new, controller {plan.identity[0]} with directory id {plan.identity[1]}"
+    yield from (f"warning: {told(warning)}" for warning in plan.warnings)
+    yield from _expiry_lines(plan)
 
 
-def _configuration_lines(made: QuorumPlan) -> Iterator[str]:
-    for who, lines in made.configuration:
+def _configuration_lines(plan: QuorumPlan) -> Iterator[str]:
+    for who, lines in plan.configuration:
         yield f"in the properties of {who}:"
         yield from (f"  {line}" for line in lines)
 
@@ -189,16 +189,16 @@ def _action_lines(change: DirectoryChange) -> Iterator[str]:
         yield f"  and {counted(len(kept), 'more file')} whose deletion was under way (--json lists all)"
 
 
-def _expiry_lines(made: QuorumPlan) -> Iterator[str]:
+def _expiry_lines(plan: QuorumPlan) -> Iterator[str]:
     """Yield lines about the topics or segments that brokers would delete at their first start: a heading, then one line
     for each reason with the first names. At most `_SHOWN` reasons with `_FEW` names each are shown, and the others are
     counted. Yields nothing if the plan has no such deletions.
     """
-    if not made.expiry:
+    if not plan.expiry:
         return
     yield "brokers delete at their first start, unless they are told not to:"
     names_by_reason: dict[tuple[str, str], list[str]] = {}
-    for expiry in made.expiry:
+    for expiry in plan.expiry:
         number = "" if expiry.partition is None else f"-{expiry.partition}"
         reason = f"{expiry.detail} ({expiry.setting}={expiry.value}, {expiry.origin})"
         names_by_reason.setdefault((expiry.kind.replace("_", " "), reason), []).append(f"{expiry.name}{number}")

@@ -43,7 +43,7 @@ def _state_of(opened: OpenTransaction) -> str:
     return f"{opened.decision.decided} marker lost"
 
 
-def _print(found: ClusterTransactions) -> None:
+def _print(cluster_transactions: ClusterTransactions) -> None:
     print_table(
         "transactional ids",
         [
@@ -65,12 +65,12 @@ def _print(found: ClusterTransactions) -> None:
                 transactional_id.start_timestamp if transactional_id.start_timestamp >= 0 else None,
                 " ".join(transaction_partitions(transactional_id)),
             ]
-            for transactional_id in found.transactional_ids
+            for transactional_id in cluster_transactions.transactional_ids
         ],
     )
     stable = {
         (place.partition.topic, place.partition.partition): (place.last_stable_offset, place.log_end_offset)
-        for place in found.producers
+        for place in cluster_transactions.producers
     }
     print_table(
         "open transactions",
@@ -98,7 +98,7 @@ def _print(found: ClusterTransactions) -> None:
                 _state_of(open_transaction),
                 *stable[open_transaction.topic, open_transaction.partition],
             ]
-            for open_transaction in found.open_transactions
+            for open_transaction in cluster_transactions.open_transactions
         ],
     )
 

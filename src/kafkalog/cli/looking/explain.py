@@ -96,13 +96,13 @@ def _sentences(part: ExplainedPart) -> Iterator[str]:
         yield f"what breaks: {', '.join(part.breaks)}"
 
 
-def _print_records(found: Explanation) -> None:
+def _print_records(explanation: Explanation) -> None:
     text = RecordText()
     with LineWriter() as writer:
-        for part in found.parts:
+        for part in explanation.parts:
             if part.records is None:
                 continue
-            writer.write(f"{escape_controls(found.path)}, {_heading(part)}: {part.records.remark}")
+            writer.write(f"{escape_controls(explanation.path)}, {_heading(part)}: {part.records.remark}")
             if part.records.batch is not None:
                 for record in part.records.records:
                     writer.write(text.line(part.records.batch, record))
@@ -206,9 +206,9 @@ Line = PartLine | FieldLine | RecordsLine | RecordLine
 """For each structure a line, then a line for each of its fields."""
 
 
-def _record_lines(found: Explanation) -> Iterator[Line]:
+def _record_lines(explanation: Explanation) -> Iterator[Line]:
     put = record_object(None, None, "text")
-    for number, part in enumerate(found.parts):
+    for number, part in enumerate(explanation.parts):
         if part.records is None:
             continue
         is_damaged = part.role is PartRole.DAMAGED or not part.records.is_all

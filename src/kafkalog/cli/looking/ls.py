@@ -100,10 +100,10 @@ def _line(health: DirectoryHealth) -> LsLine:
     )
 
 
-def _health_text(found: PartitionHealth) -> str:
-    words = list(found.words)
-    if found.behind.batches:
-        words.append(f"{behind_text(found.behind.batches, found.behind.records)} after damage")
+def _health_text(health: PartitionHealth) -> str:
+    words = list(health.words)
+    if health.behind.batches:
+        words.append(f"{behind_text(health.behind.batches, health.behind.records)} after damage")
     return ", ".join(words) if words else "ok"
 
 

@@ -193,19 +193,19 @@ def _title(view: RemoteView) -> str:
     return escape_controls(f"remote segments ({events}; {listing})")
 
 
-def _sentence(found: RemotePartition) -> str:
+def _sentence(partition: RemotePartition) -> str:
     """Return a sentence about a tiered partition: the offsets in the remote tier and their size, the start of the local
     part in each directory, and the log start offset. Without events about the partition, it says how many remote
     segments were listed.
     """
-    size = sum(row.log_bytes or 0 for row in found.rows if not _is_gone(row))
-    copied = "nothing is remote" if found.copied_to is None else (
-        f"offsets {found.stretches[0].first} to {found.copied_to - 1} are remote, {size_text(size)}"
+    size = sum(row.log_bytes or 0 for row in partition.rows if not _is_gone(row))
+    copied = "nothing is remote" if partition.copied_to is None else (
+        f"offsets {partition.stretches[0].first} to {partition.copied_to - 1} are remote, {size_text(size)}"
     )  # fmt: skip
-    if not found.has_events:
-        copied = f"{counted(len(found.rows), 'segment')} listed, {size_text(size)}, of which no event here tells"
-    local = "" if not found.local else "; local from " + ", ".join(
-        str(local_part.begins) for local_part in found.local.values()
+    if not partition.has_events:
+        copied = f"{counted(len(partition.rows), 'segment')} listed, {size_text(size)}, of which no event here tells"
+    local = "" if not partition.local else "; local from " + ", ".join(
+        str(local_part.begins) for local_part in partition.local.values()
     )  # fmt: skip
-    start = "" if found.log_start is None else f"; the log starts at {found.log_start}"
-    return f"{found.topic}-{found.partition}: {copied}{local}{start}"
+    start = "" if partition.log_start is None else f"; the log starts at {partition.log_start}"
+    return f"{partition.topic}-{partition.partition}: {copied}{local}{start}"

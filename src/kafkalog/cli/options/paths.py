@@ -66,14 +66,14 @@ def _partition_directories(settings: Mapping[str, str]) -> list[str]:
     return [each for each in _COMMAS.split(settings.get(name, "").strip()) if each]
 
 
-def _usable(path: str, found: list[str]) -> tuple[str, ...]:
+def _usable(path: str, directories: list[str]) -> tuple[str, ...]:
     from kafkalog.codec.common.errors import UsageError
 
-    if not found:
+    if not directories:
         raise UsageError(f"{path} names no log directory: it sets neither log.dirs nor log.dir; give PATH")
-    if any("${" in each for each in found):
+    if any("${" in each for each in directories):
         raise UsageError(f"{path} names its log directories by a variable that only the broker knows; give PATH")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(directories))
 
 
 def _from_properties(ctx: click.Context, param: click.Parameter) -> tuple[str, ...]:

@@ -130,16 +130,16 @@ def show(
     return outcome
 
 
-def _outcome(made: Plan | Unplanned, stands: Standing) -> ExitCode:
-    if made.is_unreadable:
+def _outcome(plan: Plan | Unplanned, stands: Standing) -> ExitCode:
+    if plan.is_unreadable:
         return ExitCode.IO_ERROR
-    if isinstance(made, Unplanned):
-        if not isinstance(made.error, UsageError):
+    if isinstance(plan, Unplanned):
+        if not isinstance(plan.error, UsageError):
             return ExitCode.REFUSED
-        return ExitCode.USAGE if made.finding is None else ExitCode.FINDINGS
-    if made.refusal is not None and made.refused_by != KEPT_BY_A_RUN:
+        return ExitCode.USAGE if plan.finding is None else ExitCode.FINDINGS
+    if plan.refusal is not None and plan.refused_by != KEPT_BY_A_RUN:
         return ExitCode.REFUSED
-    return ExitCode.FINDINGS if made.is_worth_a_look or stands.unfinished else ExitCode.CLEAN
+    return ExitCode.FINDINGS if plan.is_worth_a_look or stands.unfinished else ExitCode.CLEAN
 
 
 @click.command(name="plan")

@@ -179,10 +179,10 @@ class _Together:
         self._accepts_loss = accepts_loss
         self._waiting: list[Plan] = []
 
-    def add(self, made: Plan) -> None:
+    def add(self, plan: Plan) -> None:
         """Add a plan; print all plans if this is the last one."""
-        self._acting.planned(made)
-        self._waiting.append(made)
+        self._acting.planned(plan)
+        self._waiting.append(plan)
         if len(self._waiting) >= self.expected:
             self.print()
 

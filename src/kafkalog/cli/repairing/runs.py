@@ -55,7 +55,7 @@ def _print(*lines: str) -> None:
             writer.write(line)
 
 
-def _print_runs(root: str, found: Sequence[RunInfo]) -> None:
+def _print_runs(root: str, run_infos: Sequence[RunInfo]) -> None:
     print_table(
         escape_controls(root),
         [
@@ -79,12 +79,12 @@ def _print_runs(root: str, found: Sequence[RunInfo]) -> None:
                 run_info.allocated_bytes,
                 "possible" if run_info.undoable else "no",
             ]
-            for run_info in found
+            for run_info in run_infos
         ],
     )
-    for place in dict.fromkeys(os.path.dirname(run_info.directory) for run_info in found):
+    for place in dict.fromkeys(os.path.dirname(run_info.directory) for run_info in run_infos):
         _print(f"kept in {escape_controls(place)}")
-    for info in found:
+    for info in run_infos:
         if info.why_not is not None:
             what = info.state if info.state is RunState.UNREADABLE else "cannot be undone"
             _print(f"{info.run_id} {what}: {escape_controls(info.why_not)}")

@@ -122,8 +122,8 @@ def _is_of(place: str, root: str) -> bool:
     return not os.path.isabs(place) or place == root or place.startswith((f"{root}/", f"{root}."))
 
 
-def _print_remains(root: str, found: Sequence[Remains], rest: str) -> None:
-    if not found:
+def _print_remains(root: str, all_remains: Sequence[Remains], rest: str) -> None:
+    if not all_remains:
         _print(f"{escape_controls(root)}: no deleted data is still on disk{' ' if rest else ''}{rest}")
         return
     print_table(
@@ -153,14 +153,14 @@ def _print_remains(root: str, found: Sequence[Remains], rest: str) -> None:
                 remains.run_id or remains.directory,
                 remains.topic_id if remains.name_is_cut else None,
             ]
-            for remains in found
+            for remains in all_remains
         ],
     )
-    _print(*(_outcome(remains) for remains in found), *_damage(found))
+    _print(*(_outcome(remains) for remains in all_remains), *_damage(all_remains))
 
 
-def _damage(found: Sequence[Remains]) -> Iterator[str]:
-    for remains in found:
+def _damage(all_remains: Sequence[Remains]) -> Iterator[str]:
+    for remains in all_remains:
         for segment in remains.segments:
             if segment.damage is not None:
                 yield escape_controls(f"{segment.path} is damaged: {segment.damage}; what is sound behind it counts")
@@ -176,13 +176,13 @@ def _told_unreadable(reasons: Sequence[tuple[str, str]]) -> ExitCode:
     return ExitCode.IO_ERROR if reasons else ExitCode.CLEAN
 
 
-def _outcome(each: Remains) -> str:
-    where = f"{each.run_id}: {each.directory}" if each.run_id is not None else each.directory
-    if each.why_not is not None:
-        return escape_controls(f"{where}: not restored: {told(each.why_not)}")
-    if each.name_is_cut:
-        return escape_controls(f"{where}: {cut_name_text(each.topic_id)}: --as TOPIC gives the whole name")
-    return escape_controls(f"{where}: {told(each.outcome)}")
+def _outcome(remains: Remains) -> str:
+    where = f"{remains.run_id}: {remains.directory}" if remains.run_id is not None else remains.directory
+    if remains.why_not is not None:
+        return escape_controls(f"{where}: not restored: {told(remains.why_not)}")
+    if remains.name_is_cut:
+        return escape_controls(f"{where}: {cut_name_text(remains.topic_id)}: --as TOPIC gives the whole name")
+    return escape_controls(f"{where}: {told(remains.outcome)}")
 
 
 def _print(*lines: str) -> None:
@@ -222,8 +222,8 @@ def _show_taken(taken: TakenOut, as_json: bool) -> None:
     )
 
 
-def _show_plan(made: UndeletePlan) -> None:
-    _print(*_told(made.put_back, made.left, made.notes))
+def _show_plan(plan: UndeletePlan) -> None:
+    _print(*_told(plan.put_back, plan.left, plan.notes))
 
 
 def _show_put_back(result: UndeleteResult, as_json: bool) -> None:

@@ -111,31 +111,31 @@ def sentences_of_log_starts(plan: Plan) -> list[str]:
     ]
 
 
-def sentence_of_damage_left(found: Measured) -> str | None:
+def sentence_of_damage_left(measured: Measured) -> str | None:
     """Return a sentence about damage that stays in the log; None if there is none."""
-    if not found.damage_left:
+    if not measured.damage_left:
         return None
-    places = "1 damaged place remains" if found.damage_left == 1 else f"{found.damage_left} damaged places remain"
+    places = "1 damaged place remains" if measured.damage_left == 1 else f"{measured.damage_left} damaged places remain"
     what = "stops there"
-    if found.damage_passed == found.damage_left:
+    if measured.damage_passed == measured.damage_left:
         what = "goes on in the next segment, without what is lost"
-    elif found.damage_passed:
-        what = f"stops there, but goes on in the next segment after {found.damage_passed} of them"
+    elif measured.damage_passed:
+        what = f"stops there, but goes on in the next segment after {measured.damage_passed} of them"
     return f"{places} in the log, and a consumer {what}"
 
 
-def _besides(found: Measured) -> list[str]:
+def _besides(measured: Measured) -> list[str]:
     """Return sentences about faults that a way to recover leaves, although it loses no record: damage, unreadable
     transaction markers, decreasing leader epochs. Empty if there are none.
     """
-    damage = sentence_of_damage_left(found)
+    damage = sentence_of_damage_left(measured)
     sentences = [] if damage is None else [damage]
-    if found.markers_damaged:
+    if measured.markers_damaged:
         sentences.append(
-            f"{counted(found.markers_damaged, 'marker')} of the end of a transaction cannot be read: what it wrote "
+            f"{counted(measured.markers_damaged, 'marker')} of the end of a transaction cannot be read: what it wrote "
             "stays open, or ends as the producer's next transaction does (see kafkalog transactions)"
         )
-    if found.epoch_falls:
+    if measured.epoch_falls:
         sentences.append(
             "leader epochs decrease from one batch to the next: one of them is wrong, and replicas use them"
         )
@@ -219,5 +219,5 @@ def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay], *, is_all: bool = Tr
     return f"{what}, and no other way {'' if is_all else 'of these '}loses less"
 
 
-def _but_skipped(found: Measured) -> str:
-    return f", and {found.records_hidden} of them skipped" if found.records_hidden else ""
+def _but_skipped(measured: Measured) -> str:
+    return f", and {measured.records_hidden} of them skipped" if measured.records_hidden else ""

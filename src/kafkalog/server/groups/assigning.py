@@ -44,13 +44,13 @@ def uniform(
 
 def _deal(
     members: tuple[str, ...], places: list[Place], before: Mapping[str, Collection[Place]],
-    given: dict[str, list[Place]],
+    assigned: dict[str, list[Place]],
 ) -> None:  # fmt: skip
     among = set(places)
     had = {member: sorted(among.intersection(before.get(member, ()))) for member in members}
     shares = dict.fromkeys(members, 0)
     # who has least comes first, among them who keeps one more in this way, and of these who had most
-    waiting = [(len(given[member]), not had[member], -len(had[member]), member) for member in members]
+    waiting = [(len(assigned[member]), not had[member], -len(had[member]), member) for member in members]
     heapq.heapify(waiting)
     for _ in places:
         load, _, most, member = waiting[0]
@@ -59,9 +59,9 @@ def _deal(
     taken: set[Place] = set()
     for member in members:
         kept = [place for place in had[member] if place not in taken][: shares[member]]
-        given[member] += kept
+        assigned[member] += kept
         taken.update(kept)
         shares[member] -= len(kept)
     free = (place for place in places if place not in taken)
     for member in members:
-        given[member] += [place for _, place in zip(range(shares[member]), free, strict=False)]
+        assigned[member] += [place for _, place in zip(range(shares[member]), free, strict=False)]

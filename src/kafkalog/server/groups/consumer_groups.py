@@ -230,11 +230,11 @@ class ConsumerGroups:
         ):
             raise _RefusedError(Code.GROUP_MAX_SIZE_REACHED, "all groups together have too many members")
 
-    def _owned(self, given: list[Fields] | None) -> frozenset[Place] | None:
-        if given is None:
+    def _owned(self, topics: list[Fields] | None) -> frozenset[Place] | None:
+        if topics is None:
             return None
         names = self._catalog.names
-        return frozenset((names[each["topic_id"]], number) for each in given if each["topic_id"] in names
+        return frozenset((names[each["topic_id"]], number) for each in topics if each["topic_id"] in names
                          for number in each["partitions"])  # fmt: skip
 
     def _by_id(self, places: Iterable[Place]) -> list[Fields]:

@@ -282,10 +282,10 @@ class FetchHandler:
             pass
         return None
 
-    def _response(self, work: _Work, found: list[tuple[Key, Asked, _Found]]) -> Fields:
+    def _response(self, work: _Work, results: list[tuple[Key, Asked, _Found]]) -> Fields:
         session = work.session
         topics: dict[str, list[Fields]] = {}
-        for key, asked, one in found:
+        for key, asked, one in results:
             news = one.size > 0 or one.code is not Code.NONE or one.diverging is not None
             told = (one.high_watermark, one.log_start) == (asked.high_watermark, asked.log_start)
             asked.high_watermark, asked.log_start = one.high_watermark, one.log_start

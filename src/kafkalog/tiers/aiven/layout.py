@@ -323,13 +323,13 @@ def _segment(name: str) -> tuple[int, str, str] | None:
     return int(digits), segment_id, suffix
 
 
-def _opened(path: str, made: Callable[[RemoteFile], RemoteFile]) -> RemoteFile:
-    """Open the object at `path` and return the result of calling `made` with the open file. If `made` fails, the file
+def _opened(path: str, wrap: Callable[[RemoteFile], RemoteFile]) -> RemoteFile:
+    """Open the object at `path` and return the result of calling `wrap` with the open file. If `wrap` fails, the file
     is closed and the error raised. Raises `StorageError` if it cannot be opened.
     """
     file = FileSource(path)
     try:
-        return made(file)
+        return wrap(file)
     except BaseException:
         file.close()
         raise
