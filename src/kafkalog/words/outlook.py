@@ -195,9 +195,10 @@ def renaming_text(misnamed: Sequence[Finding]) -> str:
 
 
 def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
-    """Yield the sentences of each different forecast once. If there are several different forecasts, each sentence
-    begins with its directories. With `are_alone` other directories of the broker could not be planned, and the
-    sentences say that the forecast is for the named ones alone.
+    """Yield the sentences of each different forecast once. If there are several different forecasts, or with
+    `are_alone`, each sentence begins with the first directory of its forecast and the number of the others. `are_alone`
+    says that other directories of the broker could not be planned; the sentences then say that the forecast is for the
+    named ones alone.
     """
     by_answer: dict[tuple[str, ...], list[str]] = {}
     for outlook in outlooks:

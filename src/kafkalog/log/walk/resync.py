@@ -124,9 +124,10 @@ def _header_at(window: Window, position: int, size: int) -> BatchHeader | None:
 def _chain_end(
     source: Source, position: int, expected: Expected, limits: Limits
 ) -> tuple[int, StopReason, RecordBatch | None]:
-    """Return the end (byte position) of the chain of valid batches that begins at `position`, in which the offsets of
-    each batch plausibly continue those of the one before; the reason for its end; and its last batch. Without a batch
-    the end is `position` and the batch None. The reason is CORRUPT before a valid batch that is not plausible.
+    """Follow the chain of valid batches that begins at `position`, as long as the offsets of each batch plausibly
+    continue those of the batch before it. Return the byte position of its end, the reason for its end, and its last
+    batch. If no batch is in the chain, the end is `position` and the batch is None. If the chain ends at a valid batch
+    that is not plausible, the reason is CORRUPT.
     """
     scanner = Scanner(source, position=position, limits=limits)
     last: RecordBatch | None = None

@@ -73,9 +73,10 @@ class Coordinator:
         """Answer `JoinGroup` of a client at address `host`: return the response, or a promise of it until the rebalance
         is finished.
 
-        Adds the member to its group, which is created if necessary, and starts a rebalance. The response is an error if
-        the member is refused or unknown, if it first needs a member id (MEMBER_ID_REQUIRED), or if the rebalance takes
-        too long (REBALANCE_IN_PROGRESS). Only the leader gets the list of members.
+        Adds the member to its group, which is created if necessary, and starts a rebalance. The response has an error
+        if the member is refused or unknown, if it first needs a member id (MEMBER_ID_REQUIRED, with the id), or if the
+        rebalance takes too long (REBALANCE_IN_PROGRESS). Only the leader's response has the list of members. If the
+        client leaves during the wait, the member counts as not joining any more.
         """
         body, now = request.body, time.monotonic()
         with self._lock:

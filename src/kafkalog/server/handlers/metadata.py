@@ -169,8 +169,8 @@ class MetadataHandler:
         }  # fmt: skip
 
     def find_coordinator(self, request: Request) -> Fields:
-        """Answer `FindCoordinator`: this server, for groups and transactions; INVALID_REQUEST for other types, such as
-        share groups.
+        """Answer `FindCoordinator`: this server for groups and transactions. For other types, such as share groups, the
+        error is INVALID_REQUEST and the node -1. In versions with a list of keys, each key has an entry.
         """
         kind, is_single = request.body.get("key_type", _GROUP), "key" in request.body
         if kind in (_GROUP, _TRANSACTION):
