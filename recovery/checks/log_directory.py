@@ -58,7 +58,7 @@ def listed_findings(log_dir: LogDir, facts: TopicFacts | None) -> list[Finding]:
 
 
 class AsListed:
-    """A log directory as it was listed, before its logs are read. `facts` are those of `listed_findings`."""
+    """A log directory as it was listed, before its logs are read. `facts` are the same as for `listed_findings`."""
 
     def __init__(self, log_dir: LogDir, facts: TopicFacts, asked: StartQuestion = ANYTHING) -> None:
         from kafkalog.recovery.checks import broker_start  # the whole model of the broker

@@ -1,4 +1,4 @@
-"""Find overlapping segments because of which a broker gives aborted records to consumers with `read_committed`."""
+"""Find overlapping segments that make a broker give aborted records to consumers with `read_committed`."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ class _PartitionVerifier:
 
     @property
     def _is_live(self) -> bool:
-        """Whether this is a live partition directory, and not a segment that was given itself."""
+        """Whether this is a live partition directory, and not a segment that was passed by its own path."""
         partition = self.partition
         is_directory = all(segment.path != partition.path for segment in partition.segments)
         return is_directory and partition.name is not None and partition.state is DirectoryState.LIVE

@@ -102,9 +102,9 @@ class Acting(Generic[Plan]):
 
 
 def _as_it_is(report: Struct, happened: Happened) -> Struct:
-    """Return a copy of `report` for a directory that was changed: `changed` is true, and `run_id` and `quarantine` are
-    those of the execution that changed it, if `report` has these fields. Returns `report` itself if it has no `changed`
-    field or no path, or if its directory was not changed.
+    """Return a copy of `report` for a directory that was changed: `changed` is true, and `run_id` and `quarantine` name
+    the execution that changed it, if `report` has these fields. Returns `report` itself if it has no `changed` field or
+    no path, or if its directory was not changed.
     """
     names = report.__struct_fields__
     path = getattr(report, "path", None) or getattr(report, "root", None)

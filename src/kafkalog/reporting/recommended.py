@@ -15,7 +15,7 @@ __all__ = ["given_in", "why_no_plan"]
 
 
 def why_no_plan(planned: Planned) -> str:
-    """Sentence of the error because of which there is no plan; empty if there was none."""
+    """Return the sentence of the error that prevented a plan; empty if there was no error."""
     return "" if planned.problem is None else sentence_of(planned.problem)
 
 

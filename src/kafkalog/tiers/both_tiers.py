@@ -176,7 +176,9 @@ class BothTiers:
         return self.metadata.of(*key, listed[0].topic_id if listed else self._local_ids.get(key))
 
     def copied(self, key: Key) -> list[RemoteStretch]:
-        """Return the remote part of a log, including what is also local."""
+        """Return the remote part of a log in offset order, including offsets that are local too; empty if there is
+        none.
+        """
         local = self._local_partitions.get(PartitionName(*key))
         return lineage(self.segments(key), () if local is None else local.leader_epochs)
 
@@ -465,14 +467,16 @@ class BothTiers:
         return self._opened(replace(held, size=_size_until(self.tier, item, stretch.until)), item), item
 
     def epochs(self, key: Key) -> tuple[LeaderEpoch, ...]:
-        """Leader epochs of a log that is not local, from the last remote segment."""
+        """Return the leader epochs stored with the last remote segment, for a log that is not local; empty if there are
+        none.
+        """
         if key not in self._epochs:
             last = self._last(key)
             self._epochs[key] = () if last is None else epochs_of(self.tier, last)
         return self._epochs[key]
 
     def _last(self, key: Key) -> ListedSegment | None:
-        """Return the last listed segment that is read."""
+        """Return the last listed segment from which the log is read; None if there is none."""
         listed = {listed_segment.id: listed_segment for listed_segment in self.listed.get(key, ())}
         return next((listed[each.segment.id] for each in reversed(self.copied(key)) if each.segment.id in listed), None)
 

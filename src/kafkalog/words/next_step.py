@@ -192,7 +192,7 @@ def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
 
 
 def _serves(node: NodeStart | None) -> bool:
-    """Whether the node starts and serves what it has, as far as its start was predicted."""
+    """Whether the node is predicted to start and to serve its partitions. True if the start is unknown."""
     return node is None or node.worst.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN)
 
 
