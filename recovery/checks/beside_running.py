@@ -1,7 +1,8 @@
-"""Filter findings in a log directory that a running broker has open: only those that persist when it is examined again.
+"""Filter the findings in a log directory that a running broker has open: only findings that persist when the directory
+is examined again are kept.
 
-A broker appends, rolls, deletes and compacts while its files are read, so a single pass finds indexes ahead of their
-log, missing files, and checkpoints of a few seconds ago. Damage persists.
+A broker appends, rolls, deletes and compacts while its files are read. So a single pass finds indexes that are ahead of
+their log, missing files, and checkpoints that are a few seconds old. Damage persists.
 """
 
 from __future__ import annotations
@@ -43,11 +44,12 @@ def is_in_use(root: str) -> bool:
 
 
 def read_again(read: Callable[[Partition], _T], partition: Partition) -> _T:
-    """Return `read(partition)`. If a running broker replaced or deleted a file, wait 50 ms, list the partition again
-    and retry, at most 40 attempts in all.
+    """Return `read(partition)`. If a running broker replaced or deleted a file meanwhile, wait 50 ms, list the
+    partition again and retry, at most 40 attempts in all.
 
-    A retry needs a `StorageError` with ENOENT or ESTALE, a partition with a name, and a log directory whose lock
-    another process holds. Otherwise, and at the last attempt, the error of `read` is raised; so is an error of listing.
+    It is tried again only after a `StorageError` with ENOENT or ESTALE, if the partition has a name and another process
+    holds the lock of its log directory. Otherwise, and at the last attempt, the error of `read` is raised. An error of
+    the listing is raised too.
     """
     name, start, limits = partition.name, partition.checkpointed_log_start_offset, partition.limits
     for _ in range(_READS - 1):
@@ -62,9 +64,9 @@ def read_again(read: Callable[[Partition], _T], partition: Partition) -> _T:
 
 
 def settled_findings(findings: Iterable[Finding], partition: Partition | None = None) -> list[Finding]:
-    """Return the findings that can be damage although a broker is running. Findings about indexes and snapshots of the
-    active segment of `partition`, which are flushed when it is closed, and findings that compare files of different
-    moments are dropped.
+    """Return the findings that can be damage although a broker is running, in order. Two kinds are dropped: findings
+    about indexes and snapshots of the active segment of `partition`, which a broker flushes only when it closes the
+    segment, and findings that compare files of different moments.
     """
     active = partition.segments[-1].base_offset if partition is not None and partition.segments else None
     return [finding for finding in findings if finding.code not in _OF_A_MOMENT and not _is_active(finding, active)]
@@ -78,8 +80,8 @@ def _is_active(finding: Finding, active: int | None) -> bool:
 
 
 def _lasting(before: Sequence[Finding], after: Iterable[Finding]) -> list[Finding]:
-    """Findings of an earlier pass that a later one has too, by code, file and place. Infos are kept
-    without comparison.
+    """Return the findings of an earlier pass that a later pass has too, with the same code, file and place. Infos are
+    always kept.
     """
     still = {_key(finding) for finding in after}
     return [finding for finding in before if finding.severity is Severity.INFO or _key(finding) in still]
@@ -99,13 +101,13 @@ Look = Callable[[frozenset[str]], dict[str, Sequence[Finding]]]
 
 
 def look_again(found: dict[str, list[Finding]], look: Look) -> dict[str, list[Finding] | None]:
-    """Examine directories with a warning or an error again, up to three times with a pause of 0.3 s before each; return
-    by directory the findings that persist.
+    """Examine directories with a warning or an error again, up to three times with a pause of 0.3 s before each. Return
+    by directory the findings that persist. `found` has the findings of the first pass by directory and is not changed.
+    `look` is called with the paths of the directories to examine, and returns their findings by path.
 
     A warning or error persists if each pass finds one with the same code, file, position and offset; it is returned as
-    first found. Infos of the first pass are always kept. Findings of directories with infos only, or with none, are
-    returned unchanged. The value is None for a directory that `look` no longer returns. `look` is called with the paths
-    that still have a warning or an error. `found` itself is not changed.
+    the first pass found it. Infos of the first pass are always kept. Directories without a warning or error are not
+    examined again. The value is None for a directory that `look` does not return, because it was deleted.
     """
     left: dict[str, list[Finding] | None] = dict(found)
     for _ in range(_LOOKS - 1):

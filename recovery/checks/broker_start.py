@@ -1,4 +1,6 @@
-"""Predict with the model of the broker, with default settings, whether it would start on a log directory as it is."""
+"""Predict, with the model of the broker and default settings, whether it would start on a log directory in its present
+state.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +43,12 @@ def broker_start(
 ) -> tuple[BrokerStart, list[Finding]]:
     """Predict the start of a broker on the log directory `path`; return the forecast, and the findings about the start.
 
-    `loadings` are the results of `loading` for all examined directories by path; `path` must be among them. `facts` are
-    from the broker's metadata log; `asked` has the release, and what else is known about the node. If the operating
-    system fails to read a directory, the outcome is None, with one BROKER_REFUSES warning; a `StorageError` without an
-    errno is raised. A failed start gives a BROKER_REFUSES finding, unless the findings about the node explain it. A
-    successful start may give findings too.
+    `loadings` are the results of `loading` by path for all examined directories, including `path`. `facts` come from
+    the broker's metadata log. `asked` has the Kafka release and known properties of the node.
+
+    A failed start gives a BROKER_REFUSES finding, unless the findings about the node explain it already. A successful
+    start may give findings too. If the operating system fails to read a directory, the outcome is None, with one
+    BROKER_REFUSES warning. A `StorageError` without an errno is raised.
     """
     try:
         own = loadings[path]
@@ -80,7 +83,9 @@ def broker_start(
 
 
 def _together(path: str, facts: TopicFacts) -> Sequence[str]:
-    """Return the directories that start together: `path` alone if nothing says that the others are of its broker."""
+    """Return the log directories that start together with `path`: all of the broker's directories in `facts`. If
+    neither the metadata log nor a `meta.properties` shows that they belong to one broker, only `path`.
+    """
     is_known = facts.source is not None or any(identity_of(root) is not None for root in facts.roots)
     return facts.roots if is_known else (path,)
 
@@ -91,9 +96,10 @@ def loading(
     """Load the logs of a surveyed directory in the model of the broker, with default settings and the current time.
     Nothing on disk is changed.
 
-    Returns the result of loading the logs, and the result after `meta.properties` is considered. A `StorageError` is
-    returned, not raised; so is one passed as `seen`. Sets `seen.tables` and closes `seen`. `tables` are headers of logs
-    that were just read; `jobs` partitions are loaded at a time; `facts` are from the broker's metadata log.
+    Returns two results: the loaded logs, and the outcome with `meta.properties` taken into account. A `StorageError` is
+    returned instead of raised, also if it was passed as `seen`. Sets `seen.tables` and closes `seen`. `tables` has
+    headers of logs that were just read, `jobs` partitions are loaded at a time, and `facts` come from the broker's
+    metadata log.
     """
     if isinstance(seen, StorageError):
         return seen

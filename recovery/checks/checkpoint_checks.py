@@ -1,4 +1,4 @@
-"""Compare a partition with the files beside it in its log directory."""
+"""Compare a partition with the checkpoints and the tiering evidence in its log directory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Beside", "Told", "verify_beside"]
 
 
 class Told(Struct, frozen=True, kw_only=True):
-    """What a log directory's checkpoints and tiering evidence say about one of its live partitions."""
+    """Offsets that a log directory's checkpoints and tiering evidence have for one of its live partitions."""
 
     log_start: int
     """log start offset in log-start-offset-checkpoint; 0 without an entry"""
@@ -36,10 +36,10 @@ class Told(Struct, frozen=True, kw_only=True):
     """where the log begins; also None if not computed because nothing of its start is lost"""
 
     def findings(self, partition: Partition, report: PartitionReport) -> Iterator[Finding]:
-        """Yield findings about contradictions between these facts and `report`, the report of the same partition:
-        blanks in the directory name, a log end below the log start offset, below the high watermark or beyond the end
-        at which it was closed, and lost offsets below the first segment. Nothing for a partition without a name or if
-        one of its logs could not be read. Raises `StorageError`.
+        """Yield findings about contradictions between these offsets and `report`, the report of the same partition:
+        blanks in the directory name; a log end that is below the log start offset, below the high watermark, or beyond
+        the end at a clean shutdown; and lost offsets below the first segment. Yields nothing for a partition without a
+        name, or if one of its logs could not be read. Raises `StorageError`.
         """
         if partition.name is None or not report.is_log_read:
             return
@@ -60,8 +60,9 @@ class Told(Struct, frozen=True, kw_only=True):
 
 
 class Beside(Struct, frozen=True, kw_only=True):
-    """Facts of a log directory that its partitions are compared with: log start offsets, high watermarks and, if it has
-    a clean-shutdown marker, recovery points by topic and partition number, and tiering.
+    """Facts of a log directory with which its partitions are compared, by topic and partition number: log start
+    offsets, high watermarks and, if the directory has a clean-shutdown marker, recovery points; also the evidence of
+    tiering.
     """
 
     log_starts: Offsets = {}
@@ -71,9 +72,9 @@ class Beside(Struct, frozen=True, kw_only=True):
     """with the names and the checkpoint of the log directory"""
 
     def local_start(self, partition: Partition, end: int) -> LocalStart | None:
-        """Return where a live partition's log and its local part begin, and which offsets below its first segment are
-        lost. `end` is the log end offset, 0 if unknown. None if the partition has no name or no segment. Lists the
-        partition directory if the first segment does not begin at 0; raises `StorageError` if that fails.
+        """Return at which offsets a live partition's log and its local part begin, and which offsets below its first
+        segment are lost. `end` is the log end offset, 0 if unknown. None if the partition has no name or no segment.
+        Lists the partition directory if the first segment does not begin at 0; raises `StorageError` if that fails.
         """
         name = partition.name
         if name is None or not partition.segments:
@@ -84,9 +85,9 @@ class Beside(Struct, frozen=True, kw_only=True):
         return self.tiering.of((name.topic, name.partition), names, begins, epochs, end)
 
     def told_of(self, partition: Partition, found: LocalStart | None) -> Told | None:
-        """Return what the log directory says about a partition: its checkpointed log start offset (0 without an entry)
-        high watermark and, with a clean-shutdown marker, recovery point (None without an entry), and `found`, the start
-        of its local part. None if the partition has no name or is not live (`-delete`, `-future`, `-stray`).
+        """Return the checkpointed offsets of a partition and `found`, the start of its local part. The log start offset
+        is 0 without an entry; the high watermark and, with a clean-shutdown marker, the recovery point are None without
+        one. None if the partition has no name or is not live (`-delete`, `-future`, `-stray`).
         """
         name = partition.name
         if name is None or partition.state is not DirectoryState.LIVE:

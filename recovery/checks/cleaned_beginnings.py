@@ -1,4 +1,4 @@
-"""Check whether transactions may have begun earlier than the log still shows.
+"""Check whether transactions may have begun before the first of their batches that is still in the log.
 
 Compaction removes the first batches of an aborted transaction, and deletion the first segments of a log, while the
 `.txnindex` keeps the offset at which it began (`CleanedTransactionMetadata.onControlBatchRead`).
@@ -34,17 +34,18 @@ class Beginning(NamedTuple):
 def untrue_beginnings(
     partition: Partition, beginnings: Collection[Beginning], *, limits: Limits = DEFAULT_LIMITS
 ) -> set[Beginning]:
-    """Return the beginnings that the log contradicts: their offset belongs to another batch, or their producer wrote
-    something else after it.
+    """Return the beginnings that the log contradicts: another producer's batch has their offset, or their producer
+    wrote something else after it.
 
-    All must be of transactions in the log, see `Partition.transactions`. The log is read from the lowest of the offsets
-    up to the highest; memory grows only with the number of beginnings.
+    All `beginnings` must be of transactions in the log, see `Partition.transactions`. The log is read from the lowest
+    to the highest of their offsets; memory grows only with the number of beginnings. Empty, and nothing is read,
+    without beginnings.
     """
     return _Walk(beginnings, limits).over(partition) if beginnings else set()
 
 
 class _Walk:
-    """Walk over the batches in order."""
+    """A walk over the batches of a log, in order, that finds the contradicted beginnings."""
 
     def __init__(self, beginnings: Collection[Beginning], limits: Limits) -> None:
         self._limits = limits

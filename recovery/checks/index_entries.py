@@ -1,4 +1,4 @@
-"""Iterate over the increasing entries of an index: one by one, or thousands at a time as columns."""
+"""Iterate over the entries of an index as long as they increase: one by one, or thousands at a time as columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ __all__ = ["Entries", "Entry", "Order", "Passed"]
 
 
 class Order(NamedTuple):
-    """Order of the entries of a kind of index: the first field strictly increases; the second as given here."""
+    """The required order of the entries of one kind of index: the first field strictly increases; `may_repeat` says
+    whether the second field may stay equal.
+    """
 
     before: tuple[int, int]
     """values that the first entry must exceed"""
@@ -33,7 +35,9 @@ class Entry(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """Columns of consecutive entries that were passed, and the slot number of the first."""
+    """Consecutive entries behind which a cursor has moved, as one column for each field, and the slot number of the
+    first.
+    """
 
     slot: int
     firsts: Sequence[int]
@@ -41,10 +45,10 @@ class Passed(NamedTuple):
 
 
 class Entries:
-    """Cursor over the entries of an index, whose bytes come in `pieces` as from `bytes_by_piece`. `layout` declares two
-    fields. Passing an entry moves the cursor behind it. Entries that do not increase are left out:
-    `at_end` is called with the slot number of the first one, after all entries before it were passed, and the cursor
-    ends there.
+    """Cursor over the entries of an index. `pieces` yields the index's bytes, as `bytes_by_piece` does, and `layout`
+    declares the two fields of an entry. To pass an entry means to move the cursor behind it. The cursor ends at the
+    first entry that does not increase: `at_end` is called with its slot number after all entries before it were passed,
+    and later entries are ignored.
     """
 
     def __init__(
@@ -92,10 +96,10 @@ class Entries:
             self._fill()
 
     def pass_up_to(self, bound: int, *, and_next: bool = False) -> Passed:
-        """Move the cursor behind all entries whose second field is at most `bound`; return these entries as one column
-        (sequence) for each field, with the slot number of the first. With `and_next` the next entry is returned too, if
-        there is one, but not passed. The columns are empty if there are no entries. May read further pieces, and call
-        `at_end`.
+        """Move the cursor behind all entries whose second field is at most `bound`, and return them: one column
+        (sequence) for each field, and the slot number of the first entry. With `and_next` the columns also include the
+        next entry, if there is one, but the cursor stays before it. The columns are empty if there are no such entries.
+        May read further pieces, and call `at_end`.
         """
         begin = self._slot + self._at
         firsts: list[Sequence[int]] = []
@@ -112,9 +116,9 @@ class Entries:
         return Passed(begin, joined(firsts), joined(seconds))
 
     def _fill(self) -> None:
-        """Load the next piece with increasing entries if all loaded entries were passed; at the end keep the last piece
-        loaded. If an entry that does not increase comes next, call `at_end` with its slot number and drop all further
-        pieces.
+        """Load the next piece that has increasing entries, once the cursor is behind all loaded entries. At the end the
+        last piece stays loaded. If the next entry does not increase, call `at_end` with its slot number and ignore all
+        further pieces.
         """
         while self._at == len(self._firsts):
             if self._stops_behind:

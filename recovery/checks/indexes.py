@@ -1,7 +1,7 @@
-"""Check whether index entries describe the log beside them: their meaning, not their bytes.
+"""Check whether the entries of an index agree with the batches of the log beside it.
 
-Indexes that a broker wrote while running differ between versions and appenders; what all of them guarantee is checked
-here, in step with a walk over the batches (`OffsetIndex`, `TimeIndex`).
+Broker versions and appenders write different entries. So only the properties that all of them guarantee are checked
+(`OffsetIndex`, `TimeIndex`), during the walk over the batches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ __all__ = ["OffsetIndexCheck", "TimeIndexCheck"]
 
 
 class _EntryCheck(ABC):
-    """Check of one index, whose entries are read in order as the walk passes them; `index` stays open meanwhile."""
+    """Check of one index during a walk over its log. The entries are compared, in order, with the batches that the walk
+    reaches. The file `index` must stay open meanwhile.
+    """
 
     def __init__(self, file: str, base_offset: int, index: Source, layout: FixedLayout, order: Order) -> None:
         self.file = file
@@ -57,8 +59,8 @@ class _EntryCheck(ABC):
         return Finding(code, severity, position, offset, detail, self.file)
 
     def run(self, run: AnyRun, last_offset_before: int) -> None:
-        """Check and pass the entries that a run of batches with increasing offsets covers. `last_offset_before` is the
-        highest offset before the run.
+        """Check the entries about the batches of a run, and move behind them. The offsets of the run increase;
+        `last_offset_before` is the highest offset before it.
         """
         columns = run.columns()
         if columns is None:
@@ -75,8 +77,8 @@ class _EntryCheck(ABC):
         """Check the entries that a run covers, as `_batch` does for each batch."""
 
     def _end_of_entries(self, slot: int) -> None:
-        """Add a finding about entry `slot` (its number), the first that does not increase. If only zero bytes follow,
-        the file is preallocated, which is an INFO; otherwise the finding is the warning INDEX_NOT_INCREASING.
+        """Add a finding about entry number `slot`, the first one that does not increase. If only zero bytes follow, the
+        file was preallocated: INDEX_PREALLOCATED, an INFO. Otherwise it is the warning INDEX_NOT_INCREASING.
         """
         start = slot * self._size
         if start < self._end and zeros_end(self._index, start, self._end) == self._end:
@@ -88,9 +90,9 @@ class _EntryCheck(ABC):
         self._of_end.append(finding)
 
     def _mismatch(self, slot: int, offset: int, detail: str, *, misleads: bool = True) -> None:
-        """Count an entry that contradicts the log, and add a finding about the first one only. It is an error if
-        `misleads`, which means that a look-up by this entry would miss records of the log; otherwise a warning. `slot`
-        is the entry's number, `offset` its offset.
+        """Count an entry that contradicts the log, and add a finding if it is the first one. The finding is an error if
+        `misleads` (a look-up by this entry would miss records of the log), otherwise a warning. `slot` is the number of
+        the entry, `offset` the offset that it gives.
         """
         self._mismatches += 1
         if self._mismatches == 1:
@@ -100,19 +102,20 @@ class _EntryCheck(ABC):
 
 
 class OffsetIndexCheck(_EntryCheck):
-    """Check of an offset index: every entry's position is the start of a batch, all offsets before it are below its
-    key, and some offset reaches the key.
+    """Check of an offset index. The position of every entry must be the start of a batch; all offsets before that
+    position must be below the entry's offset (its key), and the log must reach the key.
 
-    A key may exceed the offsets of the batch at its position: a broker may have written several batches at once.
+    A key may exceed the offsets of the batch at its position, because a broker may have written several batches at
+    once.
     """
 
     def __init__(self, file: str, base_offset: int, index: Source) -> None:
         super().__init__(file, base_offset, index, OFFSET_ENTRY, Order((-1, 0), may_repeat=False))
 
     def _batch(self, batch: RecordBatch, last_offset_before: int) -> None:
-        """Check the entries with positions up to the start of `batch`, the next batch of the log, and pass them. A
-        mismatch is an entry at whose position no batch starts, or whose offset does not exceed `last_offset_before`,
-        the highest offset before the batch. Only the first mismatch of the index becomes a finding.
+        """Check all entries with positions up to the start of `batch`, the next batch of the log, and move behind them.
+        An entry is a mismatch if no batch starts at its position, or its offset is not above `last_offset_before`, the
+        highest offset before the batch. Only the first mismatch of the index becomes a finding.
         """
         while (entry := self._entries.next) is not None and entry.second <= batch.position:
             key = self._base + entry.first
@@ -123,9 +126,9 @@ class OffsetIndexCheck(_EntryCheck):
             self._entries.pass_one()
 
     def _columns(self, run: BatchRun, last_offset_before: int) -> None:
-        """Check and pass the entries with positions up to the last batch of a run of batches with increasing offsets,
-        as `_batch` does for each batch. `last_offset_before` is the highest offset before the run. At most one mismatch
-        of the run is counted; only the first of the index becomes a finding.
+        """Check all entries with positions up to the start of the last batch of `run`, as `_batch` does for each batch,
+        and move behind them. The offsets of the run increase; `last_offset_before` is the highest offset before it. At
+        most one mismatch is counted for a run; only the first of the index becomes a finding.
         """
         from kafkalog.codec.headers.index_agreement import first_wrong_position
 
@@ -149,10 +152,10 @@ class OffsetIndexCheck(_EntryCheck):
         self._mismatch(slot, key, f"offset {key} at position {position}, but {before} is before it")
 
     def end(self, last_offset: int) -> None:
-        """Finish the check at the end of the valid batches; `last_offset` is the highest offset in them. Two things are
-        mismatches: an offset above `last_offset` in the entry passed last (a warning), and an entry that is left, whose
-        position is after the last batch (an error if its offset is at most `last_offset`, else a warning). Passes all
-        remaining entries, which may add the finding about the end of the index.
+        """Finish the check at the end of the valid batches; `last_offset` is their highest offset. There are two more
+        kinds of mismatch. The last entry that was checked has an offset above `last_offset`: a warning. Another entry
+        follows, with a position after the last batch: an error if its offset is at most `last_offset`, else a warning.
+        Reads all remaining entries, which may add the finding about an entry that does not increase.
         """
         if (last := self._entries.last) is not None and self._base + last.first > last_offset:
             key = self._base + last.first
@@ -166,8 +169,8 @@ class OffsetIndexCheck(_EntryCheck):
 
 
 class TimeIndexCheck(_EntryCheck):
-    """Check of a time index: no batch up to an entry's offset has a later timestamp than the entry, and some batch has
-    it.
+    """Check of a time index: no batch up to an entry's offset may have a later timestamp than the entry, and some batch
+    must have exactly that timestamp.
     """
 
     def __init__(self, file: str, base_offset: int, index: Source) -> None:
@@ -177,10 +180,11 @@ class TimeIndexCheck(_EntryCheck):
         """largest timestamp of a batch so far"""
 
     def _batch(self, batch: RecordBatch, last_offset_before: int) -> None:
-        """Check the first entry that covers `batch`, the next batch of the log: a later timestamp in the batch than in
-        the entry is a mismatch. Only the first mismatch of the index becomes a finding. Entries with offsets up to
-        `last_offset_before`, the highest offset before the batch, are passed; the checked entry is not. No entry is
-        checked if the batch ends above the entry's offset. Updates the latest timestamp of the log.
+        """Check the first entry whose offset is at or above the last offset of `batch`, the next batch of the log: it
+        is a mismatch if the batch has a later timestamp. Only the first mismatch of the index becomes a finding. Before
+        that, the cursor moves behind all entries with offsets up to `last_offset_before`, the highest offset before the
+        batch. If the next entry's offset lies inside the batch, nothing is checked. Updates the latest timestamp of the
+        log.
         """
         self._newest = max(self._newest, batch.header.max_timestamp)
         while (entry := self._entries.next) is not None and self._base + entry.second <= last_offset_before:
@@ -191,9 +195,10 @@ class TimeIndexCheck(_EntryCheck):
             self._later(entry.slot, entry.first, self._base + entry.second, batch.last_offset)
 
     def _columns(self, run: BatchRun, last_offset_before: int) -> None:
-        """Check the entries up to the end of a run of batches with increasing offsets, as `_batch` does for each batch.
-        `last_offset_before` is the highest offset before the run. At most one batch of the run that is later than its
-        entry is counted; only the first of the index becomes a finding. Updates the latest timestamp of the log.
+        """Check the entries up to the end of `run`, as `_batch` does for each batch. The offsets of the run increase;
+        `last_offset_before` is the highest offset before it. At most one batch of the run with a later timestamp than
+        its entry is counted; only the first mismatch of the index becomes a finding. Updates the latest timestamp of
+        the log.
         """
         from kafkalog.codec.headers.index_agreement import first_later_batch
 
@@ -211,10 +216,10 @@ class TimeIndexCheck(_EntryCheck):
         self._mismatch(slot, offset, detail)
 
     def end(self, last_offset: int) -> None:
-        """Finish the check at the end of the valid batches; `last_offset` is the highest offset in them. Passes the
-        entries up to `last_offset`, which may add the finding about the end of the index. Two things are mismatches: a
-        timestamp of the last of these entries above the latest of all batches (an error), and a further entry, whose
-        offset is above `last_offset` (a warning). That entry and those after it are not passed.
+        """Finish the check at the end of the valid batches; `last_offset` is their highest offset. Moves behind the
+        entries up to `last_offset`, which may add the finding about an entry that does not increase. There are two more
+        kinds of mismatch. The last of these entries has a later timestamp than all batches: an error. Another entry
+        follows, with an offset above `last_offset`: a warning; it and later ones are not read.
         """
         self._entries.pass_up_to(last_offset - self._base)
         if (last := self._entries.last) is not None and last.first > self._newest:

@@ -12,9 +12,9 @@ __all__ = ["ListedTransactions"]
 
 
 class ListedTransactions:
-    """Comparison of the entries of a transaction index, added in order, with `wanted`, the aborted transactions that
-    the index should list: first offset by producer id and last offset. Entries with a first offset below the log start
-    offset may be of deleted transactions, and do not count as extra.
+    """Compares the entries of one transaction index, added in order, with `wanted`, the aborted transactions that the
+    index should list. `wanted` maps producer id and last offset to the first offset. An entry whose first offset is
+    below the log start offset may belong to a deleted transaction and does not count as extra.
     """
 
     def __init__(self, wanted: Mapping[tuple[int, int], int], log_start_offset: int = 0) -> None:
@@ -27,11 +27,14 @@ class ListedTransactions:
         """wanted transactions that are listed with a lower first offset"""
 
     def entry(self, entry: AbortedTransaction) -> None:
-        """Compare the next entry with the wanted transaction of the same producer and last offset. If the first offset
-        agrees too, the transaction is no longer missing. An entry with a lower first offset than the wanted transaction
-        is kept in `earlier`, once for each transaction. A repetition of the entry before it is ignored. Any other entry
-        is counted as extra, if its first offset is not below the log start offset. An entry with an unknown version
-        always counts as extra (Kafka 4.4 does not start on it).
+        """Compare the next entry of the index with the wanted transaction of the same producer and last offset. There
+        are five cases:
+
+        * The first offset agrees too: the transaction is listed.
+        * The entry repeats the one before it: it is ignored.
+        * Its first offset is lower: it is kept in `earlier`, at most one for each transaction.
+        * Its version is unknown: it counts as extra, because Kafka 4.4 does not start on it.
+        * Anything else counts as extra if its first offset is not below the log start offset.
         """
         if entry.version != ABORTED_TRANSACTION_VERSION:
             self._extra += 1
@@ -53,10 +56,12 @@ class ListedTransactions:
             self._extra += 1
 
     def differences(self, untrue: Set[Beginning]) -> tuple[int, int]:
-        """Return the number of wanted transactions that are not listed, and the number of listed ones that do not
-        exist. An entry in `earlier` counts as listed, unless it is in `untrue`, the beginnings that the log contradicts
-        (`untrue_beginnings`), or the transaction is also listed with its right first offset; then the entry counts as
-        extra. Call this once, after all entries: it changes the counts.
+        """Return the number of wanted transactions that are not listed, and the number of listed transactions that do
+        not exist. Call this once, after all entries: it changes the counts.
+
+        An entry in `earlier` counts as listed, with two exceptions in which it counts as extra: it is in `untrue`, the
+        beginnings that the log contradicts (`untrue_beginnings`), or the transaction is also listed with its right
+        first offset.
         """
         for key, beginning in self.earlier.items():
             if beginning in untrue or key not in self._missing:

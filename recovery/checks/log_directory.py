@@ -1,4 +1,5 @@
-"""Check a log directory as a whole, and collect what it says about its partitions, in one place for all commands.
+"""Check a log directory as a whole, and collect the facts in it with which its partitions are compared. All commands
+use these functions.
 
 The findings do not depend on whether a directory and its partitions are checked one after another or in separate
 processes.
@@ -37,10 +38,12 @@ __all__ = ["AsListed", "beside_of", "in_no_log_directory", "listed_findings", "l
 
 
 def listed_findings(log_dir: LogDir, facts: TopicFacts | None) -> list[Finding]:
-    """Return the findings about a log directory that need no log to be read, with absolute paths. `facts` are from its
-    broker's metadata log. Pass None if only some of the partitions are selected: then only the findings in `log_dir`
-    itself are returned; otherwise also those about missing partitions, unfinished moves, a read-only file system, files
-    of another owner, and files that partitions share. Raises `StorageError` if a directory cannot be listed.
+    """Return the findings about a log directory for which no log has to be read, with absolute paths. `facts` come from
+    its broker's metadata log; pass None if only some of the partitions are selected.
+
+    With None, the result has only the findings in `log_dir` itself. Otherwise it also has findings about missing
+    partitions, unfinished moves, a read-only file system, files of another owner, and files that partitions share.
+    Raises `StorageError` if a directory cannot be listed.
     """
     findings = [*log_dir.findings]
     if facts is not None:
@@ -55,7 +58,7 @@ def listed_findings(log_dir: LogDir, facts: TopicFacts | None) -> list[Finding]:
 
 
 class AsListed:
-    """A log directory at the time of listing, before its logs are read; `facts` as in `listed_findings`."""
+    """A log directory as it was listed, before its logs are read. `facts` are the same as for `listed_findings`."""
 
     def __init__(self, log_dir: LogDir, facts: TopicFacts, asked: StartQuestion = ANYTHING) -> None:
         from kafkalog.recovery.checks import broker_start  # the whole model of the broker
@@ -70,10 +73,11 @@ class AsListed:
     def checked(
         self, ends_at: EndsAt, reached: Reached, tables: HeaderTables | None = None, *, jobs: int = 1
     ) -> tuple[Loading, list[Finding]]:
-        """Return the result of loading its logs, and the findings about the directory as a whole, without its start.
+        """Load the logs in the model of the broker. Return the result (`loading`), and the findings about the directory
+        as a whole, without its start.
 
-        `ends_at` and `reached` answer where the logs end, and how far they may have been written. `tables` are headers
-        of logs that were read since; `jobs` partitions are loaded at a time.
+        `ends_at` says whether a log ends at an offset, and `reached` up to which offset it may have been written.
+        `tables` has headers of logs that were read meanwhile; `jobs` partitions are loaded at a time.
         """
         outside = batches_outside(self._log_dir, ends_at)
         loaded = self._start.loading(self._survey, tables, jobs=jobs, facts=self._facts)
@@ -81,17 +85,17 @@ class AsListed:
         return loaded, [*self._findings, *outside, *moments]
 
     def started(self, loadings: Mapping[str, Loading]) -> tuple[BrokerStart, list[Finding]]:
-        """Return whether a broker would start on the directory, and the findings, from the results of `checked` of all
-        directories.
+        """Return the forecast of a broker's start on the directory, and the findings about it. `loadings` are the
+        results of `checked` for all directories, by path.
         """
         return self._start.broker_start(self._log_dir.path, loadings, self._facts, self._asked)
 
 
 def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFacts | None = None) -> Beside:
     """Return the checkpointed offsets and the tiering of a log directory, for `verify_beside`. `log_dirs` may be other
-    log directories of its broker. `facts` are from the broker's metadata log; with None the metadata log is read here,
-    but only if the first segment of some partition does not begin at 0. If all begin at 0, the metadata is not used.
-    Raises `StorageError` if the directory cannot be listed.
+    log directories of its broker. `facts` come from the broker's metadata log; with None, the metadata log is read here
+    if the first segment of some partition does not begin at 0. If all begin at 0, the metadata is not needed. Raises
+    `StorageError` if the directory cannot be listed.
     """
     names = [entry.name for entry in scan_directory(log_dir.path)]
     begin_late = any(partition.segments and partition.segments[0].base_offset for partition in log_dir.partitions)
@@ -108,10 +112,10 @@ def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFact
 
 
 def lost_starts(broker: Sequence[LogDir]) -> Mapping[str, LocalStart]:
-    """Return, by partition directory, where the live logs begin that have lost offsets below their first segment.
-    `broker` has all log directories of one broker. Empty if no log has. Reads the broker's metadata log and
-    tiered-storage events only if some log looks incomplete. The log end offset is not computed. Raises `StorageError`
-    if a directory cannot be listed.
+    """Return the start of each live log that has lost offsets below its first segment, by partition directory; empty if
+    there is none. `broker` has all log directories of one broker. Reads the broker's metadata log and tiered-storage
+    events only if some log looks incomplete. The log end offset is not computed. Raises `StorageError` if a directory
+    cannot be listed.
     """
     late = {log_dir.path: [each for each in log_dir.partitions if _begins_late(each)] for log_dir in broker}
     if any(late.values()) and not any(map(_has_remote_metadata, broker)):  # then a start that is there stays so
@@ -140,12 +144,12 @@ def _has_remote_metadata(log_dir: LogDir) -> bool:
     return any(entry.name.startswith(REMOTE_LOG_METADATA_TOPIC) for entry in scan_directory(log_dir.path))
 
 
-def _is_lost(found: LocalStart | None) -> bool:
-    return found is not None and found.lost is not None
+def _is_lost(local_start: LocalStart | None) -> bool:
+    return local_start is not None and local_start.lost is not None
 
 
 def in_no_log_directory(inventory: Inventory) -> list[Partition]:
-    """Partitions that were given themselves and are in no checked log directory."""
+    """Return the partitions that were passed by their own path and are in no checked log directory."""
     if not inventory.standalone:
         return []
     counted = {real(partition.path) for log_dir in inventory.log_dirs for partition in log_dir.partitions}

@@ -1,9 +1,9 @@
-"""Find batches outside partitions: files that a file system's repair put into `lost+found`, and files that are not
-Kafka's. Find segments of a partition that have each other's names.
+"""Find sound batches in files outside the logs: files that a file system's repair put into `lost+found`, and files that
+are not Kafka's. Find segments of a partition that have each other's names.
 
-A batch does not name its topic. A file fits a partition whose log ends where the file begins, or has a segment that
-begins where the file ends (`LogSegments` of a partition are contiguous), unless the high watermark says that the log is
-whole, or other sound batches are at its place.
+A batch does not name its topic. A file fits a partition if the log ends where the file begins, or has a segment that
+begins where the file ends (the segments of a log are contiguous, see `LogSegments`). It does not fit if the high
+watermark says that the log is complete, or other sound batches are in its place.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ def known_ends(ends: Mapping[str, int | None]) -> EndsAt:
 
 
 def batches_outside(log_dir: LogDir, ends_at: EndsAt) -> list[Finding]:
-    """Return a BATCHES_OUTSIDE finding for each file outside the partitions' logs that begins with a sound batch. The
-    finding says to which partitions the batches may belong, and which file to copy or rename; or that a segment holds
-    them already, or that no partition fits.
+    """Return a BATCHES_OUTSIDE finding for each file outside the logs that begins with a sound batch. The finding says
+    to which partitions the batches may belong and which file to copy or rename, or that a segment has them already, or
+    that no partition fits.
 
     Reads at most 1000 files of each `lost+found`, and the files that `log_dir` reports as foreign. A file in a
-    partition directory whose segment holds all of its batches gives no finding; one that cannot be read gives an
-    UNREADABLE finding. `ends_at(partition, offset)` says whether the partition's log ends at that offset; it is called
-    only if such a file exists.
+    partition directory gives no finding if a segment of that partition holds all of its batches. A file that cannot be
+    read gives an UNREADABLE finding. `ends_at(partition, offset)` says whether the partition's log ends at that offset;
+    it is called only if such a file exists.
     """
     findings = []
     lost = (path for place in lost_places(log_dir.path) for path in islice(_files(place), _MOST_FILES))
@@ -82,12 +82,13 @@ def batches_outside(log_dir: LogDir, ends_at: EndsAt) -> list[Finding]:
 
 
 def misnamed_segments(segments: Sequence[tuple[int, str]]) -> list[Finding]:
-    """Return a SEGMENT_MISNAMED finding for each segment that has the name of another one, which has the name of a
-    third or of the first: the finding says which name its batches belong under. `segments` are base offset and path of
-    all segments of a log, in order.
+    """Return a SEGMENT_MISNAMED finding for each segment of a group whose names were exchanged: each has the name of
+    another one in the group. The finding gives the name under which the segment's batches belong. `segments` are base
+    offset and path of all segments of a log, in order; the result is sorted by path.
 
-    The batches of a segment begin at its base offset or above, if they were compacted, and end below the next one's.
-    Reads the first batch of every segment, and all batches of those that begin elsewhere. Raises `StorageError`.
+    The batches of a segment begin at its base offset, or above it after compaction, and end below the next base offset.
+    Reads the first batch of every segment, and all batches of segments whose first batch belongs elsewhere. Raises
+    `StorageError`.
     """
     bases = [base for base, _path in segments]
     homes = {}
@@ -108,8 +109,9 @@ def misnamed_segments(segments: Sequence[tuple[int, str]]) -> list[Finding]:
 
 
 def _exchanged(segments: Sequence[tuple[int, str]], numbers: Sequence[int]) -> Iterator[Finding]:
-    """Yield a finding for each of these segments but the last. The batches of each belong under the name of the next;
-    nothing is yielded if some do not fit there. The first segment is also the last one.
+    """Yield a finding for each segment of a group whose names were exchanged, or nothing if the batches of one of them
+    do not fit under its new name. `numbers` are the numbers of these segments in `segments`. The batches of each
+    segment belong under the name of the next one; the last number repeats the first. Raises `StorageError`.
     """
     bases = [base for base, _path in segments]
     batches = {number: _held(segments[number][1]) for number in numbers[:-1]}
@@ -125,14 +127,14 @@ def _exchanged(segments: Sequence[tuple[int, str]], numbers: Sequence[int]) -> I
 
 
 def lost_places(root: str) -> list[str]:
-    """The lost+found in a log directory, and the one beside it if it is a directory of a larger file system."""
+    """Return the paths of the `lost+found` directories in a log directory and in its parent directory that exist."""
     around = (root, os.path.dirname(os.path.abspath(root)))
     return [place for each in around if is_directory(place := os.path.join(each, LOST_AND_FOUND))]
 
 
 def _files(place: str) -> Iterator[str]:
-    """Yield the paths of the files in a directory and in its direct subdirectories, sorted by name within each. Deeper
-    subdirectories are not visited. Symbolic links and unreadable directories are skipped.
+    """Yield the paths of the files in a directory and in its direct subdirectories, sorted by name within each
+    directory. Symbolic links, deeper subdirectories and unreadable directories are skipped.
     """
     for directory, names, files in os.walk(place):
         names.sort()
@@ -164,10 +166,12 @@ def _held(path: str) -> _Held | None:
 
 
 def _where(held: _Held, path: str, log_dir: LogDir, ends_at: EndsAt) -> str | None:
-    """Return a text about where the batches of the file at `path` belong: each live partition that they fit, with the
-    file to copy or rename, the partition in whose directory the file lies first. If there is none: which file already
-    holds them, or holds other batches in their place; else that no partition fits. None if the file lies in the
-    directory of a partition whose segment holds all of its batches. Reads existing segments of the same base offset.
+    """Return text about the place where the batches of the file at `path` belong; None if the file lies in a partition
+    directory and a segment of that partition holds all of its batches.
+
+    The text names each live partition that the batches fit, with the file to copy or rename; the partition in whose
+    directory the file lies comes first. If none fits, it names the file that already holds these batches, or other
+    batches in their place; otherwise it says that no partition fits. Reads existing segments with the same base offset.
     Raises `StorageError`.
     """
     own = os.path.dirname(path)
@@ -198,8 +202,8 @@ def _where(held: _Held, path: str, log_dir: LogDir, ends_at: EndsAt) -> str | No
 
 
 def _batches_there(home: str, path: str) -> int | None:
-    """Return how many of the batches of the file at `path` the segment at `home` holds, at the same positions; damaged
-    parts of the segment are skipped. None if it holds a sound batch that the file does not have at its position. Raises
+    """Return how many batches the segment at `home` holds, if the file at `path` has the same bytes at the same
+    positions; damaged parts of the segment are skipped. None if one sound batch of the segment differs. Raises
     `StorageError`.
     """
     count = 0
@@ -216,17 +220,17 @@ def _words_of_present(count: int) -> str:
 
 
 def _base_of(path: str) -> int | None:
-    """Base offset that a name like `NNN.log` gives, with any number of digits; None for other names."""
+    """Return the base offset in a name like `NNN.log`, with any number of digits; None for other names."""
     digits = os.path.basename(path).partition(FileKind.LOG.value)[0]
     return int(digits) if digits.isdecimal() and digits.isascii() and len(digits) <= _MOST_DIGITS else None
 
 
 def _fits(held: _Held, path: str, partition: Partition, log_dir: LogDir, ends_at: EndsAt) -> str | None:
-    """Return why a file of batches may be a segment of a partition, as text; None if it cannot be one. Reasons: a
-    segment begins where the file ends; the log ends where the file begins; the partition has no segment; or the file
-    lies in the partition's directory, and the base offset in its name is that of its first batch.
+    """Return why a file of batches may be a segment of a partition, as text; None if it cannot be one. Reasons, in this
+    order: a segment begins where the file ends; the log ends where the file begins; the partition has no segment; or
+    the file lies in the partition's directory, and its name has the base offset of its first batch.
 
-    A file that begins at or above the high watermark does not fit for the last three reasons, unless it lies in the
+    If the file begins at or above the high watermark, only the first reason counts, unless the file lies in the
     partition's directory and a segment begins at the same offset.
     """
     bases = {segment.base_offset for segment in partition.segments}

@@ -1,8 +1,8 @@
-"""Describe what was in a log directory that cannot be used, and what a start does without it.
+"""Describe the contents of a log directory that cannot be used, and the consequences of a start without it.
 
-The cluster's metadata has the id of the log directory of each replica, so replicas assigned to an id that no readable
-directory has were in a missing one. A KRaft broker does not start if a directory lacks `meta.properties`
-(`KafkaRaftServer.initializeLogDirs`); one with ZooKeeper creates the directory and begins its logs again, empty
+The cluster's metadata has the id of the log directory of each replica. So replicas assigned to an id that no readable
+directory has were in a missing directory. A KRaft broker does not start if a directory lacks `meta.properties`
+(`KafkaRaftServer.initializeLogDirs`). A broker with ZooKeeper creates the directory and begins its logs again, empty
 (`LogManager.createAndValidateLogDirs`). A directory with I/O errors goes offline, and the others start.
 """
 
@@ -27,10 +27,10 @@ _LOST = codes_with(Trait.HIDES_DIRECTORY)
 
 
 def with_what_was_there(findings: Iterable[Finding], roots: Sequence[str]) -> list[Finding]:
-    """Return the findings, in order; to those about unusable log directories, text is added: what a broker's start
-    would do, and which partitions were in the directory according to the metadata log of the other directories. `roots`
-    are the readable log directories. All findings are returned unchanged if `roots` are not of exactly one broker.
-    Reads the metadata log.
+    """Return the findings in order, with added text in those about unusable log directories: the consequence for a
+    broker's start, and the partitions that were in the directory according to the metadata log of the other
+    directories. `roots` are the readable log directories. If they do not belong to exactly one broker, all findings are
+    returned unchanged. Reads the metadata log.
     """
     found = list(findings)
     lost = [finding for finding in found if finding.code in _LOST]
@@ -60,8 +60,8 @@ def read_only_finding(root: str, facts: TopicFacts) -> list[Finding]:
 
 
 def _partitions(facts: TopicFacts, roots: Sequence[str]) -> list[tuple[str, int]]:
-    """The broker's partitions in directories other than these; one of these without a directory id may hold all that
-    are assigned.
+    """Return the broker's partitions that must be in directories other than `roots`, sorted. If one of `roots` has no
+    directory id, all assigned partitions may be in it, so none of them is included.
     """
     known = {directory_id_of(root) for root in roots}
     unassigned = facts.unassigned - facts.live_partitions()
@@ -93,17 +93,17 @@ def _names(keys: Sequence[tuple[str, int]]) -> str:
 
 
 def _alone(keys: Sequence[tuple[str, int]], facts: TopicFacts) -> str:
-    """Text about the partitions without a replica on another broker, which cannot be fetched again; empty if there are
-    none.
+    """Return text about the partitions that have no replica on another broker and so cannot be fetched again; empty if
+    there are none.
     """
     alone = [key for key in keys if len(facts.replicas.get(key, ())) == 1]
     return f"; no other broker has a replica of {_names(alone)}" if alone else ""
 
 
 def _start(finding: Finding, roots: Sequence[str]) -> str:
-    """Return a sentence about a broker's start without the directory of `finding`: an unreadable directory is taken
-    offline; for another, a broker with ZooKeeper starts and one with KRaft does not. ZooKeeper is assumed if a
-    `meta.properties` in `roots` has version 0.
+    """Return a sentence about a broker's start without the directory of `finding`. An unreadable directory is taken
+    offline. If the directory is missing or has no `meta.properties`, a broker with ZooKeeper starts and a broker with
+    KRaft does not. ZooKeeper is assumed if a `meta.properties` in `roots` has version 0.
     """
     versions = {meta.version for root in roots if (meta := meta_properties_of(root)) is not None}
     if finding.code is FindingCode.UNREADABLE:

@@ -1,4 +1,4 @@
-"""Check which partitions a log directory should hold but does not (`missing_directories`)."""
+"""Check which partition directories are missing from a log directory (`missing_directories`)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Offsets = Mapping[tuple[str, int], int]
 
 
 def missing_partitions_of(log_dir: LogDir, facts: TopicFacts) -> list[Finding]:
-    """Return a PARTITION_MISSING finding for each partition directory that the checkpoints or the metadata name and
-    that is missing in `log_dir`; see `missing_partitions`. Their files are absolute paths. `facts` are from the
-    metadata log of its broker. Raises `StorageError` if a directory cannot be listed.
+    """Return a PARTITION_MISSING finding, with an absolute path, for each partition directory that is missing in
+    `log_dir` although its checkpoints or the metadata name the partition; see `missing_partitions`. `facts` come from
+    the metadata log of its broker. Raises `StorageError` if a directory cannot be listed.
     """
     checkpoints = {
         RECOVERY_POINT_CHECKPOINT: log_dir.recovery_points,
@@ -46,12 +46,12 @@ def missing_partitions_of(log_dir: LogDir, facts: TopicFacts) -> list[Finding]:
 def missing_partitions(
     root: str, names: Mapping[str, bool], checkpoints: Mapping[str, Offsets], facts: TopicFacts
 ) -> list[Finding]:
-    """Return a PARTITION_MISSING finding for each partition directory that should be in the log directory `root` but is
-    not, at most 1000, sorted by topic and number. Their files are paths relative to `root`.
+    """Return a PARTITION_MISSING finding, with a path relative to `root`, for each partition directory that should be
+    in the log directory `root` but is not: at most 1000, sorted by topic and number.
 
     `names` are all entries of `root`, with True for a directory or a link to one; `checkpoints` are the offsets by
-    checkpoint file name. A `-delete`, `-future` or `-stray` directory explains a missing one; so does the partition in
-    another log directory of `facts.roots`, which the broker reports to the controller when it starts
+    checkpoint file name. A partition is not missing if it has a `-delete`, `-future` or `-stray` directory. Nor is it
+    if it is in another log directory of `facts.roots`, which the broker reports to the controller when it starts
     (`ReplicaManager.maybeUpdateTopicAssignment`). Raises `StorageError` if one of those directories cannot be listed.
     """
     beside = (entry for other in facts.roots if other != root for entry in scan_directory(other) if entry.is_dir())

@@ -1,4 +1,6 @@
-"""Find missing segments by the offsets that are missing between batches, except where such a gap proves nothing."""
+"""Find missing segments by the offsets that are missing between batches, unless compaction or damage explains the
+gap.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,12 @@ __all__ = ["missing_at_start", "missing_by_summaries", "missing_from", "missing_
 
 def missing_from(partition: Partition, collected: MissingOffsets) -> list[Finding]:
     """Return the findings about missing segments of a partition, and about missing first batches of one if the topic is
-    known not to be compacted. `collected` has the ranges of offsets that no batch has (`missing_offsets_of`); parts
-    below the log start offset are left out.
+    known not to be compacted. `collected` has the ranges of offsets that no batch has although compaction does not
+    explain it (`missing_offsets_of`); parts below the log start offset are left out.
 
     Empty if nothing is missing or the partition is not live. Also empty if the broker's metadata log shows that the
-    topic is compacted, unless the cleaner's checkpoint says up to where the log was cleaned. Reads the metadata log in
-    the partition's log directory, if there is one.
+    topic is compacted, unless the cleaner's checkpoint gives the offset up to which the log was cleaned. Reads the
+    metadata log in the partition's log directory, if there is one.
     """
     name = partition.name
     if not collected.found_if_uncleaned or name is None or partition.state is not DirectoryState.LIVE:
@@ -45,7 +47,9 @@ def missing_from(partition: Partition, collected: MissingOffsets) -> list[Findin
 
 
 def missing_offsets_of(partition: Partition) -> MissingOffsets:
-    """New collector for the walk over a partition, which leaves out what the cleaner's checkpoint says was cleaned."""
+    """Return a new collector of missing offsets for a walk over the partition. It ignores offsets below the end of the
+    cleaned part of the log, according to the cleaner's checkpoint.
+    """
     name = partition.name
     return MissingOffsets(0 if name is None else cleaned_until(partition.path, name) or 0)
 
@@ -78,8 +82,9 @@ def missing_at_start(partition: Partition) -> list[Finding]:
 
 
 def missing_by_summaries(partition: Partition, segments: Sequence[SegmentSummary]) -> list[Finding]:
-    """Return the findings about missing segments of a partition, in the cases of `missing_from`; `segments` are the
-    summaries of all of its segments, in order. Offsets that damage in a segment may have held do not count as missing.
+    """Return the findings about missing segments of a partition under the same conditions as `missing_from`. `segments`
+    are the summaries of all of its segments, in order. Offsets that may have been in damaged bytes do not count as
+    missing.
     """
     missing = missing_offsets_of(partition)
     following: list[int | None] = [segment.segment.base_offset for segment in segments[1:]]

@@ -27,9 +27,9 @@ _DAMAGE_AT_THE_END = (FindingCode.ZERO_TAIL, FindingCode.UNREADABLE)
 
 
 def offset_reached(end: int, findings: Iterable[Finding]) -> int | None:
-    """Return the offset after the last one that may have been written to a log; None if an error, a zero tail or an
-    unreadable file is among the findings, as the end is unknown then. `end` is the offset after the last sound batch.
-    Offsets in the header of a torn batch after it count as written.
+    """Return the offset after the last one that may have been written to a log. None if an error, a zero tail or an
+    unreadable file is among the findings, because the end is then unknown. `end` is the offset after the last sound
+    batch; offsets in the header of a torn batch after it count as written too.
     """
     for finding in findings:
         if finding.severity is Severity.ERROR or finding.code in _DAMAGE_AT_THE_END:
@@ -40,8 +40,8 @@ def offset_reached(end: int, findings: Iterable[Finding]) -> int | None:
 
 
 def different_moments(log_dir: LogDir, reached: Reached) -> list[Finding]:
-    """Return one MOMENTS_DIFFER finding, or an empty list, about a log directory that was copied while a broker wrote
-    to it. The finding's file is the absolute path of the recovery-point checkpoint.
+    """Return a list with one MOMENTS_DIFFER finding if the log directory was copied while a broker wrote to it, else an
+    empty list. The finding's file is the absolute path of the recovery-point checkpoint.
 
     Empty if a clean-shutdown marker exists. `reached(path)` returns the `offset_reached` of the partition directory
     `path`; it is called only for live partitions whose last segment begins below the recovery point.

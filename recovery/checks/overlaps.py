@@ -1,4 +1,4 @@
-"""Tell which segments make a broker give aborted records to readers of committed data."""
+"""Find overlapping segments that make a broker give aborted records to consumers with `read_committed`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ __all__ = ["aborted_in_overlaps"]
 def aborted_in_overlaps(
     logs: Sequence[tuple[int, str]], aborted: Sequence[AbortedTransaction]
 ) -> Iterator[Finding]:
-    """Yield a SEGMENT_OVERLAP finding for each segment of `logs` (base offset and path, in order) that has batches of
-    aborted transactions which begin in the offsets of the next one. `aborted` are the aborted transactions of the log.
-    Reads the headers of all segments but the last, unless none was aborted; raises `StorageError`.
+    """Yield a SEGMENT_OVERLAP finding for each segment that has batches of aborted transactions that begin at or above
+    the base offset of the next segment. `logs` are base offset and path of the segments in order, `aborted` the aborted
+    transactions of the log. Reads the headers of all segments but the last, unless no transaction was aborted; raises
+    `StorageError`.
 
     A fetch returns aborted transactions up to the base offset of the next segment, unless the offset index has an entry
-    after the fetched bytes (`LogSegment.fetchUpperBoundOffset`, `UnifiedLog.collectAbortedTransactions`): a client gets
-    the records of later ones as if they were committed.
+    after the fetched bytes (`LogSegment.fetchUpperBoundOffset`, `UnifiedLog.collectAbortedTransactions`). So a client
+    gets the records of later transactions as if they were committed.
     """
     for (_base, path), (next_base, _path) in pairwise(logs) if aborted else ():
         with FileSource(path) as source:

@@ -1,5 +1,5 @@
-"""Find files that are not the partition's or the broker's own: those that the broker's user may not open, and those
-that two partitions of a log directory share as hard links, so that a broker writes into both logs.
+"""Find files with wrong ownership in a log directory: files that the broker's user may not open, and files that two
+partitions share as hard links, so that a broker writes into both logs.
 
 Only names within the log directory count, so a backup elsewhere whose files are hard links is not reported.
 """
@@ -24,11 +24,12 @@ _NAMED = 3
 
 
 def other_owners(root: str, facts: TopicFacts) -> list[Finding]:
-    """Return one OWNER_MISMATCH finding if the broker's user may not open or change something in the log directory
-    `root`, else an empty list. The user is the most frequent owner of the log directories `root` and `facts.roots` (the
-    broker's others), their partition directories and `meta.properties`; the root user is not counted. Empty also if
-    everything belongs to root, or a directory cannot be listed. The finding's file is `root`; its text names at most
-    three paths.
+    """Return a list with one OWNER_MISMATCH finding if the broker's user may not open or change something in the log
+    directory `root`, else an empty list. The finding's file is `root`; its text names at most three paths.
+
+    The broker's user is not known, so it is assumed to be the most frequent owner of the log directories `root` and
+    `facts.roots` (the broker's other ones), their partition directories and `meta.properties`; the root user is not
+    counted. The list is also empty if everything belongs to root, or a directory cannot be listed.
     """
     found = closed_files(root, facts.roots)
     if found is None:
@@ -45,20 +46,23 @@ def other_owners(root: str, facts: TopicFacts) -> list[Finding]:
 
 
 def shared_files(root: str) -> list[Finding]:
-    """Return a FOREIGN_FILE warning for each file of a partition directory in `root` that is also a file of another
-    one, with absolute paths. Partition directories that cannot be listed are omitted; raises `StorageError` for `root`.
+    """Return a FOREIGN_FILE warning for each file of a partition directory in `root` that is a hard link to a file of
+    another partition directory, with absolute paths. Partition directories that cannot be listed are omitted. Raises
+    `StorageError` if `root` cannot be listed.
     """
     return [_finding(path, other) for path, other in _pairs(_linked(root))]
 
 
 def shared_files_of(files: Mapping[str, FileFacts]) -> list[Finding]:
-    """Return the same findings from the files of a survey, with relative paths."""
+    """Return the findings of `shared_files` from the files of a survey, with relative paths; reads nothing."""
     linked = ((path, (facts.device, facts.inode)) for path, facts in files.items() if facts.links > 1 and "/" in path)
     return [_finding(path, other) for path, other in _pairs(linked)]
 
 
 def _linked(root: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield path and identity of each file with several hard links in the partition directories."""
+    """Yield path and identity (device, inode) of each regular file in the partition directories of `root` that has
+    several hard links. Partition directories that cannot be listed are skipped; raises `StorageError` for `root`.
+    """
     for entry in scan_directory(root):
         try:
             is_listed = parse_partition_directory(entry.name) is not None and entry.is_dir(follow_symlinks=False)
@@ -71,7 +75,9 @@ def _linked(root: str) -> Iterator[tuple[str, tuple[int, int]]]:
 
 
 def _pairs(linked: Iterable[tuple[str, tuple[int, int]]]) -> Iterator[tuple[str, str]]:
-    """Yield each path, sorted, of which another directory has a name too, with the first such name."""
+    """Yield (path, other path) for each file that also has a name in another directory, sorted by path; the other path
+    is the first such name.
+    """
     names: dict[tuple[int, int], list[str]] = {}
     for path, identity in linked:
         names.setdefault(identity, []).append(path)

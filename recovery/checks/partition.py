@@ -1,6 +1,6 @@
-"""Check one partition directory: its log, records, indexes, snapshots and epochs.
+"""Check one partition directory: its log, records, indexes, snapshots and leader epochs.
 
-One walk over the batches feeds all checks; it goes by runs of many consecutive batches.
+A single walk over the batches feeds all checks; it proceeds in runs of many consecutive batches.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ and one after a crash usually the one before.
 """
 
 
-def _held(found: BatchRun | RecordBatch) -> int:
+def _held(batches: BatchRun | RecordBatch) -> int:
     """Number of bytes of the log that these batches keep in memory."""
-    return found.size if isinstance(found, RecordBatch) else len(found.window)
+    return batches.size if isinstance(batches, RecordBatch) else len(batches.window)
 
 
 def verify_partition(
@@ -113,7 +113,7 @@ def _largest(base: int, deltas: Sequence[int]) -> int:
 
 
 class _PartitionVerifier:
-    """Check of one partition, which collects counts and findings in `report`."""
+    """One check of a partition. It collects counts and findings in `report`."""
 
     def __init__(
         self,
@@ -155,8 +155,8 @@ class _PartitionVerifier:
         self.report.findings.append(Finding(code, severity, None, offset, detail, file))
 
     def _below_log_start(self, path: str, offset: int) -> None:
-        """Add the finding about batches below the log start offset. It is a warning if the leader epochs begin below,
-        too.
+        """Add the finding about batches below the log start offset, for the file at `path`. It is INFO, or a warning if
+        the leader epochs begin below the log start offset too and the log reaches that offset.
         """
         log_start = self.partition.log_start_offset
         detail = f"{self._deleted_batches} batches end below the log start offset {log_start}"
@@ -202,7 +202,7 @@ class _PartitionVerifier:
 
     @property
     def _is_live(self) -> bool:
-        """Whether this is a live partition directory, and not a segment that was given itself."""
+        """Whether this is a live partition directory, and not a segment that was passed by its own path."""
         partition = self.partition
         is_directory = all(segment.path != partition.path for segment in partition.segments)
         return is_directory and partition.name is not None and partition.state is DirectoryState.LIVE
@@ -246,9 +246,9 @@ class _PartitionVerifier:
         report.log_end_offset = max(report.log_end_offset, end)
 
     def _behind_damage(self) -> None:
-        """Look for sound batches after the first damage, where a consumer stops: extend the texts and offsets of
-        findings in the report, and set its counts of these batches and their records and the offset after the last of
-        them. The counts stay 0 if there is no damage or nothing sound after it. Reads the log from the damage on;
+        """Look for sound batches after the first damage, where a consumer stops. Adds to the texts and offsets of
+        findings in the report, and sets its counts of these batches and of their records, and the offset after the last
+        of them. The counts stay 0 if there is no damage or no sound batch after it. Reads the log from the damage on;
         raises `StorageError` if that fails.
         """
         report, partition = self.report, self.partition
@@ -263,9 +263,9 @@ class _PartitionVerifier:
         self, run: AnyRun, file: str, cursor: Cursor, checks: list[_IndexCheck], last_offset: int
     ) -> int:
         """Check the next run of the segment `file`, and add its counts and findings to the report. `checks` are the
-        open index checks; `cursor` is the state after the run. `last_offset` is the highest offset before the run;
-        return the highest one including it, to which a batch with a displaced base offset adds nothing. Calls `on_read`
-        with the size of the run in bytes.
+        open index checks, and `cursor` is the state after the run. `last_offset` is the highest offset before the run.
+        Return the highest offset including the run; a batch with a wrong (displaced) base offset does not raise it.
+        Calls `on_read` with the size of the run in bytes.
         """
         report, columns, told = self.report, run.columns(), len(self.report.findings)
         report.batches += len(run)
@@ -302,7 +302,9 @@ class _PartitionVerifier:
         return max(last_offset, run.final_offset)
 
     def _count_deleted(self, run: AnyRun, file: str) -> None:
-        """Count the batches of the run that end below the log start offset."""
+        """Count the batches of the run that end below the log start offset, and remember `file` and last offset of the
+        first such batch.
+        """
         reaching = run.reaching(self.partition.log_start_offset)
         deleted = len(run) - (0 if reaching is None else len(reaching))
         if deleted:
@@ -310,12 +312,12 @@ class _PartitionVerifier:
             self._deleted_batches += deleted
 
     def _runs(self, segment: Segment, source: Source) -> Iterable[BatchRun | RecordBatch] | None:
-        """Return an iterator over the runs of consecutive batches in the segment; batches that are in no run come one
-        by one. Records are only collected with `deep`. Headers are noted in the header table, or read from it without
-        `deep`.
+        """Return an iterator over the segment in runs of consecutive batches; batches that fit in no run come one by
+        one. None if the segment must be read batch by batch: without compiled code, with limits other than the
+        defaults, with very large offsets, or without `deep` if there is no header table for it.
 
-        None if the segment must be read batch by batch: without compiled code, with limits other than the defaults, or
-        with very large offsets.
+        With `deep` the records are collected, and the headers are added to the header table. Without it, the headers
+        come from the table.
         """
         if not is_there() or self.limits != DEFAULT_LIMITS or segment.base_offset >= _LARGE_OFFSET:
             return None
@@ -357,9 +359,9 @@ class _PartitionVerifier:
     def _index_check(
         self, kind: type[_IndexCheck], path: str, base_offset: int, opened: ExitStack
     ) -> Iterator[_IndexCheck]:
-        """Yield the check of the index at `path`, an instance of `kind`. Yields nothing, and adds an UNREADABLE
-        finding, if the index cannot be opened or its first entries cannot be read. An index that is too large gets a
-        finding, and is checked as if it were empty. The index is closed with `opened`.
+        """Yield the check of the index at `path`, an instance of `kind`. If the index cannot be opened or its first
+        entries cannot be read, yield nothing and add an UNREADABLE finding. An index that is too large gets a finding
+        and is checked as if it were empty. The index is closed with `opened`.
         """
         index = self._index(path, opened)
         try:
@@ -370,9 +372,9 @@ class _PartitionVerifier:
             yield from () if check is None else (check,)
 
     def _index(self, path: str, opened: ExitStack) -> Source | None:
-        """Open the index at `path`; it is closed with `opened`. Returns None, and adds an UNREADABLE finding, if it
-        cannot be opened; an empty source, and adds an INDEX_SIZE_INVALID finding, if it is larger than
-        `limits.snapshot_bytes`.
+        """Open the index at `path`; it is closed with `opened`. If it cannot be opened, return None and add an
+        UNREADABLE finding. If it is larger than `limits.snapshot_bytes`, return an empty source and add an
+        INDEX_SIZE_INVALID finding.
         """
         try:
             index = opened.enter_context(FileSource(path))
@@ -387,8 +389,8 @@ class _PartitionVerifier:
 
     def _records_of(self, run: BatchRun, examined: RecordsOfRuns, file: str) -> None:
         """Check the records of a run in the segment `file`, and add their number and findings to the report. Records of
-        control batches are not counted. Batches that `examined` finds doubtful, or that begin below the log start
-        offset, are decoded one by one.
+        control batches are not counted. Batches that `examined` reports as doubtful and batches that begin below the
+        log start offset are decoded one by one.
         """
         below = run.beginning_below(self.partition.log_start_offset)
         alone = [*range(below), *(below + number for number in examined.doubtful(run.part(below, len(run))))]
@@ -430,11 +432,12 @@ class _PartitionVerifier:
         self.report.findings.append(Finding(code, Severity.WARNING, position, first, detail, file))
 
     def _transaction_indexes(self) -> None:
-        """Compare each segment's transaction index, which lists the aborted transactions whose end marker is in the
-        segment, with the aborted transactions in the batches. Add a TXN_INDEX_MISMATCH finding for each index that
-        differs; a missing index counts as empty, and an unreadable one is left out. If the log has gaps in its offsets,
-        only missing entries are reported. Add findings about aborted transactions in overlapping segments too. Reads
-        the log again if it has end markers.
+        """Compare each segment's transaction index with the aborted transactions in the batches. The index should list
+        the aborted transactions whose end marker is in the segment. Adds a TXN_INDEX_MISMATCH finding for each index
+        that differs, and findings about aborted transactions in overlapping segments.
+
+        A missing index counts as empty; an unreadable one is left out. If the log has gaps in its offsets, only missing
+        entries are reported. Reads the log again if it has end markers.
         """
         derived = self.partition.transactions(limits=self.limits).aborted if self._has_markers else ()
         if any(finding.code is FindingCode.SEGMENT_OVERLAP for finding in self.report.findings):
@@ -481,8 +484,8 @@ class _PartitionVerifier:
         return listed
 
     def _checks_of(self, path: str) -> Iterator[SnapshotCheck]:
-        """Yield one check of the producer snapshot at `path` against the log, which is to be fed with the batches.
-        Nothing if the file cannot be read or parsed, or if its name has no offset. No finding is added.
+        """Yield one check of the producer snapshot at `path` against the log; the caller passes it the batches. Yields
+        nothing if the file cannot be read or parsed, or if its name has no offset; no finding is added.
         """
         parsed = parse_segment_file(os.path.basename(path))
         try:

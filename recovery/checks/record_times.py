@@ -28,8 +28,8 @@ class RecordTimes:
             self._first.setdefault(unit, (last_offset, file))
 
     def run(self, run: AnyRun, file: str) -> None:
-        """Count the batches of a run whose largest timestamp looks like another unit than milliseconds (`unit_of`). The
-        timestamps of columns are examined one by one only if one of them may not be in milliseconds.
+        """Count the batches of a run whose largest timestamp looks like another unit than milliseconds (`unit_of`).
+        Timestamps of a run are examined one by one only if its smallest or largest one is unusual.
         """
         columns = run.columns()
         if columns is None:
@@ -42,8 +42,8 @@ class RecordTimes:
 
     def findings(self) -> Iterator[Finding]:
         """Yield one TIMESTAMP_UNIT finding for each unit other than milliseconds, in the order in which the units
-        appeared. It has the number of batches, and the last offset and the file of the first such batch. Nothing if all
-        timestamps look like milliseconds.
+        appeared. It has the number of batches, and the last offset and the file of the first such batch. Yields nothing
+        if all timestamps look like milliseconds.
         """
         for unit, count in self._batches.items():
             offset, file = self._first[unit]

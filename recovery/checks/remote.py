@@ -1,4 +1,6 @@
-"""Check the remote part of tiered logs as local logs are checked: checksums, records, indexes, epochs, snapshots."""
+"""Check the remote part of tiered logs in the same way as local logs: checksums, records, indexes, epochs,
+snapshots.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Detect batches that every reader skips because their offsets are repeated, and whose content has no other copy.
+"""Detect batches that every reader skips because their offsets are repeated, and whose content exists nowhere else in
+the segment.
 
 A retried append leaves a batch twice, and nothing is missing then. A batch with other bytes holds records that no
 consumer gets: its base offset, which no checksum covers, was lowered by damage, or parts of two logs were joined.
@@ -22,8 +23,8 @@ _Same = tuple[int, int, int, int]
 
 
 class Repeats:
-    """Batches of one segment that readers skip because their offsets are repeated; `unlike` reports those without a
-    copy in the segment.
+    """Batches of one segment that readers skip because their offsets are repeated. `unlike` reports the batches that
+    have no copy in the segment.
     """
 
     def __init__(self) -> None:
@@ -35,8 +36,9 @@ class Repeats:
         self._told = offsets
 
     def met(self, batch: RecordBatch) -> None:
-        """Add a batch that readers skip because its offsets are repeated. Ignored if it holds no records, is a control
-        batch, or lies within the gap passed to `told`, and after 100,000 batches.
+        """Add a batch that readers skip because its offsets are repeated. It is ignored if it holds no records, is a
+        control batch, or lies within the gap passed to `told`. Once 100,000 different batches were added, all others
+        are ignored.
         """
         header = batch.header
         holds_records = not isinstance(header, BatchHeader) or (header.records_count > 0 and not header.is_control)
@@ -45,9 +47,9 @@ class Repeats:
             self._met.setdefault(_key(batch), batch.position)
 
     def unlike(self, source: Source, end: int, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[Finding]:
-        """Yield one OFFSET_DISPLACED warning if some added batches have no copy in the segment: it has the position and
-        offsets of the first one, and the number of others. Nothing is yielded, and nothing read, if no batch was added;
-        otherwise all batches before position `end` are read again. Raises `StorageError`.
+        """Yield one OFFSET_DISPLACED warning if some of the added batches have no copy in the segment. It has the
+        position and offsets of the first such batch, and the number of the others. All batches before byte position
+        `end` are read again for this, unless no batch was added. Raises `StorageError`.
         """
         if not self._met:
             return

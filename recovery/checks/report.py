@@ -1,4 +1,4 @@
-"""Results of `verify`: what was read of directories and partitions, with the findings."""
+"""Results of `verify`: counts and findings for partitions and directories."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ IN_USE = "another process, such as a running broker, has the directory open"
 
 
 class DirectoryReport(Struct, kw_only=True):
-    """Results for one log directory, or for a partition directory, a segment or an unreadable path that was given
-    itself.
+    """Results for one log directory, or for a partition directory, a segment or an unreadable path that was passed by
+    its own path.
     """
 
     path: str

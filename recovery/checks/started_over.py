@@ -1,4 +1,6 @@
-"""Find whether a controller has started the metadata again over existing logs, for `verify` and plans."""
+"""Detect, for `verify` and plans, that a controller began with empty metadata although a log directory already had
+data.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ __all__ = ["findings_of_starting_over"]
 
 
 def findings_of_starting_over(root: str) -> list[Finding]:
-    """Return one METADATA_INCONSISTENT error if the metadata log in the log directory `root` was started again, empty,
-    over data that existed before; else an empty list. The list is also empty if `root` has no metadata log or it cannot
-    be read. Reads the metadata log.
+    """Return a list with one METADATA_INCONSISTENT error if the metadata log in the log directory `root` began again,
+    empty, over data that existed before; else an empty list. The list is also empty if `root` has no metadata log or it
+    cannot be read. Reads the metadata log.
     """
     if not os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY)):
         return []

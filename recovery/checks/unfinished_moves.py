@@ -16,9 +16,9 @@ __all__ = ["unfinished_moves"]
 
 
 def unfinished_moves(root: str, names: Iterable[str], roots: Iterable[str]) -> list[Finding]:
-    """Return a MOVE_UNFINISHED warning for each `-future` directory among `names`, the entries of the log directory
-    `root`; in their order. `roots` are the broker's known log directories: the finding says which of them, or `root`,
-    has the live log that was to be replaced, or that none has.
+    """Return a MOVE_UNFINISHED warning for each `-future` directory among `names`, in their order. `names` are the
+    entries of the log directory `root`, and `roots` the broker's known log directories. The warning says in which of
+    these directories the live log is that should have been replaced, or that it is in none of them.
     """
     known = dict.fromkeys([root, *roots])
     findings = []

@@ -1,6 +1,6 @@
-"""Run all checks, read-only: logs, records, indexes, snapshots, epochs, checkpoints, directories.
+"""Run all checks, read-only: logs, records, indexes, snapshots, epochs, checkpoints and directories.
 
-Results are `Finding`s with stable codes; nothing here raises for bad data.
+The results are `Finding`s with stable codes; nothing here raises for bad data.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ def verify(
     asked: StartQuestion = ANYTHING,
 ) -> VerifyReport:
     """Check log directories, partition directories or segments; change nothing. The report has one entry for each log
-    directory, each partition or segment given itself, and each path that cannot be used.
+    directory, for each partition directory or segment that was passed by its own path, and for each path that cannot be
+    used.
 
     A file or directory that cannot be read becomes a finding (`unreadable`), and everything else is still checked. If a
-    running broker holds the lock of a log directory, it is examined up to four times: only problems that persist are
-    findings, and the broker's next start is not predicted. Raises `UsageError` for paths without Kafka data,
-    `UnknownName` for a topic or partition that does not exist.
+    running broker holds the lock of a log directory, the directory is examined up to four times: only problems that
+    persist are reported, and the broker's next start is not predicted. Raises `UsageError` for paths without Kafka
+    data, `UnknownName` for a topic or partition that does not exist.
 
     * `paths`: log directories, partition directories or segments
     * `deep`: also decode every record
@@ -73,9 +74,9 @@ def verify(
 
 
 def _settle(directory: DirectoryReport, look: Callable[[frozenset[str]], VerifyReport]) -> None:
-    """Examine a directory that a broker has open again, up to three times (`look_again`). Reduce its report in place to
-    findings that persist, and to partitions that still exist. `look` checks the partition and log directories with the
-    given paths, and returns their report.
+    """Examine again, up to three times (`look_again`), a directory that a broker has open. All findings that do not
+    persist and all partitions that no longer exist are removed from its report. `look` checks the partition and log
+    directories with the paths passed to it and returns their report.
     """
 
     def again(paths: frozenset[str]) -> dict[str, Sequence[Finding]]:
@@ -188,8 +189,9 @@ def _look(
 def _ask(
     unasked: Sequence[tuple[DirectoryReport, int]], listed: Mapping[str, AsListed], loadings: Mapping[str, Loading]
 ) -> None:
-    """Add the prediction of each node's start, once the logs of all its directories are loaded. The findings about it
-    follow the given number of the directory's own findings.
+    """Set in each report the forecast of the node's start, after the logs of all its directories were loaded. Findings
+    about the start are inserted after the first findings of the directory; each item of `unasked` has a report and the
+    number of these first findings.
     """
     for directory, own in unasked:
         directory.broker, of_start = listed[directory.path].started(loadings)

@@ -1,7 +1,8 @@
-"""Common procedure of the commands that change a log directory: plan, question, change, result.
+"""Common procedure of the commands that change a log directory: make a plan, print it, ask the user, carry it out,
+print the result.
 
-The plan is printed before anything is changed; without --yes the user is asked.  With --json a refusal prints an object
-for each directory.  An interrupt reports how far the run has come.
+The plan is printed before anything is changed; without --yes the user is asked. With --json a refusal prints an object
+for each directory. After an interrupt, the command reports which executions were begun or completed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Declined = RecoveryRefused | StorageError | UsageError
 
 
 class Acting(Generic[Plan]):
-    """One execution of a command that changes log directories; collects the plans that were made."""
+    """One execution of a command that changes log directories. It collects the plans in `plans`."""
 
     def __init__(
         self,
@@ -45,19 +46,22 @@ class Acting(Generic[Plan]):
 
     @contextmanager
     def on(self, paths: Sequence[str], quarantine: str | None = None) -> Iterator[None]:
-        """Context in which these directories, or copies of them at these paths, are changed."""
+        """Context manager around the change of the log directories at `paths`. If the change is refused or fails, or
+        the user presses Ctrl-C, the state of the directories is reported. `quarantine` is another directory in which
+        executions are kept.
+        """
         with self._refusal_told(Happened(paths, quarantine)), interruptible(paths, quarantine):
             yield
 
     @contextmanager
     def _refusal_told(self, happened: Happened) -> Iterator[None]:
-        """Context manager: on `RecoveryRefused`, `StorageError` or `UsageError`, print what was done so far, then
-        raise the error again.
+        """Context manager: on `RecoveryRefused`, `StorageError` or `UsageError`, print what was done so far, then raise
+        the error again.
 
-        With --json, prints one object per directory on standard output, made by the callback `reports`; if a run of
-        this command changed the directory, the object names the run. Prints on standard error one sentence for each
-        run that this command began or ended, from `happened`. Sets `is_unreadable` of a `RecoveryRefused` if a plan
-        could not read everything.
+        With --json, the callback `reports` makes one object per directory, which is printed on standard output; if this
+        command changed the directory, the object names the execution. On standard error, one sentence is printed for
+        each execution that this command began or ended, according to `happened`. Sets `is_unreadable` of a
+        `RecoveryRefused` if a plan could not read everything.
         """
         try:
             yield
@@ -71,11 +75,11 @@ class Acting(Generic[Plan]):
                 error.is_unreadable = error.is_unreadable or unread
             raise
 
-    def planned(self, made: Plan) -> None:
+    def planned(self, plan: Plan) -> None:
         """Receive a plan and print it before anything is changed."""
-        self.plans.append(made)
+        self.plans.append(plan)
         if not self.as_json:
-            self._show(made)
+            self._show(plan)
 
     def agree(self, question: str) -> None:
         """Ask the user, unless --yes was given; raises `RecoveryRefused` without consent."""
@@ -98,9 +102,9 @@ class Acting(Generic[Plan]):
 
 
 def _as_it_is(report: Struct, happened: Happened) -> Struct:
-    """Return `report` with `changed` true and `run_id` and `quarantine` of the run that changed its directory, as far
-    as it has these fields. Returns `report` itself if it has no `changed` field or no path, or if no run changed its
-    directory.
+    """Return a copy of `report` for a directory that was changed: `changed` is true, and `run_id` and `quarantine` name
+    the execution that changed it, if `report` has these fields. Returns `report` itself if it has no `changed` field or
+    no path, or if its directory was not changed.
     """
     names = report.__struct_fields__
     path = getattr(report, "path", None) or getattr(report, "root", None)

@@ -1,4 +1,5 @@
-"""Interrupts and errors while a directory is being changed: what was done, what was not, and how to continue.
+"""Report the state of a log directory after an interrupt or an error during a change: which executions are unfinished
+or completed, and how to continue.
 
 The report is made from the state on disk at that time, not from the plan.
 """
@@ -27,9 +28,9 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def interruptible(paths: Sequence[str], quarantine: str | None) -> Iterator[None]:
-    """Context manager that turns Ctrl-C (`KeyboardInterrupt`, `click.Abort`) into `Interrupted`, whose text says
-    which runs changed the log directories at `paths` and how to continue, or that nothing was changed. `quarantine`
-    is another directory in which runs are kept.
+    """Context manager that turns Ctrl-C (`KeyboardInterrupt`, `click.Abort`) into `Interrupted`. Its message names the
+    executions that changed the log directories at `paths` and says how to continue, or that nothing was changed.
+    `quarantine` is another directory in which executions are kept.
     """
     happened = Happened(paths, quarantine)
     try:
@@ -40,8 +41,8 @@ def interruptible(paths: Sequence[str], quarantine: str | None) -> Iterator[None
 
 
 class Happened:
-    """Changes of log directories since this object was created, found from the journals and manifests of runs
-    (executions of a recovery).
+    """Finds out which executions on the log directories at `paths` were begun or ended since this object was created,
+    from their journals and manifests.
     """
 
     def __init__(self, paths: Sequence[str], quarantine: str | None) -> None:
@@ -49,12 +50,12 @@ class Happened:
         self._before = {path: _runs(path, quarantine) for path in paths}
 
     def sentences(self, *, only_new: bool = False) -> list[str]:
-        """Return sentences about runs on the log directories that are unfinished, and runs that were finished, undone
-        or deleted since this object was created, with the commands that continue or reverse them; empty if there are
-        none.
+        """Return sentences about executions on the log directories; empty if there are none. They name executions that
+        are unfinished, and those that were completed, undone or deleted since this object was created, with the
+        commands that continue or reverse them.
 
-        With `only_new`, runs that were unfinished before and did not change since are omitted. Reads the directories
-        of runs.
+        With `only_new`, executions that were unfinished before and have not changed since are omitted. Reads the
+        directories of the executions.
         """
         return [
             text
@@ -63,8 +64,8 @@ class Happened:
         ]
 
     def run_in(self, root: str) -> tuple[str, str] | None:
-        """Return the id and the directory of the newest run that began or changed state on the log directory `root`
-        since this object was created; None if there is none, or if `root` is not one of the paths.
+        """Return id and directory of the newest execution on the log directory `root` that began or changed its state
+        since this object was created. None if there is none, or if `root` is not one of the paths.
         """
         from kafkalog.recovery.act.quarantine import Runs, document_of
 
@@ -124,8 +125,8 @@ def _told(path: str, before: Documents, now: Documents, *, only_new: bool) -> It
 
 
 def _runs(path: str, quarantine: str | None) -> Documents:
-    """Return run id -> kind of document (journal, manifest, …; None if the run's directory has none) for all runs
-    kept for a log directory; empty if they cannot be read.
+    """Return, for each execution that is kept for a log directory, its id and the kind of its document (journal,
+    manifest, …; None if it has none). Empty if they cannot be read.
     """
     from kafkalog.recovery.act.history import root_of_runs
     from kafkalog.recovery.act.journal import PURGING, UNDONE
@@ -147,11 +148,10 @@ def _runs(path: str, quarantine: str | None) -> Documents:
 
 @contextmanager
 def held_back(said: str) -> Iterator[Callable[[], None]]:
-    """Context manager that delays Ctrl-C in a section that must not be interrupted. A second Ctrl-C ends the section at
-    once with `Interrupted`.
-
-    Yields a function that raises `Interrupted` with the text `said` if Ctrl-C was pressed since the section began. If
-    none of its calls raises, the first Ctrl-C has no effect. Replaces the SIGINT handler and restores it at the end.
+    """Context manager that delays Ctrl-C in a section that must not be interrupted. It yields a function that raises
+    `Interrupted` with the text `said` if Ctrl-C was pressed since the section began. If this function is not called
+    afterwards, the first Ctrl-C has no effect. A second Ctrl-C ends the section at once with `Interrupted`. Replaces
+    the SIGINT handler and restores it at the end.
     """
     pressed = False
     before = signal.getsignal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""Output and exit codes of commands about the state of a cluster."""
+"""Print JSON lines and findings, and determine the exit code, for commands about the state of a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["finish", "half_done_in", "print_lines"]
 
 
 def half_done_in(paths: Iterable[str]) -> list[Finding]:
-    """Findings about log directories among the paths with an unfinished recovery."""
+    """Return findings about log directories among the paths in which a recovery was interrupted."""
     return [finding for path in paths for finding in findings_of_half_done(path)]
 
 

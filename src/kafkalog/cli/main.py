@@ -1,4 +1,4 @@
-"""The command itself: a table of subcommands, imported on use, and the handling of every error."""
+"""The command `kafkalog`: a table of subcommands, which are imported on use, and the handling of every error."""
 
 from __future__ import annotations
 
@@ -71,11 +71,13 @@ _WITHOUT_OBJECT = (ExitCode.FINDINGS, INTERRUPTED)
 
 
 class _PipeClosedError(Exception):
-    """The reader of the output has closed it; click would treat that as an error of its own with exit code 1."""
+    """The reader of the output has closed the pipe. Used in place of `BrokenPipeError`, which click would turn into
+    exit code 1.
+    """
 
 
 def command_of(name: str) -> click.Command:
-    """Import the command of a name in `COMMANDS`."""
+    """Import and return the subcommand with this name in `COMMANDS`."""
     command: click.Command = import_module(f"{__package__}.{COMMANDS[name][0]}").command
     return command
 
@@ -111,7 +113,9 @@ class LazyGroup(click.Group):
         return name, command, rest
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a closed pipe is hidden from click, which would end with the exit code of findings."""
+        """Run the command. A `BrokenPipeError` is raised as `_PipeClosedError`, because click would end with the exit
+        code of findings.
+        """
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
@@ -136,8 +140,8 @@ def cli(debug: bool) -> None:
 
 
 def _write_out(stream: TextIO, text: str = "") -> None:
-    """Write `text` to a stream and flush it. If that fails with `OSError`, redirects the stream's file descriptor to
-    the null device, so that the interpreter does not fail on it again at exit.
+    """Write `text` to a stream and flush it. If that fails with `OSError`, redirect the stream's file descriptor to the
+    null device, so that the interpreter does not fail when it flushes the stream at exit.
     """
     try:
         stream.write(text)
@@ -149,12 +153,12 @@ def _write_out(stream: TextIO, text: str = "") -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code; every exception becomes an exit code and a sentence on standard
-    error, except `SystemExit`. With `--json` an error before any output is also a JSON object on standard output;
-    with `--debug` the traceback is printed.
+    """Run one command line and return its exit code. Every exception except `SystemExit` becomes an exit code and a
+    sentence on standard error. With `--json`, an error before any output is also printed as a JSON object on standard
+    output; with `--debug` the traceback is printed.
 
-    Returns `ExitCode.USAGE` and prints the help without arguments, and `PIPE_CLOSED` if the reader of standard output
-    is gone.
+    Without arguments, prints the help and returns `ExitCode.USAGE`. Returns `PIPE_CLOSED` if the reader of standard
+    output has closed it.
     """
     if not arguments and COMPLETE_VARIABLE not in os.environ:
         sys.stderr.write(cli.get_help(click.Context(cli, info_name="kafkalog")) + "\n")
@@ -201,7 +205,7 @@ def _wants_json(arguments: Sequence[str]) -> bool:
 
 
 def _blocks_printed() -> int:
-    """Number of blocks printed so far; modules that are not loaded have printed none."""
+    """Return the number of blocks of output written so far; 0 if the output module is not loaded."""
     output = sys.modules.get("kafkalog.cli.output")
     return 0 if output is None else int(output.LineWriter.blocks)
 

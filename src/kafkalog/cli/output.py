@@ -1,4 +1,4 @@
-"""Write lines in blocks, and JSON, to standard output."""
+"""Write lines and JSON to standard output in blocks, and remarks and findings to standard error."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ class ErrorLine(Struct, frozen=True, kw_only=True):
 
 
 class LineWriter:
-    """Collects lines and writes them to standard output in blocks; a context manager that writes the rest."""
+    """Collects lines and writes them to standard output in blocks. As a context manager, writes the remaining lines at
+    the end.
+    """
 
     blocks: ClassVar[int] = 0
     """number of blocks written by this process; an error before the first one gets a line of its own"""
@@ -104,10 +106,10 @@ class LineWriter:
 
 
 class WritesBehind:
-    """Writes blocks of lines in a thread while the next one is made; a context manager that waits for the last.
+    """Writes blocks of lines in a thread while the caller makes the next block. As a context manager, waits for the
+    last write at the end.
 
-    A block's memory may be reused when the block after the next one is written.  Errors of a write are raised by a
-    later call.
+    The memory of a block must not change before the next call returns. Errors of a write are raised by a later call.
     """
 
     def __init__(self, writer: LineWriter) -> None:
@@ -155,7 +157,7 @@ def print_json(value: object, shape: type | None = None) -> None:
 
 
 def behind_text(batches: int, records: int) -> str:
-    """Text of a table column for what follows damage; empty if nothing does."""
+    """Return text for the table column about batches after damage; empty if there are none."""
     return f"{counted(records, 'record')} in {counted(batches, 'batch')}" if batches else ""
 
 
@@ -166,10 +168,10 @@ def remark(text: str) -> None:
 
 
 def said(text: str) -> str:
-    """Return `kafkalog: TEXT` as lines for standard error, with a newline after each and control characters escaped,
-    wrapped at the width of the terminal or COLUMNS (not wrapped without one).
+    """Return `kafkalog: TEXT` as lines for standard error, with a newline after each and control characters escaped.
+    They are wrapped to the width of the terminal or of COLUMNS; without either, the text is one line.
 
-    A sentence with a command in its middle stays on one line, because half of a command would be another command.
+    A sentence with a command in its middle is not wrapped, because a part of a command would be a different command.
     """
     line, width = f"kafkalog: {escape_controls(text)}", terminal_width(sys.stderr)
     # one command behind a colon gets lines that a shell reads as one
@@ -179,8 +181,9 @@ def said(text: str) -> str:
 
 
 def report_findings(findings: Iterable[Finding]) -> bool:
-    """Print warnings and errors among the findings as sentences on standard error, and commands that continue after
-    unreadable offsets; findings of severity INFO are skipped. Returns True if anything was printed.
+    """Print the warnings and errors among the findings on standard error, one sentence each. If offsets cannot be read,
+    also print commands with which a consumer group skips them. Findings of severity INFO are omitted. Return whether
+    there was a warning or an error.
     """
     from kafkalog.words.advice import told  # other output has no advice in it
 

@@ -78,7 +78,9 @@ class _Bar:
 
 
 class ByteProgress(_Bar):
-    """Counts bytes and shows the remaining time; `total` may be a function, which is called only if a bar is shown."""
+    """Counts bytes and shows the remaining time in a progress bar. `total` may be a function, which is called only if
+    the bar is shown.
+    """
 
     def __init__(self, what: str, total: int | Callable[[], int], *, quiet: bool = False) -> None:
         super().__init__(what)
@@ -93,7 +95,7 @@ class ByteProgress(_Bar):
 
 
 class RecoveryProgress(_Bar):
-    """Shows the phase of a recovery with its bytes, segments, partitions and remaining time."""
+    """Shows the progress of a recovery in a bar: its phase, bytes, segments, partitions and remaining time."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -131,8 +133,8 @@ class RecoveryProgress(_Bar):
 
 
 def total_bytes(paths: Iterable[str]) -> int:
-    """Return the total size in bytes of all `.log` files below the paths. Files that cannot be examined are skipped,
-    and so is a path that is not a directory.
+    """Return the total size in bytes of all `.log` files below the paths. Skipped are files that cannot be examined,
+    and paths that are not directories.
     """
     total = 0
     for directory, _, names in chain.from_iterable(map(os.walk, paths)):

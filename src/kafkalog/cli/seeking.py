@@ -15,9 +15,10 @@ _SHOWN = 5
 
 
 def seeks_past(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield a sentence with the `kafka-consumer-groups.sh` command that moves a group past an unreadable batch, one for
-    each partition and offset in findings with a last offset in a live partition directory. Shows the first `_SHOWN`,
-    and counts the rest in a last line. Findings about exceeded limits of kafkalog are skipped.
+    """Yield a sentence with the `kafka-consumer-groups.sh` command that moves a group past an unreadable batch: one for
+    each partition and offset in findings that have a last offset and are about a live partition directory. At most
+    `_SHOWN` are yielded; a last line counts the others. Findings about exceeded limits of kafkalog are skipped, because
+    Kafka has no such limits.
     """
     places: dict[tuple[str, int], None] = {}
     for finding in findings:

@@ -1,4 +1,4 @@
-"""Options of the commands that plan or act, derived from the fields of their requests."""
+"""Options of the commands that plan or carry out recoveries, derived from the fields of their requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ EVERY = click.option("--all", "every", is_flag=True, help="List every partition 
 
 
 def record_filter(given: Mapping[str, Any]) -> RecordFilter:
-    """Return the filter with the bounds and the isolation level from parsed options."""
+    """Return the record filter for parsed options: bounds of offsets and times, and the isolation level. Missing
+    offsets are None.
+    """
     return RecordFilter(
         start_offset=given.get("start_offset"), end_offset=given.get("end_offset"), start_timestamp=given["start_time"],
         end_timestamp=given["end_time"], isolation_level=given["isolation_level"],
@@ -87,7 +89,9 @@ def given_words(
     into: str | None = None,
     remote: Sequence[str] = (),
 ) -> Given:
-    """Words that a recommended command repeats; `remote` are those of a remote tier, which go with `--into`."""
+    """Return the options that a recommended command repeats. With `into`, they include `--into` and `remote`, the
+    options of a remote tier, and the first of `paths` is the original directory.
+    """
     how = [] if into is None else ["--into", os.path.abspath(into)]
     how += [*option_words(request, of_acting=True), *remote]
     original = None if into is None else os.path.abspath(paths[0])
@@ -95,8 +99,8 @@ def given_words(
 
 
 def planning_words(request: Recovery, server_properties: str | None) -> list[str]:
-    """Return the words of a command line that repeat the options of a plan, without the mode, bit repair and other
-    options of acting. `server_properties` is the file's path, or None.
+    """Return the options of a plan as words of a command line, without the mode, bit repair and the options that only
+    affect the execution. `server_properties` is the path of that file, or None.
     """
     words = option_words(request, of_acting=False)
     if server_properties is None:

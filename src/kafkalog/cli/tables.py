@@ -1,10 +1,4 @@
-"""Tables for people: one style on a terminal, in a pipe and in a file.
-
-Plain aligned columns, numbers to the right, a bold head on a terminal.  Where the width does not suffice, text that may
-wrap wraps, then the columns that matter least are left out and named, and where that is not enough records stand one
-below the other.  A number is never cut.  The library that draws our progress bars takes 1.6 ms for a row, which is
-16 s for 10,000 partitions, so lines are made here.
-"""
+"""Print tables, in one style on a terminal, in a pipe and in a file."""
 
 from __future__ import annotations
 
@@ -69,7 +63,7 @@ class Column(Struct, frozen=True):
 
 
 def size_text(size: int) -> str:
-    """Return a size for people: exact in bytes below `_EXACT_BYTES` (10 KiB), else three digits and a binary unit,
+    """Return a size as text: in bytes if it is below `_EXACT_BYTES` (10 KiB), else with three digits and a binary unit,
     `1.25 MiB`.
     """
     if abs(size) < _EXACT_BYTES:
@@ -91,10 +85,11 @@ def print_table(
     *,
     fits: bool = False,
 ) -> None:
-    """Print a table with a title on standard output; a blank line comes before it if this command has printed a table
-    already. `totals` is a last row, shown only if there are several others. Without rows prints `TITLE: none`.
+    """Print a table with a title on standard output. A blank line precedes it if this command has already printed a
+    table. `totals` is a last row, shown only if there are at least two others. Without rows, prints `TITLE: none`.
 
-    On a terminal columns are wrapped or dropped to fit its width; with `fits` also in a pipe, to `text_width`.
+    On a terminal, columns are wrapped or dropped so that the table fits its width; with `fits`, this is also done in a
+    pipe, for `text_width` columns.
     """
     wanted = [Column(column) if isinstance(column, str) else column for column in columns]
     values = [list(row) for row in rows]
@@ -123,8 +118,8 @@ def print_table(
 
 
 def _is_another() -> bool:
-    """Whether this command has printed a table before; remembers in the click context that it prints one now. False
-    outside of a command.
+    """Whether this command has printed a table before. Each call counts as printing one, which is noted in the click
+    context. False outside of a command.
     """
     context = click.get_current_context(silent=True)
     if context is None:
@@ -139,7 +134,7 @@ def _width() -> int | None:
 
 
 def text_width() -> int:
-    """Columns of a line of sentences: those of the terminal or what COLUMNS says, else 80."""
+    """Return the width for sentences, in columns: the width of the terminal or of COLUMNS, else 80."""
     return _width() or wrapping.WIDTH
 
 
@@ -202,7 +197,9 @@ def _drawn(columns: Sequence[Column], right: Sequence[bool], rows: Cells, width:
 
 
 def _longest_word(texts: Iterable[str], limit: int | None = None) -> int:
-    """The length of the longest word that is not longer than the limit."""
+    """Return the length of the longest word in the texts that is not longer than `limit` (None: no limit); 0 if there
+    is none.
+    """
     wide = (_cells_wide(word) for text in texts for word in text.split(" "))
     return max((each for each in wide if limit is None or each <= limit), default=0)
 
@@ -219,11 +216,11 @@ def _fitted(
     kept: Sequence[int],
     width: int,
 ) -> list[int] | None:
-    """Return a width for each column so that the kept ones fit in `width`, with headings on several lines and text
-    wrapped where this is allowed; None if they cannot fit.
+    """Return a width for each column so that the shown columns fit into `width`. Headings may take several lines, and
+    text is wrapped in columns that allow it. None if they cannot fit.
 
-    `kept` are the indexes of the columns that are shown. For each column, `natural` is the widest cell, `words` the
-    longest word that must not be broken, and `right` whether it is right-aligned.
+    `kept` has the indexes of the shown columns. For each column, `natural` has the width of the widest cell, `words`
+    the longest word that must not be broken, and `right` whether it is right-aligned.
     """
     heads = [_longest_word([column.name]) for column in columns]
     widths = [max(pair) for pair in zip(natural, heads, strict=True)]
@@ -305,8 +302,8 @@ def _folded(text: str, width: int) -> Iterable[str]:
 
 
 def _below_each_other(columns: Sequence[Column], rows: Cells, width: int) -> Iterable[str]:
-    """Yield each row as lines of column name and value, with a blank line between rows, for a terminal too narrow for
-    a table. Empty cells are omitted; long values are wrapped.
+    """Yield each row as lines of a column name and a value, with a blank line between rows, for a terminal that is too
+    narrow for a table. Empty cells are omitted; long values are wrapped.
     """
     names = max(_cells_wide(each.name) for each in columns)
     for number, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""Width of output lines: that of the terminal, or COLUMNS."""
+"""Width of output lines: the width of the terminal, or the variable COLUMNS."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ __all__ = ["terminal_width"]
 
 
 def terminal_width(stream: TextIO) -> int | None:
-    """Return the number of columns of the terminal that `stream` writes to, or of the variable COLUMNS; None if it is
-    no terminal and COLUMNS is not set to a number.
+    """Return the number of columns of the terminal that `stream` writes to, or of the variable COLUMNS. None if the
+    stream is not a terminal and COLUMNS is not a number.
     """
     if stream.isatty() or os.environ.get("COLUMNS", "").isdigit():
         from shutil import get_terminal_size  # with all archives that Python knows

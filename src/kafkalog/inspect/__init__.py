@@ -1,1 +1,1 @@
-"""Questions about log directories that no repair depends on: who fills a disk, what retention will delete."""
+"""Analyses of log directories that no repair depends on, such as disk usage and the effect of retention."""

@@ -1,4 +1,6 @@
-"""Gather everything for a report: from verify, plan, compare, the list of executions, and one walk of its own."""
+"""Gather everything for a report: the results of verify, plan, compare and the list of executions, and one more walk
+over all batches.
+"""
 
 from __future__ import annotations
 
@@ -107,8 +109,8 @@ def _is_zookeeper(path: str) -> bool:
 
 
 def _placed(inventory: Inventory) -> Iterator[tuple[str, Partition]]:
-    """Yield (path of the log directory, partition) for every partition; for a partition that was given by its own
-    path, that path.
+    """Yield (path of the log directory, partition) for every partition. For a partition that was passed by its own
+    path, the first item is that path.
     """
     for log_dir in inventory.log_dirs:
         for partition in log_dir.partitions:
@@ -126,8 +128,8 @@ def _chosen(inventory: Inventory, asked: Asked) -> Iterator[tuple[str, Partition
 
 
 def _sizes(placed: Sequence[tuple[str, Partition]]) -> dict[str, tuple[int, int]]:
-    """Return log directory -> (number of partitions, total bytes of their logs). Directories without a partition are
-    missing.
+    """Return the number of partitions and the total bytes of their logs for each log directory. Directories without a
+    partition are omitted.
     """
     sizes: dict[str, tuple[int, int]] = {}
     for directory, partition in placed:
@@ -151,8 +153,9 @@ def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
 
 
 def _damages(findings: Sequence[Finding], with_bytes: bool) -> Iterator[Damage]:
-    """Yield up to `_OF_ONE_KIND` findings of each code and file, in order and at most `MOST_DAMAGES` in total, with
-    the bytes around them if `with_bytes`. The last one of a kind stands for the further ones and counts them.
+    """Yield up to `_OF_ONE_KIND` findings of each code and file, in order and at most `MOST_DAMAGES` in total. If
+    `with_bytes`, each has the bytes around it. If a file has more findings of a code, the last one that is yielded
+    counts them too.
     """
     counts: dict[tuple[FindingCode, str | None], int] = {}
     for finding in findings:
@@ -198,8 +201,8 @@ def _runs(root: str) -> tuple[RunInfo, ...]:
 def _compared(
     paths: Sequence[str], inventory: Inventory, asked: Asked, watch: Watch, size: int
 ) -> tuple[Comparison | None, KafkaLogError | None]:
-    """Return the comparison of the copies and None, or None and the error that ended it (`StorageError` or
-    `UsageError`). Both are None if no partition is in two places, and nothing is read then.
+    """Return the comparison of the copies and None; if it failed (`StorageError` or `UsageError`), None and the error.
+    Both are None if no partition is in two places; then nothing is read.
     """
     if not inventory.duplicates():
         return None, None
@@ -218,10 +221,12 @@ def _compared(
 def _planned(
     inventory: Inventory, placed: Sequence[tuple[str, Partition]], asked: Asked, watch: Watch
 ) -> Iterator[Planned]:
-    """Yield a plan for each log directory that is chosen, and for partition directories that were given by their own
-    path. Other directories with the same partitions serve as copies; if that fails, plans without copies. If no plan
-    is possible, yields an entry with the first error. Directories of one broker that share a partition are no copies:
-    no broker starts on them, and their plans say so. These are yielded last.
+    """Yield a plan for each chosen log directory, and for each partition directory that was passed by its own path.
+    Other directories with the same partitions serve as copies. If planning fails, it is tried again without copies; if
+    that fails too, an entry with the first error is yielded.
+
+    Directories of one broker that share a partition are not copies of each other: no broker starts on them, and their
+    plans say so. These plans are yielded last.
     """
     wanted = {directory for directory, _partition in placed}
     roots = [log_dir.path for log_dir in inventory.log_dirs if log_dir.path in wanted or asked.chosen == ALL]
@@ -271,40 +276,40 @@ def _colliding(inventory: Inventory, roots: Sequence[str]) -> frozenset[str]:
 _ABOUT_LOSSES = (FindingCode.BATCHES_OUTSIDE, FindingCode.SEGMENT_MISNAMED, FindingCode.LOG_END_BELOW_LOG_START)
 
 
-def _kept(path: str, made: Plan) -> Planned:
-    """Return the parts of a plan that the report shows; the plan itself holds all of a directory's files and can
-    then be freed.
+def _kept(path: str, plan: Plan) -> Planned:
+    """Return the parts of the plan `plan` that the report shows. The plan itself, which holds all files of a directory,
+    can then be freed.
     """
     return Planned(
         path=path,
-        root=made.root,
-        forecast=made.broker,
-        refusal=made.refusal,
-        files=len(made.actions),
-        names=made.names,
-        mode=made.mode,
-        is_worth_a_look=made.is_worth_a_look,
-        is_not_needed=made.is_not_needed,
-        needs_consent=made.needs_consent,
-        needs_full=made.needs_full,
-        copies=made.copies,
-        note_of_identity=made.note_of_identity,
-        choice=made.choice,
-        declined=made.declined,
-        deleted=made.deleted,
-        identity_in=made.identity_in,
-        metadata_beside=made.metadata_beside,
-        asked_for=made.asked_for,
-        changing=made.changing,
-        damages=[finding for finding in made.findings if is_of_batch(finding) or finding.code in _ABOUT_LOSSES],
-        consequences=made.consequences,
-        waits_for_a_run=made.waits_for_a_run,
+        root=plan.root,
+        forecast=plan.broker,
+        refusal=plan.refusal,
+        files=len(plan.actions),
+        names=plan.names,
+        mode=plan.mode,
+        is_worth_a_look=plan.is_worth_a_look,
+        is_not_needed=plan.is_not_needed,
+        needs_consent=plan.needs_consent,
+        needs_full=plan.needs_full,
+        copies=plan.copies,
+        note_of_identity=plan.note_of_identity,
+        choice=plan.choice,
+        declined=plan.declined,
+        deleted=plan.deleted,
+        identity_in=plan.identity_in,
+        metadata_beside=plan.metadata_beside,
+        asked_for=plan.asked_for,
+        changing=plan.changing,
+        damages=[finding for finding in plan.findings if is_of_batch(finding) or finding.code in _ABOUT_LOSSES],
+        consequences=plan.consequences,
+        waits_for_a_run=plan.waits_for_a_run,
     )
 
 
 def _holders(inventory: Inventory) -> dict[str, set[object]]:
-    """Return log directory -> names of the partitions in it that are also live in another directory; an empty set if
-    there are none. Partition directories that were given by their own path are missing.
+    """Return, for each log directory, the names of its partitions that are also live in another directory; an empty set
+    if there are none. Partition directories that were passed by their own path are not included.
     """
     several = {partition.path: name for name, partitions in inventory.duplicates().items() for partition in partitions}
     return {

@@ -1,4 +1,5 @@
-"""Find what consumer groups lost when replicas diverged: offsets that they read and that are lost, and what they skip.
+"""Find out what consumer groups lost when replicas diverged: the offsets that they read and that no leader has any
+more, and the offsets that they will never see.
 
 A commit has the leader epoch of the last record that the group read. If that epoch ends below the commit in the present
 leader's log, the group has read records that no leader has any more, and continues after others that it never saw.
@@ -26,7 +27,9 @@ _NO_EPOCH = -1
 
 
 class GroupLoss(Struct, frozen=True, kw_only=True):
-    """A commit beyond the common part of the log that the group read and the leader's. Offsets are inclusive."""
+    """A consumer group's commit beyond the offset at which the log that the group read and the leader's log diverge.
+    Offsets are inclusive.
+    """
 
     group: str
     topic: str
@@ -47,10 +50,10 @@ class GroupLoss(Struct, frozen=True, kw_only=True):
 
 
 def commits_of(found: Comparison, limits: Limits = DEFAULT_LIMITS) -> tuple[list[CommittedOffset], list[Finding]]:
-    """Return the groups' committed offsets, and findings, from the best copy of each compared partition of
-    `__consumer_offsets`; both empty without such partitions. Raises `StorageError`.
+    """Return the committed offsets of the groups, and findings. They are read from the best copy of each compared
+    partition of `__consumer_offsets`; both lists are empty without such partitions. Raises `StorageError`.
 
-    The best copy may have commits that the present coordinator lacks; they count too, since the group has read the
+    The best copy may have commits that the present coordinator lacks. They count too, since the group has read the
     records.
     """
     logs = [
@@ -64,8 +67,8 @@ def commits_of(found: Comparison, limits: Limits = DEFAULT_LIMITS) -> tuple[list
 
 
 def group_losses(found: Comparison, commits: Iterable[CommittedOffset]) -> list[GroupLoss]:
-    """Return the losses of each commit, possibly several, in the order of `commits`. Commits without loss, and those to
-    partitions that were not compared or have no best copy, give none.
+    """Return the losses of each commit, in the order of `commits`; a commit may have none or several. Commits to
+    partitions that were not compared or have no best copy are skipped.
     """
     compared = {(each.topic, each.partition): each for each in found.partitions}
     losses = []

@@ -120,8 +120,8 @@ class PartitionHealth(Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return the stop reasons of segments that do not end well, then the codes of warnings and errors, each once;
-        empty if all is well. If `is_settled` is True (a broker has the log open), there are only the codes.
+        """Reasons why segments do not end well, then the codes of warnings and errors, each once; empty if all is well.
+        If `is_settled` is True (a broker has the log open), only the codes.
         """
         stops = [
             str(segment.stop) for segment in self.segments if segment.stop is not StopReason.END and not self.is_settled
@@ -136,10 +136,10 @@ class PartitionHealth(Struct, frozen=True, kw_only=True):
 
 
 def _health_of(
-    partition: Partition, log_dir: LogDir | None, beside: Beside | None, told: OnRead | None
+    partition: Partition, log_dir: LogDir | None, beside: Beside | None, on_read: OnRead | None
 ) -> PartitionHealth:
     def read(listed: Partition) -> PartitionHealth:
-        return _read(listed, log_dir, beside, told)
+        return _read(listed, log_dir, beside, on_read)
 
     try:
         return read_again(read, partition)
@@ -181,7 +181,9 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
 
 
 class DirectoryHealth(Struct, frozen=True, kw_only=True):
-    """A log directory with its selected partitions, or a path that was given itself."""
+    """Health of a log directory and its selected partitions, or of a partition directory, segment or unreadable path
+    that was passed by its own path.
+    """
 
     path: str
     log_dir: LogDir | None
@@ -229,9 +231,9 @@ def health_of(
 
 
 def _settled(found: DirectoryHealth, select: Selection, jobs: int) -> DirectoryHealth:
-    """Examine a directory that a broker has open again, because the broker may have been writing during the first walk.
-    Return its health with only those findings that persist, marked `is_in_use`, and its partitions marked `is_settled`.
-    Partitions that were deleted meanwhile are omitted.
+    """Examine again a directory that a broker has open, because the broker may have been writing during the first walk.
+    Return its health with only those findings that persist. It is marked `is_in_use`, and its partitions are marked
+    `is_settled`. Partitions that were deleted meanwhile are omitted.
     """
 
     def again(paths: frozenset[str]) -> dict[str, Sequence[Finding]]:
@@ -264,12 +266,12 @@ def _looked(
     *,
     is_again: bool = False,
 ) -> tuple[DirectoryHealth, ...]:
-    """Read the wanted partitions once and return the health of each log directory, in order: unreadable paths first,
-    then log directories, then partitions given by their own path. Directories without a wanted partition are omitted,
-    except with `is_again` or if they have no partitions at all.
+    """Read the wanted partitions once, and return the health of each log directory: first unreadable paths, then log
+    directories, then partitions that were passed by their own path. Log directories that have partitions, but none of
+    the wanted ones, are omitted, except with `is_again`.
 
-    `jobs` processes read at a time, and `on_read` is called with the number of bytes read. Checks of a whole
-    directory are made only if everything is selected.
+    `jobs` processes read at a time, and `on_read` is called with the number of bytes read. Checks of a whole directory
+    are made only if everything is selected.
     """
     together = inventory.findings_together()
     known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
@@ -324,8 +326,8 @@ def _reached(read: PartitionHealth) -> int | None:
 def _as_rows(
     log_dir: LogDir, findings: Sequence[Finding], select: Selection
 ) -> tuple[list[Finding], tuple[PartitionHealth, ...]]:
-    """Split off findings about partition directories of this log directory that cannot be listed: return the other
-    findings, and a health without segments for each such directory that is selected. Such findings about partitions
+    """Separate the findings about partition directories of this log directory that cannot be listed. Return the other
+    findings, and one health without segments for each such directory that is selected. Such findings about partitions
     that are not selected are dropped.
     """
     rest, rows = [], []

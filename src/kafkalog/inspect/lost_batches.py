@@ -70,8 +70,9 @@ def is_of_batch(finding: Finding) -> bool:
 
 
 def lost_batch_at(path: str, position: int) -> LostBatch:
-    """Return facts about a damaged place of a segment, at `position` in bytes: time and end of the batch before it,
-    and what its own header still tells. Returns an empty `LostBatch` if the file cannot be read.
+    """Return facts about the damaged place at byte `position` of the segment's log file `path`: the largest timestamp
+    of the batch before it and the offset after that batch, and the claims of the damaged header itself. Returns an
+    empty `LostBatch` if the file cannot be read.
     """
     try:
         with FileSource(path) as source:
@@ -118,8 +119,8 @@ def _by_eye(source: FileSource, position: int) -> int:
 
 
 def _header_before(source: FileSource, path: str, position: int) -> BatchHeader | None:
-    """Return the header of the batch that ends at `position`; None if the walk from the start, or from an index
-    entry, does not lead exactly there within `_WALKED` batches.
+    """Return the header of the batch that ends exactly at byte `position`. None if batches from the start of the
+    segment, or from an index entry, do not lead there within `_WALKED` batches.
     """
     place, header = _start_before(path, position), None
     for _ in range(_WALKED):
@@ -133,8 +134,9 @@ def _header_before(source: FileSource, path: str, position: int) -> BatchHeader 
 
 
 def _start_before(path: str, position: int) -> int:
-    """Return the position in bytes of a batch before `position`, from the offset index if the place is more than
-    `_NEAR` bytes into the segment; 0 if it is not, or if the index has no entry or cannot be read.
+    """Return the byte position of a batch before `position`, at which to begin a walk. It is 0 if `position` is at most
+    `_NEAR` bytes into the segment. Otherwise it comes from the offset index; 0 if the index has no earlier entry or
+    cannot be read.
     """
     if position <= _NEAR:
         return 0

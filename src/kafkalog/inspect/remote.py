@@ -1,4 +1,5 @@
-"""Inspect the remote tier segment by segment: according to events and listing, and what is local too.
+"""Inspect the remote tier segment by segment: what the events and the listing say about each segment, and whether it is
+local too.
 
 Log directories of several brokers give one view, because a remote segment belongs to the cluster. Problems are found by
 the rules of `remote_findings`.
@@ -70,13 +71,14 @@ def inspect_remote(
     at: Annotated[int | None, Bounds(TIMES)] = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> RemoteView:
-    """Return what is in the remote tier, and its problems. Reads events, listings and small files, and no log.
+    """Inspect the remote tier, and return its logs segment by segment with all problems. Reads events, listings and
+    small files, but no logs.
 
     Raises `UsageError` if there is neither a log directory nor a tier, `StorageError` if one cannot be read.
 
     * `paths`: log directories, of one broker or of several; without any, only the listing is used
     * `remote`: the URI or path of the tier, or the tier; without it nothing is listed
-    * `layout`: of the tier, if it is not to be detected
+    * `layout`: layout of the tier, detected by default
     * `storage`, `keys`: as for `open_tier`
     * `at`: the time to treat as now, ms since 1970
     * `limits`: what a batch or file may hold at most (`Limits`)
@@ -167,8 +169,8 @@ class _Looking:
         return segments_of(self._tier, listed) if listed and self._tier is not None else []
 
     def _epochs(self, key: Key, local: Mapping[str, LocalPart]) -> Sequence[LeaderEpoch]:
-        """Return the leader epochs of the local copy with the largest end offset, or if it has none those stored with
-        the last remote segment; empty if unknown. Reads an object of the remote tier in the second case.
+        """Return the leader epochs of the local copy with the largest end offset. If it has none, return the epochs
+        stored with the last remote segment, which reads an object of the tier. Empty if unknown.
         """
         known = max(local.values(), key=lambda each: each.end, default=None)
         if known is not None and known.partition.leader_epochs:

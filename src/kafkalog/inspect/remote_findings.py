@@ -1,4 +1,4 @@
-"""Check a log in two tiers: one function for each rule, over what was read of it."""
+"""Check one log in its two tiers (local and remote), by one function for each rule."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _AS_RETENTION = -2
 
 
 def findings_of(found: RemotePartition, now: int) -> Iterator[Finding]:
-    """Yield all findings about one tiered log, rule by rule: for each segment missing, incomplete, leaked, damaged and
-    stuck copies, then overlaps, gaps, lag, indexes in a broker's cache, and local retention. `now` is in ms since 1970.
+    """Yield all findings about one tiered log. First, for each segment: missing, incomplete, leaked, damaged and stuck
+    copies. Then, for the log: overlaps, gaps, lag, indexes in a broker's cache, and local retention. `now` is in ms
+    since 1970.
     """
     for row in found.rows:
         yield from _missing(row)
@@ -67,12 +68,12 @@ def _missing(row: RemoteRow) -> Iterator[Finding]:
     yield Finding(code, severity, None, segment.start_offset, f"{_told(row)} lacks {names}{lost}")
 
 
-def _incomplete(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:
-    """Yield a finding about a listed segment of a log without events, if files of it or its leader epochs are
-    missing, or else if it is not read because another segment has its offsets. Yields nothing if the log has events
-    or the segment was not listed.
+def _incomplete(row: RemoteRow, partition: RemotePartition) -> Iterator[Finding]:
+    """Yield at most one finding about a listed segment of a log without events: that files of the segment or its leader
+    epochs are missing, or else that it is not read because another segment has its offsets. Yields nothing if the log
+    has events or the segment was not listed.
     """
-    if found.has_events or row.listed is None:
+    if partition.has_events or row.listed is None:
         return
     gone = [*row.listed.lacking, *(kind.value for kind in _NEEDED if kind not in row.listed.objects)]
     gone += ["the leader epochs"] if row.listed.epochs is None else []
@@ -84,12 +85,12 @@ def _incomplete(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:
         yield Finding.of(FindingCode.REMOTE_LINEAGES_OVERLAP, None, row.base_offset, detail)
 
 
-def _leaked(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:
+def _leaked(row: RemoteRow, partition: RemotePartition) -> Iterator[Finding]:
     if row.listed is None or not row.listed.objects:
         return
     stored = {remote_object.path: remote_object.size for remote_object in row.listed.objects.values()}
     path = next(iter(stored))
-    if row.segment is None and found.has_events:
+    if row.segment is None and partition.has_events:
         why = f"{EVENTS} do not name it"
     elif row.segment is not None and row.segment.state is RemoteSegmentState.DELETE_SEGMENT_FINISHED:
         why = f"{EVENTS} say that it was deleted"
@@ -136,20 +137,20 @@ def _stuck(row: RemoteRow) -> Iterator[Finding]:
         yield Finding.of(FindingCode.REMOTE_DELETE_STUCK, None, row.base_offset, detail)
 
 
-def _overlapping(found: RemotePartition) -> Iterator[Finding]:
+def _overlapping(partition: RemotePartition) -> Iterator[Finding]:
     """Yield a finding for each readable remote segment whose leader epochs are not those of the log at its offsets,
     so that no broker reads it. Yields nothing if no local copy has leader epochs. Skips segments below the log start
     offset, which a broker deletes, and segments that were copied twice.
     """
-    if not any(local_part.partition.leader_epochs for local_part in found.local.values()):
+    if not any(local_part.partition.leader_epochs for local_part in partition.local.values()):
         return
-    start = found.log_start or 0
-    for row in found.rows:
+    start = partition.log_start or 0
+    for row in partition.rows:
         segment = row.segment
         if segment is None or not segment.is_readable or row.belongs or segment.end_offset < start:
             continue
         epochs = sorted({leader_epoch.epoch for leader_epoch in segment.leader_epochs})
-        same = [stretch.segment for stretch in found.stretches if stretch.segment.start_offset <= segment.end_offset
+        same = [stretch.segment for stretch in partition.stretches if stretch.segment.start_offset <= segment.end_offset
                 and segment.start_offset <= stretch.segment.end_offset]  # fmt: skip
         if any({leader_epoch.epoch for leader_epoch in other.leader_epochs} & set(epochs) for other in same):
             continue  # copied twice, by an old leader and by a new one
@@ -159,40 +160,40 @@ def _overlapping(found: RemotePartition) -> Iterator[Finding]:
         yield Finding.of(FindingCode.REMOTE_LINEAGES_OVERLAP, None, segment.start_offset, detail)
 
 
-def _gaps(found: RemotePartition) -> Iterator[Finding]:
+def _gaps(partition: RemotePartition) -> Iterator[Finding]:
     """Yield a finding for each range of offsets, from the log start offset up to the first local offset, that is in
     neither tier. Ranges whose copy has started are skipped. Yields nothing without a local copy, a known log start
     or events.
     """
-    if not found.local or found.log_start is None or not found.has_events:
+    if not partition.local or partition.log_start is None or not partition.has_events:
         return
-    begins = min(local_part.begins for local_part in found.local.values())
-    reached = found.log_start
-    ends = [(stretch.first, stretch.last) for stretch in found.stretches if stretch.last >= reached]
-    under_way = [row.segment for row in found.rows if row.segment is not None
+    begins = min(local_part.begins for local_part in partition.local.values())
+    reached = partition.log_start
+    ends = [(stretch.first, stretch.last) for stretch in partition.stretches if stretch.last >= reached]
+    under_way = [row.segment for row in partition.rows if row.segment is not None
                  and row.segment.state is RemoteSegmentState.COPY_SEGMENT_STARTED]  # fmt: skip
     for first, last in [*ends, (begins, begins)]:
         if reached < first and reached < begins:
             until = min(first, begins) - 1
             if not any(segment.start_offset <= reached and until <= segment.end_offset for segment in under_way):
-                detail = f"offsets {reached} to {until} of {found.topic}-{found.partition} are in neither tier"
+                detail = f"offsets {reached} to {until} of {partition.topic}-{partition.partition} are in neither tier"
                 yield Finding.of(FindingCode.TIER_GAP, None, reached, detail)
         reached = max(reached, last + 1)
 
 
-def _behind(found: RemotePartition) -> Iterator[Finding]:
-    part = max(found.local.values(), key=lambda each: each.end, default=None)
-    if part is None or not found.has_events:
+def _behind(partition: RemotePartition) -> Iterator[Finding]:
+    part = max(partition.local.values(), key=lambda each: each.end, default=None)
+    if part is None or not partition.has_events:
         return
-    copied = max(found.copied_to or 0, found.log_start or 0)
+    copied = max(partition.copied_to or 0, partition.log_start or 0)
     closed = [segment for segment in part.partition.segments[:-1] if segment.base_offset >= copied]
     if not closed:
         return
-    settings = found.settings
+    settings = partition.settings
     begun = any(row.segment is not None and row.segment.state is RemoteSegmentState.COPY_SEGMENT_STARTED
-                and row.segment.end_offset >= copied for row in found.rows)  # fmt: skip
+                and row.segment.end_offset >= copied for row in partition.rows)  # fmt: skip
     is_off = settings is not None and settings.get(REMOTE_STORAGE_ENABLE, "").lower() != "true"
-    if is_off and found.copied_to is None:
+    if is_off and partition.copied_to is None:
         return
     if is_off:
         why = "remote storage is switched off for the topic"
@@ -205,7 +206,7 @@ def _behind(found: RemotePartition) -> Iterator[Finding]:
     size = sum(segment.size for segment in closed)
     upto = f"up to offset {copied - 1}" if copied else "not at all"
     detail = (
-        f"{found.topic}-{found.partition} is copied {upto}; {len(closed)} closed local segments after that, "
+        f"{partition.topic}-{partition.partition} is copied {upto}; {len(closed)} closed local segments after that, "
         f"{size} bytes, are not: {why}"
     )
     yield Finding.of(FindingCode.REMOTE_COPY_BEHIND, None, copied, detail, part.partition.path)
@@ -251,13 +252,13 @@ def _limit(values: Mapping[str, str], what: str) -> int:
         return -1
 
 
-def _cached(found: RemotePartition) -> Iterator[Finding]:
+def _cached(partition: RemotePartition) -> Iterator[Finding]:
     """Yield a finding for each index of a readable remote segment in a broker's cache (`RemoteIndexCache`) whose size
     differs from the one in the remote tier, or is not a whole number of entries. Indexes whose size in the tier itself
     is wrong are skipped, as that is a finding of its own. Examines file sizes only.
     """
-    for directory in found.local:
-        for row in found.rows:
+    for directory in partition.local:
+        for row in partition.rows:
             for kind in _ENTRY_SIZES if row.segment is not None and row.segment.is_readable else ():
                 path = f"{directory}/{REMOTE_INDEX_CACHE}/{row.base_offset}_{row.id}{kind.value}"
                 status = status_of(path)

@@ -1,4 +1,4 @@
-"""Request for a report, besides the paths."""
+"""Parameters of a report other than the paths, and the interface through which its progress is shown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _unseen_state(_state: ProgressState) -> None:
 
 
 class Watch:
-    """Receiver of progress; this one ignores it."""
+    """Receiver of the progress of a report. This class ignores it; subclasses show it."""
 
     def reading(self, _what: str, _total: int) -> AbstractContextManager[Callable[[int], None]]:
         """Begin to read a known number of bytes; the context's value is called with the number of bytes

@@ -117,7 +117,8 @@ def retention(
     started_with: Mapping[str, str] | None = None,
     instead: Mapping[str, str] | None = None,
 ) -> Retention:
-    """Return which segments a running broker would delete now, when the others go, and what holds them. Reads only.
+    """Predict which segments a running broker would delete now, when it deletes the others, and which older segments
+    delay them. Reads only.
 
     Raises `UsageError` if no path is a log directory or a setting does not exist, `UnknownName` for a topic or
     partition that does not exist, `StorageError` for I/O.
@@ -165,11 +166,11 @@ def foresee_retention(
     instead: Mapping[str, str] | None = None,
     select: Selection = ALL,
 ) -> Iterator[PartitionRetention]:
-    """Yield the prediction for each selected live partition of a log directory, without the metadata log.
+    """Yield the prediction for each selected live partition of a log directory, except the metadata log.
 
-    `facts` is what the cluster's metadata says about topics. `given` are settings of a broker, used if the metadata has
-    none. `instead` are settings to try out, which take precedence over everything. `at` is the time to treat as now, ms
-    since 1970. Raises `UsageError` for a setting that Kafka does not know, `StorageError` for I/O.
+    `facts` are the topics' settings in the cluster's metadata. `given` are settings of a broker, used if the metadata
+    has none. `instead` are settings to try out, which take precedence over everything. `at` is the time to treat as
+    now, ms since 1970. Raises `UsageError` for a setting that Kafka does not know, `StorageError` for I/O.
     """
     CleanerConfig.from_names(instead or {})  # a name that Kafka does not know is not passed over
     for topic, number in log_dir:
@@ -183,8 +184,8 @@ def foresee_retention(
 def _settings(
     topic: str, facts: TopicFacts, given: Mapping[str, str], instead: Mapping[str, str]
 ) -> tuple[CleanerConfig, dict[str, str]]:
-    """Return the effective settings of a topic, and setting -> source (`default`, `server.properties`, `kafka`,
-    `broker`, `topic` or `--config`) for the retention settings. Later sources in this list take precedence. Raises
+    """Return the effective settings of a topic, and for each retention setting its source: `default`,
+    `server.properties`, `kafka`, `broker`, `topic` or `--config`. A later source in this list takes precedence. Raises
     `UsageError` for an invalid value.
     """
     layers = {
@@ -269,7 +270,7 @@ def _foreseen(facts: Sequence[_Facts], settings: CleanerConfig, log_start: int, 
     return segment_retentions
 
 
-def _by_age(each: _Facts, settings: CleanerConfig) -> int:
+def _by_age(segment: _Facts, settings: CleanerConfig) -> int:
     if not settings.deletes_old or settings.retention_ms < 0:
         return NEVER
-    return max(each.largest_timestamp + settings.retention_ms + 1, 0)
+    return max(segment.largest_timestamp + settings.retention_ms + 1, 0)

@@ -1,4 +1,4 @@
-"""Map a segment byte by byte: stretches of sound batches, and what lies between them.
+"""Map a segment byte by byte: stretches of sound batches, and the stretches of bytes between them.
 
 One walk through damage (`BatchReader`) finds the batches. Bytes that no batch covers are named after the finding there.
 """
@@ -110,9 +110,9 @@ class Stretch(Struct, frozen=True):
     """number of stretches that were joined because there were too many"""
 
     def joined(self, other: Stretch) -> Stretch:
-        """Return this stretch and the next, `other`, as one: with the worse kind and its detail (this one's if both are
-        the same), and the sums of batches and records; `places` are added up too if the kinds differ, otherwise the
-        larger number is kept.
+        """Return one stretch for this one and the next, `other`. It has the worse kind of the two with its detail (this
+        one's if the kinds are equal), and the sums of batches and records. `places` is the sum if the kinds differ,
+        otherwise the larger number.
         """
         worse = max(self, other, key=lambda stretch: stretch.kind.rank)
         offsets = [
@@ -167,7 +167,7 @@ def _at_most(stretches: list[Stretch], count: int) -> list[Stretch]:
 
 
 class _Drawing:
-    """Builder of the map of one segment during the walk."""
+    """Builds the map of one segment while its batches are read."""
 
     def __init__(self, segment: Segment, known: Sequence[Finding], is_behind: bool) -> None:
         self.segment = segment
@@ -187,8 +187,8 @@ class _Drawing:
             self._is_behind = True
 
     def found(self, finding: Finding) -> None:
-        """Add a finding of the walk about this segment. Does nothing if an earlier check has already found one with
-        this code and position.
+        """Add a finding of the walk about this segment. Does nothing if an earlier check reported the same code at the
+        same position.
         """
         if (finding.code, finding.position) not in self._seen:
             self.findings.append(finding)
@@ -197,9 +197,9 @@ class _Drawing:
                 self._ending.add(finding.position)
 
     def batch(self, facts: BatchFacts) -> None:
-        """Add a batch that can be read, after the bytes before it as a hole if the previous batch ended earlier. The
-        batch counts as sound, or as `Kind.AFTER` if damage before it stops consumers. So do all later batches if a
-        finding at this batch's position stops consumers.
+        """Add a batch that can be read. Bytes between the previous batch and this one become a hole. The batch counts
+        as sound, or as `Kind.AFTER` if consumers stop at damage before it. If a finding at this batch's own position
+        stops consumers, all later batches count as `Kind.AFTER`.
         """
         self.hole(facts.position)
         kind = Kind.AFTER if self._is_behind else Kind.SOUND
@@ -222,9 +222,9 @@ class _Drawing:
         self._stretches.append(stretch)
 
     def ended(self, unreadable: str | None) -> tuple[SegmentMap, bool]:
-        """Return the finished map, and whether consumers stop before the next segment. `unreadable` is the I/O error
-        if the rest of the segment could not be read, else None. A torn or zero-filled end does not stop consumers.
-        Too many stretches are joined to `_MOST`.
+        """Return the finished map, and whether damage stops consumers before the next segment. `unreadable` is the I/O
+        error if the rest of the segment could not be read, else None. A torn or zero-filled end does not stop
+        consumers. If there are more than `_MOST` stretches, neighbors are joined.
         """
         findings = self.findings
         size = self.segment.size
@@ -278,20 +278,20 @@ def _at(findings: Sequence[Finding], position: int) -> Finding | None:
     return next((finding for finding in findings if finding.position == position), None)
 
 
-def _kind_of(found: Finding | None) -> Kind:
+def _kind_of(finding: Finding | None) -> Kind:
     """Kind of bytes that no batch covers, by the finding there."""
-    if found is None:
+    if finding is None:
         return Kind.CORRUPT
-    return Kind.UNREAD if found.code is FindingCode.LIMIT_EXCEEDED else _TAILS.get(found.code, Kind.CORRUPT)
+    return Kind.UNREAD if finding.code is FindingCode.LIMIT_EXCEEDED else _TAILS.get(finding.code, Kind.CORRUPT)
 
 
-def _kind_of_batch(found: Finding) -> Kind:
+def _kind_of_batch(finding: Finding) -> Kind:
     """Kind of a batch with a valid checksum, by its finding."""
-    return Kind.MISPLACED if found.code in _MISPLACED else Kind.NONSENSE
+    return Kind.MISPLACED if finding.code in _MISPLACED else Kind.NONSENSE
 
 
-def _sentence(found: Finding) -> str:
-    return f"{found.code}: {found.detail}"
+def _sentence(finding: Finding) -> str:
+    return f"{finding.code}: {finding.detail}"
 
 
 def segment_maps(
@@ -320,7 +320,7 @@ def segment_maps(
 
 
 class _Walk:
-    """One walk over segments, up to the last one or through the first that cannot be read."""
+    """One walk over segments, up to the last one, or up to and including the first one that cannot be read."""
 
     def __init__(
         self,
@@ -359,8 +359,8 @@ class _Walk:
         yield from self._finish(unreadable)
 
     def _come_to(self, segment: Segment | None) -> Iterator[SegmentMap]:
-        """Yield the maps of the segments before `segment`, and begin the map of that one. With None all segments are
-        finished.
+        """Yield the maps of the segments before `segment`, and begin the map of `segment` itself. With None, yield the
+        maps of all remaining segments.
         """
         while self._drawing is None or self._drawing.segment is not segment:
             following = next(self._segments, None)
@@ -377,8 +377,8 @@ class _Walk:
         self._noted = len(self._reader.findings)
 
     def _finish(self, unreadable: str | None) -> Iterator[SegmentMap]:
-        """Yield the map of the current segment with its findings, if there is one; then none is current. Sets
-        `is_behind`. `unreadable` is the I/O error that ended its reading, else None.
+        """Finish the current segment, if there is one: yield its map, and set `is_behind` to whether damage has stopped
+        consumers. Afterwards no segment is current. `unreadable` is the I/O error that ended its reading, else None.
         """
         drawing, self._drawing = self._drawing, None
         if drawing is not None:

@@ -26,7 +26,9 @@ _OTHERS = ""
 
 
 class Series(Struct, frozen=True, kw_only=True):
-    """Equal buckets from `start` (ms since 1970) on. Records outside are only counted."""
+    """Counts in equal buckets of time from `start` (ms since 1970) on. Records outside of the buckets are only
+    counted.
+    """
 
     start: int
     width: int
@@ -121,8 +123,8 @@ class Timeline(Struct, kw_only=True):
         )
 
     def _window(self) -> tuple[int, int]:
-        """Return the numbers of the first and the last bucket to show: those with nearly all bytes if that makes the
-        range less than a quarter as long, else all.
+        """Return the numbers of the first and the last bucket to show (inclusive). Outer buckets with few bytes are
+        left out if the range becomes less than a quarter as long; otherwise all are shown.
         """
         numbers = sorted(self._buckets)
         sizes = {number: sum(size for _records, size in self._buckets[number].values()) for number in numbers}
@@ -139,8 +141,8 @@ class Timeline(Struct, kw_only=True):
 
 
 def _outermost(numbers: list[int]) -> Iterable[int]:
-    """Yield numbers of a sorted list from both ends inwards, each time the one with the wider gap to its neighbor;
-    the last remaining one is not yielded.
+    """Yield the numbers of a sorted list from both ends inwards: each time, the end that is farther from its neighbor.
+    The last remaining number is not yielded.
     """
     low, high = 0, len(numbers) - 1
     while low < high:

@@ -45,11 +45,11 @@ _COLUMN_OF = {
 
 
 def count_groups(question: TopQuestion, partitions: Iterable[Partition], threads: int) -> TopGroups:
-    """Group the records of partitions, and return the largest groups, with findings and open transactions that end
-    reading. Reading a partition ends at damage. Groups of whole topics or partitions also have the size of their log
-    files.
+    """Group the records of partitions, and return the largest groups, with the findings and open transactions at which
+    reading ended. Reading a partition ends at damage. If the groups are whole topics or partitions, they also have the
+    size of their log files in bytes.
 
-    `threads` decode records. Raises `StorageError`; other errors are those of `top`.
+    `threads` is the number of threads that decode records. Raises `StorageError`, and the other errors of `top`.
     """
     names = tuple(dict.fromkeys(name for group in question.by for name in _COLUMN_OF[group]))
     counted = _Counted(names=names, is_repeats=TopBy.REPEAT in question.by)
@@ -76,7 +76,7 @@ def count_groups(question: TopQuestion, partitions: Iterable[Partition], threads
 
 
 def _with_disk_sizes(
-    found: TopGroups, sizes: Mapping[tuple[str | None, int | None], int], names: Sequence[str], order: str,
+    top_groups: TopGroups, sizes: Mapping[tuple[str | None, int | None], int], names: Sequence[str], order: str,
     most: int | None,
 ) -> TopGroups:  # fmt: skip
     """Return the groups with the size in bytes of their log files, the largest first if `order` is `bytes`, and at
@@ -87,19 +87,20 @@ def _with_disk_sizes(
     for (topic, number), size in sizes.items():
         key = topic, number if "partition" in names else None
         by_group[key] = by_group.get(key, 0) + size
-    groups = [replace(group, disk_size=by_group.get((group.topic, group.partition), 0)) for group in found.groups]
+    groups = [replace(group, disk_size=by_group.get((group.topic, group.partition), 0)) for group in top_groups.groups]
     if order == "bytes":
         groups.sort(key=lambda each: each.disk_size or 0, reverse=True)
-    return replace(found, groups=groups[:most], disk_size=sum(sizes.values()))
+    return replace(top_groups, groups=groups[:most], disk_size=sum(sizes.values()))
 
 
 def _facts(
     partition: Partition, batch: Any, names: Sequence[str], unit: str, start: int | None, end: int | None
 ) -> Any:
-    """Return a table with one row per record: the columns in `names`, by which it is grouped, `bytes` of key and
-    value, `records` (1), and `first` and `last`, both its time in ms (null if none). Rows before `start` or at or
-    after `end` (ms; None: no bound) are left out, and so are rows without a time if there is a bound. `unit` is
-    `hour` or `minute`.
+    """Return a table with one row per record: the columns in `names`, by which records are grouped; `bytes`, the size
+    of key and value; `records`, always 1; and `first` and `last`, both the record's time in ms (null if none).
+
+    Rows with a time before `start`, or at or after `end`, are left out (ms; None: no bound). If there is a bound, rows
+    without a time are left out too. `unit` is `hour` or `minute`.
     """
     time = batch["timestamp"].cast(pa.timestamp("ms", tz="UTC"), safe=False)
     sizes = pc.add(_lengths(batch["key"]), _lengths(batch["value"]))
@@ -140,7 +141,7 @@ def _digest(value: Any) -> bytes | None:
 
 
 class _Counted(Struct, kw_only=True):
-    """Groups so far, as a table with one row each, and rows that are not grouped yet."""
+    """The groups counted so far, as a table with one row for each, and the rows that still have to be grouped."""
 
     names: tuple[str, ...]
     is_repeats: bool

@@ -26,7 +26,7 @@ MOST_CLEAN = 240
 
 
 class _PartitionWalk:
-    """Totals over the batches of one partition."""
+    """Receives all batches of one partition and adds them up."""
 
     def __init__(self, topic: str, timeline: Timeline) -> None:
         self._topic = topic
@@ -66,7 +66,7 @@ class _PartitionWalk:
 
 
 class _Gallery:
-    """Segment maps to draw, the worst first; others are only counted."""
+    """The segment maps that the report will draw, the worst first; all other segments are only counted."""
 
     def __init__(self) -> None:
         self._by_rank: dict[int, list[tuple[PartitionFacts, SegmentMap]]] = {}
@@ -92,9 +92,9 @@ class _Gallery:
                 self._clean.append((partition, segment_map))
 
     def drawn(self) -> tuple[tuple[PartitionFacts, SegmentMap], ...]:
-        """Return (partition, map) pairs of the worst damaged segments (at most `MOST_DAMAGED`), of the sound segments
-        kept in their partitions, and of further sound ones up to `MOST_CLEAN` sound ones in all. Partitions with drawn
-        damage come first, then the order is by path and base offset.
+        """Return the (partition, map) pairs to draw: the worst damaged segments (at most `MOST_DAMAGED`), the sound
+        segments that were kept in the same partitions, and further sound segments until there are `MOST_CLEAN` sound
+        ones. Partitions with drawn damage come first; then the order is by path and base offset.
         """
         worst_first = [each for rank in sorted(self._by_rank, reverse=True) for each in self._by_rank[rank]]
         damaged = worst_first[:MOST_DAMAGED]
@@ -114,11 +114,11 @@ def walk_over(
     limits: Limits,
     on_bytes: Callable[[int], None],
 ) -> Examined:
-    """Read all batches of the partitions, each given with its log directory, and return totals, facts per partition,
-    maps of segments and a timeline.
+    """Read all batches of the partitions, and return totals, facts per partition, maps of segments and a timeline. Each
+    item of `partitions` is a log directory and a partition in it.
 
-    `findings` are those of `verify` by log file, `verified` its reports by partition directory. `on_bytes` is called
-    with the number of bytes read.
+    `findings` are the findings of `verify` by log file, `verified` its reports by partition directory. `on_bytes` is
+    called with the number of bytes read.
     """
     timeline, gallery = Timeline(), _Gallery()
     partition_facts: list[PartitionFacts] = []
@@ -185,8 +185,8 @@ def walk_over(
 
 
 def _topics(partitions: Sequence[PartitionFacts]) -> tuple[TopicFacts, ...]:
-    """Return totals by topic, those with the most bytes first and then by name. Copies of a partition count once as
-    partitions, but with their own bytes and records.
+    """Return totals by topic, sorted by bytes (most first) and then by name. If a partition has several copies, it
+    counts as one partition, but the bytes and records of all copies are added.
     """
     by_name: dict[str, list[PartitionFacts]] = {}
     for facts in partitions:

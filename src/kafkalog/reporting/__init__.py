@@ -1,1 +1,1 @@
-"""Build the page of `kafkalog report`: everything that is known of log directories, to share."""
+"""Build the report of `kafkalog report` on the state of log directories, as a page or as text that can be shared."""

@@ -1,8 +1,8 @@
-"""Count losses once for all parts of a report: permanent ones, those of a simple start, and those of earlier
-recoveries.
+"""Compute the losses that a report shows, once for all its parts: permanent ones, those of a simple start of Kafka, and
+those of earlier recoveries.
 
-Permanently lost is what the recommended way loses: nothing that is known restores it. The times of lost offsets are
-those of the sound batches around them, from `verify` if it has a finding about them.
+Permanently lost is what the recommended way of recovery loses, because nothing that is known restores it. The times of
+lost offsets are the times of the sound batches around them, from `verify` if it has a finding about them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ _STANDS = (RunState.FINISHED, RunState.CUT_SHORT, RunState.HALF_PURGED)
 
 
 class LossRow(Struct, frozen=True, kw_only=True):
-    """One row of the table: what a partition loses permanently and by a simple start, and when it was written."""
+    """One row of the table of losses: what a partition loses permanently and by a simple start, and when that was
+    written.
+    """
 
     partition: str
     permanently: str
@@ -71,7 +73,9 @@ class LossRow(Struct, frozen=True, kw_only=True):
 
 
 def recommended_of(planned: Planned) -> RecoveryWay | None:
-    """The recommended way if one of the ways loses something; None otherwise, or if none is recommended."""
+    """Return the recommended way of recovery if at least one of the ways may lose something; None if none may, or no
+    way is recommended.
+    """
     best = planned.choice.recommended
     return best if planned.is_choice else None
 
@@ -82,8 +86,8 @@ def total_for_good(facts: ReportFacts) -> Measured:
 
 
 def total_by_start(facts: ReportFacts) -> Measured | None:
-    """Return the total loss if Kafka simply starts on all directories; None if there are no plans, or Kafka does not
-    start on one of them or this is unknown.
+    """Return the total loss if Kafka is simply started on all directories. None if there are no plans, if Kafka does
+    not load one of the directories, or if that is unknown.
     """
     if not facts.planned or any(
         planned_directory.forecast is None or planned_directory.forecast.outcome != "loaded"
@@ -103,7 +107,9 @@ def total_before(facts: ReportFacts) -> Measured:
 
 
 def runs_that_lost(facts: ReportFacts) -> list[tuple[str, RunInfo]]:
-    """Log directory and execution, for executions whose journal lists losses and that were not undone."""
+    """Return (log directory, execution) for the executions whose journal lists losses and that were not undone, in the
+    order of `facts.runs`.
+    """
     return [(root, run) for root, run_infos in facts.runs for run in run_infos if run.lost and run.state in _STANDS]
 
 
@@ -126,8 +132,8 @@ def _of_run(run: RunInfo) -> dict[str, Measured]:
 
 
 def _for_good(planned: Planned) -> dict[str, Measured]:
-    """Return partition directory -> loss of the recommended way to recover; empty if no way is recommended. Includes
-    partitions that lose the same in every way.
+    """Return the loss of the recommended way by partition directory; empty if no way is recommended. Partitions that
+    lose the same in every way are included.
     """
     best = recommended_of(planned)
     if best is None:
@@ -144,7 +150,7 @@ def _for_good(planned: Planned) -> dict[str, Measured]:
 
 
 def loss_rows(facts: ReportFacts) -> list[LossRow]:
-    """Rows of the table, one for each loss: at most `MOST_ROWS`, and one more that counts the others."""
+    """Return the rows of the table, one for each loss: at most `MOST_ROWS`, and one more that counts the others."""
     rows = list(_rows(facts))
     left = len(rows) - MOST_ROWS
     return (
@@ -193,15 +199,15 @@ def _rows(facts: ReportFacts) -> Iterator[LossRow]:
 
 
 def codes_elsewhere(facts: ReportFacts) -> list[FindingCode]:
-    """Codes of `ELSEWHERE` that the plans have findings of."""
+    """Return the codes in `ELSEWHERE` for which a plan has a finding, in the order of `ELSEWHERE`."""
     codes = {finding.code for planned in facts.planned for finding in planned.damages}
     return [code for code in ELSEWHERE if code in codes]
 
 
 def _elsewhere(lost: Measured | None, planned: Planned) -> str:
-    """Return `, unless …` with the place where the lost records may still be, and the code of the finding about it:
-    segments under wrong names, or a file outside the logs. Empty if the offset of no such finding is lost, or `lost` is
-    None.
+    """Return `, unless …` with the place where the lost records may still be and the code of the finding about it:
+    segments under wrong names, or a file outside the logs. Empty if `lost` is None, or no such finding begins at a lost
+    offset.
     """
     for code, where in ELSEWHERE.items():
         begins = [each.offset or 0 for each in planned.damages if each.code is code]
@@ -216,7 +222,7 @@ def _elsewhere(lost: Measured | None, planned: Planned) -> str:
 
 
 def _is_any(lost: Measured | None) -> bool:
-    """Whether anything is lost or skipped, or may be. False for None."""
+    """Whether records are lost or hidden from readers, or may be. False for None."""
     return lost is not None and (lost.records_lost != 0 or not lost.is_exact or lost.records_hidden > 0)
 
 
@@ -239,8 +245,8 @@ def with_skipped(text: str, lost: Measured) -> str:
 
 
 def _batches(name: str, planned: Planned) -> Iterator[LostBatch]:
-    """Yield facts about the batches at the first `_LOOKED_AT` damaged places of the partition directory `name`;
-    reads the files again. Unreadable ones yield an empty `LostBatch`.
+    """Yield facts about the batches at the first `_LOOKED_AT` damaged places of the partition directory `name`. Reads
+    the files again; a file that cannot be read yields an empty `LostBatch`.
     """
     places = dict.fromkeys(
         (os.path.join(planned.root, damage.file), damage.position)
@@ -253,8 +259,8 @@ def _batches(name: str, planned: Planned) -> Iterator[LostBatch]:
 
 
 def _times(ranges: Sequence[LostRange], root: str, facts: ReportFacts, batches: Sequence[LostBatch]) -> str:
-    """Return text about when lost records were written, for the first range for which it is known: by the sound
-    batches on both sides, else as the damaged batch's header claims; empty if unknown.
+    """Return text about when lost records were written; empty if unknown. The first range whose time is known counts.
+    The time comes from the sound batches on both sides, or else from the header of the damaged batch.
     """
     for lost_range in ranges:
         around = _time_of(lost_range, root, facts)
@@ -265,8 +271,8 @@ def _times(ranges: Sequence[LostRange], root: str, facts: ReportFacts, batches: 
 
 
 def _time_of(lost: LostRange, root: str, facts: ReportFacts) -> str:
-    """Return text about the time between the batches around a lost range, in the partition of that name in the log
-    directory `root`; empty if unknown.
+    """Return text about the time between the batches around the range `lost`, in its partition in the log directory
+    `root`; empty if unknown.
     """
     path = os.path.join(os.path.realpath(root), lost.partition)
     for partition in facts.examined.partitions:
@@ -277,8 +283,8 @@ def _time_of(lost: LostRange, root: str, facts: ReportFacts) -> str:
 
 
 def _unread_in(partition: PartitionFacts, facts: ReportFacts) -> list[Unread]:
-    """Return the unreadable offset ranges of a partition: those in findings of `verify`, then those of the walk over
-    its batches; a range may be in both.
+    """Return the unreadable offset ranges of a partition: first the ranges in findings of `verify`, then those of the
+    report's own walk over the batches. A range may be in both.
     """
     ranges = [
         finding.unread

@@ -25,7 +25,7 @@ __all__ = ["Report", "make_report", "report"]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Results of an examination, ready to be written."""
+    """A finished report, which can be written as HTML, Markdown or text."""
 
     facts: ReportFacts = field(repr=False)
 
@@ -62,11 +62,11 @@ def report(
     jobs: Count = 1,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Report:
-    """Examine log directories, partition directories or segments; change nothing.
+    """Examine log directories, partition directories or segments, and return a report of their state; changes nothing.
 
-    `deep` decodes every record; `config` and `at` are those of `plan`; `show_bytes` shows the bytes around damage,
-    which may be parts of records. A page is limited to a few MB and says what it leaves out. Raises `UsageError` for
-    paths without Kafka data; anything unreadable is part of the report.
+    `deep` decodes every record; `config` and `at` have the same meaning as in `plan`; `show_bytes` shows the bytes
+    around damage, which may be parts of records. A page is limited to a few MB and says what it leaves out. Raises
+    `UsageError` for paths without Kafka data; anything unreadable is part of the report.
 
     * `paths`: log directories, partition directories or segments
     * `select`: the topic-partitions to examine; all of them without it

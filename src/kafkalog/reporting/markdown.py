@@ -1,4 +1,6 @@
-"""Report for a chat channel: verdict, losses, what to do, and evidence; at most 80 lines, with details folded."""
+"""The report as Markdown for a chat channel: verdict, losses, what to do, and evidence; at most 80 lines, with details
+folded.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ _CELL = 200
 
 
 def _text(text: str) -> str:
-    """Escape data so that nothing in it is markup, a mention or the end of a cell."""
+    """Escape text from data, so that it cannot act as markup, a mention or the end of a table cell."""
     marked = _MARKS.sub(r"\\\1", escape_controls(text)).replace("@", "@\u200b")
     return re.sub(r"(?i)\b(www)\.", r"\1\\.", marked.replace("://", "\\://"))
 
@@ -53,8 +55,8 @@ def _code_in_cell(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Return `text` as inline code in Markdown: control characters escaped, between more backticks than any run of them
-    in it, with a space inside both if it begins or ends with a backtick.
+    """Return `text` as inline code in Markdown, with control characters escaped. It is enclosed in one more backtick
+    than the longest run of backticks in it. If it begins or ends with a backtick, a space is added on both sides.
     """
     plain = escape_controls(text)
     longest = max((len(ticks) for ticks in re.findall("`+", plain)), default=0)
@@ -167,12 +169,12 @@ def _worth_it(planned: Sequence[Planned]) -> list[Planned]:
 
 
 def _ways(planned: Planned, given: Given, *, is_one_of_several: bool) -> Iterator[str]:
-    """Yield Markdown lines about the ways to recover one log directory: a heading, the outcome of Kafka's start, why a
-    recovery is refused if it is, a table of the ways if there is a choice, and the recommended command. If no plan
-    could be made, only the heading and the reason.
+    """Yield Markdown lines about the ways to recover one log directory: a heading, the outcome of Kafka's start, the
+    reason if recovery is refused, a table of the ways if they differ in losses, and the recommended command. If no plan
+    could be made, yield only the heading and the reason.
 
-    `given` has the options that the command repeats. Unless `is_one_of_several`, the outcome (if there is a choice) and
-    the command are left out, because the report's first screen has them.
+    `given` has the options that the command repeats. Unless `is_one_of_several`, the command is left out, and also the
+    outcome if there is a table, because the report's first screen has them.
     """
     forecast = planned.forecast
     yield ""

@@ -1,4 +1,4 @@
-"""HTML from Python values: everything that is not markup is escaped, control and direction characters too."""
+"""HTML from Python values: all text is escaped except `Markup`; control and direction characters are escaped too."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _NO_END_OF_SCRIPT = str.maketrans(
 
 
 class Markup(str):
-    """Text that is HTML."""
+    """A string that is HTML already, so that it is not escaped again."""
 
     __slots__ = ()
 
 
 def join(content: Content) -> Markup:
-    """Return content as one piece of HTML: strings are escaped, integers get thousands separators, iterables are
-    joined, `Markup` stays as it is, and None is empty.
+    """Return content as one piece of HTML. Strings are escaped, integers get thousands separators, iterables are
+    joined, `Markup` is unchanged, and None is empty.
     """
     if content is None:
         return Markup()
@@ -41,9 +41,9 @@ def join(content: Content) -> Markup:
 
 
 def element(name: str, /, *content: Content, **attributes: str | int | bool | None) -> Markup:
-    """Return `<name attributes>content</name>`, or only the start tag of a void element; content and values are
-    escaped. In attribute names trailing `_` are dropped (`class_`) and others become `-`; True is an attribute
-    without a value, False and None omit it.
+    """Return `<name attributes>content</name>`, or only the start tag of a void element. Content and attribute values
+    are escaped. In attribute names, trailing `_` are dropped (`class_`) and others become `-`. An attribute with the
+    value True has no value in the HTML; False and None omit it.
     """
     words = [name]
     for key, value in attributes.items():
@@ -68,8 +68,8 @@ def prose(text: str) -> Markup:
 def table(
     caption: str, columns: Iterable[str], rows: Iterable[Iterable[Content]], *, numeric: Iterable[int] = ()
 ) -> Markup:
-    """Return an HTML table that scrolls by itself if it is wider than the page; cells are escaped. `numeric` has the
-    numbers (from 0) of columns aligned to the right.
+    """Return an HTML table in a region that scrolls if the table is wider than the page; cells are escaped. `numeric`
+    has the column numbers (from 0) that are aligned to the right.
     """
     right = frozenset(numeric)
     head = element(
@@ -94,8 +94,8 @@ def table(
 
 
 def _class_of(content: Content) -> str | None:
-    """CSS class of a cell: long text keeps its column from becoming narrow, short text stays on one line. None for
-    other content.
+    """Return the CSS class of a table cell: `long` for long text, which keeps its column from becoming narrow, `short`
+    for short text, which stays on one line. None for content that is not plain text.
     """
     if not isinstance(content, str) or isinstance(content, Markup):
         return None

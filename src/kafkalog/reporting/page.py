@@ -48,8 +48,8 @@ def _digest(text: str) -> str:
 
 
 def page_of(facts: ReportFacts) -> str:
-    """Return the whole report as one HTML page. Reads template, style and script from the package. Raises
-    `UsageError` if this installation is incomplete.
+    """Return the whole report as one HTML page. Reads its template, style and script from the package. Raises
+    `UsageError` if this installation is incomplete, or if style or script contains its own end tag.
     """
     verdict = verdict_of(facts)
     sections = [

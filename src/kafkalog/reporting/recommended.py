@@ -1,4 +1,6 @@
-"""Describe a plan that was made, or could not be made, in the words of the command line."""
+"""What the report says about plans in the terms of the command line: the reason why there is none, and the options that
+commands repeat.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,14 @@ __all__ = ["given_in", "why_no_plan"]
 
 
 def why_no_plan(planned: Planned) -> str:
-    """Sentence of the error that ended the plan."""
+    """Return the sentence of the error that prevented a plan; empty if there was no error."""
     return "" if planned.problem is None else sentence_of(planned.problem)
 
 
 def given_in(facts: ReportFacts) -> Given:
-    """Return the words that the report's commands repeat, and which of its directories are in use."""
+    """Return the options that the report's commands repeat, the directories that are in use, and, if one command fits
+    all directories, those directories.
+    """
     locked = frozenset(os.path.realpath(each.path) for each in facts.directories if each.standing.locked)
     given = Given(words=facts.arguments, locked=locked)
     has_problem = any(planned.problem is not None for planned in facts.planned)

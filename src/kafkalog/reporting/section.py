@@ -10,7 +10,7 @@ __all__ = ["Section", "section"]
 
 
 class Section(Struct, frozen=True, kw_only=True):
-    """Section with its entry in the index."""
+    """One section of the page with its entry in the index."""
 
     anchor: str
     title: str
@@ -20,7 +20,7 @@ class Section(Struct, frozen=True, kw_only=True):
 
 
 def section(anchor: str, title: str, note: str, *content: Content, is_open: bool = True) -> Section:
-    """Return a section of the page that can be collapsed; `is_open` says whether it is open at first. `anchor`
+    """Return a section of the page that the reader can collapse; `is_open` says whether it is open at first. `anchor`
     becomes its HTML id, and `note` is shown beside the title.
     """
     heading = element(

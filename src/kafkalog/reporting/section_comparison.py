@@ -15,8 +15,9 @@ _MOST = 100
 
 
 def comparison_section(facts: ReportFacts) -> Section | None:
-    """Return the section about partitions with several copies or a missing one, the first `_MOST` of those that differ
-    in full; None without a comparison. If the comparison failed, the section has only the reason.
+    """Return the section about partitions with several copies or with missing ones. The first `_MOST` partitions whose
+    copies differ are described in full. If the comparison failed, the section has only the reason. None if nothing was
+    compared.
     """
     if facts.comparison_problem is not None:
         why = sentence_of(facts.comparison_problem)
@@ -51,15 +52,15 @@ def comparison_section(facts: ReportFacts) -> Section | None:
     return section("copies", "Copies compared", f"{len(differing):,} differ" if differing else "all equal", *content)
 
 
-def _sum(found: Comparison, several: list[PartitionComparison], differing: list[PartitionComparison]) -> Content:
+def _sum(comparison: Comparison, several: list[PartitionComparison], differing: list[PartitionComparison]) -> Content:
     words = (
         f"{len(several) - len(differing):,} of {counted(len(several), 'partition')} with several copies are equal and "
         f"complete in all of them."
     )
-    if found.memory is not None:
-        words += f" ISRs: from {found.memory}."
-    if found.memory_problem is not None:
-        words += f" ISRs {'may be older' if found.memory else 'are unknown'}: {found.memory_problem}."
+    if comparison.memory is not None:
+        words += f" ISRs: from {comparison.memory}."
+    if comparison.memory_problem is not None:
+        words += f" ISRs {'may be older' if comparison.memory else 'are unknown'}: {comparison.memory_problem}."
     if differing:
         words += " `kafkalog compare` shows more, `kafkalog merge` makes one log of what all copies hold."
     return element("p", prose(words))
@@ -74,8 +75,8 @@ def _numbers(copy: CopyReport) -> list[Content]:
 
 def standing_of(partition: PartitionComparison, copy: CopyReport) -> str:
     """Return how a copy compares with the best one, in a few words: `unreadable: …`, `best`, `the only copy`, `same`,
-    or a list of differences in records. `other start or end` means that the records are equal and only these offsets
-    differ.
+    or its differences in records, separated by commas. `other start or end` means that the records are equal and only
+    the start or end of the log differs.
     """
     if copy.error is not None:
         return f"unreadable: {copy.error}"
@@ -94,12 +95,12 @@ def standing_of(partition: PartitionComparison, copy: CopyReport) -> str:
     return ", ".join(words) or ("other start or end" if partition.differs(copy) else "same")
 
 
-def _why(each: PartitionComparison) -> str:
-    if each.best is None:
+def _why(partition: PartitionComparison) -> str:
+    if partition.best is None:
         return "no copy can be read."
-    text = f"the best copy is that of {each.label(each.best)}: {each.why}."
-    if each.is_elected is not None:
-        text += " Kafka may elect it." if each.is_elected else " Kafka would not elect it: it is not in the ISR."
-    for node in each.missing:
+    text = f"the best copy is that of {partition.label(partition.best)}: {partition.why}."
+    if partition.is_elected is not None:
+        text += " Kafka may elect it." if partition.is_elected else " Kafka would not elect it: it is not in the ISR."
+    for node in partition.missing:
         text += f" Broker {node} should hold a copy, and none is in its volumes."
     return text

@@ -22,8 +22,8 @@ _IN_A_ROW = 8
 
 
 def damage_section(facts: ReportFacts) -> Section | None:
-    """Return the section with errors and warnings; None if there are none. If some are not shown one by one, a table
-    counts all by severity and code.
+    """Return the section with errors and warnings; None if there are none. If some findings are not shown one by one,
+    the section also has a table that counts all of them by severity and code.
     """
     if not facts.findings:
         return None

@@ -1,4 +1,4 @@
-"""Top of the page: the verdict, what was examined, and the index."""
+"""Top of the page: the verdict, facts about the examination, and the index."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _MOST_PATHS = 20
 
 
 def header_section(facts: ReportFacts, verdict: ReportVerdict) -> Markup:
-    """Return the top of the page as HTML: the verdict with its exit code, the summary, the table of losses, numbers
-    of what was examined, and facts such as paths and times.
+    """Return the top of the page as HTML: the verdict with its exit code, the summary, the table of losses, how much
+    was examined, and facts such as paths and times.
     """
     examined = facts.examined
     times = [partition for partition in examined.partitions if partition.first_timestamp is not None]
@@ -70,8 +70,8 @@ def header_section(facts: ReportFacts, verdict: ReportVerdict) -> Markup:
 
 
 def _losses(facts: ReportFacts) -> Markup | None:
-    """Return the table of losses, whose cells wrap so that all columns fit the page; None if there are no losses.
-    The column about text that is readable by eye appears only if a row has some.
+    """Return the table of losses; None if there are none. Its cells wrap, so that all columns fit the page. The column
+    for records that can be decoded without proof is included only if a row has some.
     """
     found = loss_rows(facts)
     has_eye = any(loss_row.by_eye for loss_row in found)

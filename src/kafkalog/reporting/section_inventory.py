@@ -22,9 +22,9 @@ _BROKER = {
 
 
 def inventory_section(facts: ReportFacts) -> Section:
-    """Return the section with all log directories, and a table of at most `MOST` partitions: those with findings and
-    then those with the most bytes, sorted by directory, topic and number. Open at first if there are at most 60
-    partitions.
+    """Return the section with all log directories and a table of at most `MOST` partitions. Partitions with findings
+    are chosen first, then the largest ones; the table is sorted by directory, topic and number. The section is open at
+    first if there are at most 60 partitions.
     """
     partitions = facts.examined.partitions
     content: list[Content] = []
@@ -68,32 +68,32 @@ def inventory_section(facts: ReportFacts) -> Section:
     )
 
 
-def _directory(each: Directory) -> list[Content]:
+def _directory(directory: Directory) -> list[Content]:
     return [
-        code(each.path),
-        each.cluster_id,
-        None if each.node_id is None else str(each.node_id),
-        "cleanly" if each.clean_shutdown else "not cleanly",
-        each.partitions,
-        size_text(each.size),
-        _BROKER.get(each.broker, each.broker),
+        code(directory.path),
+        directory.cluster_id,
+        None if directory.node_id is None else str(directory.node_id),
+        "cleanly" if directory.clean_shutdown else "not cleanly",
+        directory.partitions,
+        size_text(directory.size),
+        _BROKER.get(directory.broker, directory.broker),
     ]
 
 
-def _partition(each: PartitionFacts) -> list[Content]:
+def _partition(partition: PartitionFacts) -> list[Content]:
     return [
-        code(each.name),
-        each.state,
-        _health(each),
-        each.segments,
-        size_text(each.size),
-        str(each.log_start_offset),
-        offsets_text(each.first_offset, each.last_offset),
-        str(each.log_end_offset),
-        each.records,
-        span_text(each.first_timestamp, each.last_timestamp),
-        ", ".join(f"{name} {count:,}" for name, count in each.codecs),
-        element("span", each.directory, class_="path"),
+        code(partition.name),
+        partition.state,
+        _health(partition),
+        partition.segments,
+        size_text(partition.size),
+        str(partition.log_start_offset),
+        offsets_text(partition.first_offset, partition.last_offset),
+        str(partition.log_end_offset),
+        partition.records,
+        span_text(partition.first_timestamp, partition.last_timestamp),
+        ", ".join(f"{name} {count:,}" for name, count in partition.codecs),
+        element("span", partition.directory, class_="path"),
     ]
 
 

@@ -32,7 +32,9 @@ PATTERNS = {
 
 
 def map_section(facts: ReportFacts) -> Section | None:
-    """Return the section with a bar for each drawn segment, damaged partitions first; None if there are no segments."""
+    """Return the section with a bar for each drawn segment; partitions with damage come first. None if there are no
+    segments.
+    """
     maps = facts.examined.maps
     if not facts.examined.segments:
         return None
@@ -64,7 +66,9 @@ def map_section(facts: ReportFacts) -> Section | None:
 
 
 def _together(sound: list[Content]) -> list[Content]:
-    """Fold partitions whose drawn segments are all sound into one line if there are many."""
+    """Fold partitions whose drawn segments are all sound into one line that opens; returns them unchanged if there are
+    few.
+    """
     if len(sound) <= _FEW:
         return sound
     words = f"{len(sound):,} partitions in which every segment that is drawn is sound"
@@ -158,21 +162,21 @@ def _view() -> Markup:
     )
 
 
-def _partition(path: str, found: Sequence[tuple[PartitionFacts, SegmentMap]], number: int) -> Markup:
-    partition = found[0][0]
-    largest = max(segment_map.segment.size for _partition, segment_map in found)
-    hurt = any(not segment_map.is_sound for _partition, segment_map in found)
-    drawn = len(found)
+def _partition(path: str, maps: Sequence[tuple[PartitionFacts, SegmentMap]], number: int) -> Markup:
+    partition = maps[0][0]
+    largest = max(segment_map.segment.size for _partition, segment_map in maps)
+    hurt = any(not segment_map.is_sound for _partition, segment_map in maps)
+    drawn = len(maps)
     more = partition.segments - drawn
     summary = element(
         "summary",
         element("strong", code(partition.name)),
         " ",
         element("span", f"{counted(partition.segments, 'segment')}, {size_text(partition.size)}", class_="note"),
-        _chips(stretch for _partition, segment_map in found for stretch in segment_map.stretches),
+        _chips(stretch for _partition, segment_map in maps for stretch in segment_map.stretches),
         element("span", path, class_="path"),
     )
-    bars = [_bar(segment_map, number + position, largest) for position, (_partition, segment_map) in enumerate(found)]
+    bars = [_bar(segment_map, number + position, largest) for position, (_partition, segment_map) in enumerate(maps)]
     body = element("ol", *bars, class_="bars")
     note = element("p", f"{counted(more, 'more segment')} not drawn.", class_="note") if more else None
     return element("details", summary, body, note, open=hurt)
@@ -192,18 +196,18 @@ def _chips(stretches: object) -> list[Content]:
     ]
 
 
-def _bar(made: SegmentMap, number: int, largest: int) -> Markup:
-    segment = made.segment
+def _bar(segment_map: SegmentMap, number: int, largest: int) -> Markup:
+    segment = segment_map.segment
     scale = _WIDTH / largest if largest else 0.0
     width = max(round(segment.size * scale), 6)
     words = ", ".join(
         f"{count} {kind.words}"
-        for kind, count in Counter(stretch.kind for stretch in made.stretches).items()
+        for kind, count in Counter(stretch.kind for stretch in segment_map.stretches).items()
         if kind is not Kind.SOUND
     )
     label = f"segment {segment.base_offset}, {size_text(segment.size)}, {words or 'sound'}"
     bar = element(
-        "svg", *_rects(made, width), viewBox=f"0 0 {_WIDTH} 16", preserveAspectRatio="none", aria_hidden="true"
+        "svg", *_rects(segment_map, width), viewBox=f"0 0 {_WIDTH} 16", preserveAspectRatio="none", aria_hidden="true"
     )
     button = element(
         "button",
@@ -218,15 +222,15 @@ def _bar(made: SegmentMap, number: int, largest: int) -> Markup:
     return element("li", button)
 
 
-def _rects(made: SegmentMap, width: int) -> list[Markup]:
-    """Return the SVG rectangles of a segment's bar of `width` units: neighbors of one kind are joined, damage lies
-    above sound batches and is always wide enough to be visible. An empty segment is one thin rectangle.
+def _rects(segment_map: SegmentMap, width: int) -> list[Markup]:
+    """Return the SVG rectangles of a segment's bar, which is `width` units wide. Neighbors of one kind are joined.
+    Damage lies above sound batches and is always wide enough to be visible. An empty segment is one thin rectangle.
     """
-    size = made.segment.size
+    size = segment_map.segment.size
     if not size:
         return [element("rect", x=0, y=7, width=width, height=2, class_="k-Z")]
     runs: list[list[Stretch]] = []
-    for stretch in made.stretches:
+    for stretch in segment_map.stretches:
         if runs and runs[-1][0].kind is stretch.kind:
             runs[-1].append(stretch)
         else:
@@ -243,9 +247,9 @@ def _rects(made: SegmentMap, width: int) -> list[Markup]:
 
 
 def map_data(facts: ReportFacts) -> dict[str, object]:
-    """Return the data with which the page's script draws the maps: names of the kinds, segments, and a list of
-    descriptions. Each stretch of a segment is a list [kind, start, end, batches, records, first offset, last offset,
-    index of its description, places].
+    """Return the data with which the page's script draws the maps: `kinds` (letter and name of each kind), `segments`,
+    and `details` (descriptions). Each stretch of a segment is a list [kind, start, end, batches, records, first offset,
+    last offset, number of its description in `details`, places].
     """
     details: dict[str, int] = {"": 0}
     segments = []

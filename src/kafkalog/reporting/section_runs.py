@@ -17,7 +17,7 @@ _MOST = 50
 
 
 def undo_line(root: str, run: RunInfo) -> str | None:
-    """Command that undoes a run; None if it cannot be undone."""
+    """Return the command that undoes an execution; None if it cannot be undone."""
     return shell_line(["kafkalog", "undo", root, "--run", run.run_id]) if run.undoable else None
 
 
@@ -28,8 +28,8 @@ def _lost(run: RunInfo) -> str:
 
 
 def runs_section(facts: ReportFacts) -> Section | None:
-    """Return the section about earlier recoveries; None if none is kept. Shows the last `_MOST` runs of each log
-    directory with the command that reverses each, or the reason why it cannot be reversed.
+    """Return the section about earlier recoveries; None if there are none. It shows the last `_MOST` executions of each
+    log directory, each with the command that reverses it or the reason why it cannot be reversed.
     """
     if not facts.runs:
         return None

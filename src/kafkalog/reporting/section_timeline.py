@@ -16,8 +16,8 @@ _HEIGHT = 100
 
 
 def timeline_section(facts: ReportFacts) -> Section | None:
-    """Return the section with bars of appended bytes (or records) over time by topic; None if no batch has a
-    timestamp.
+    """Return the section with the bytes or records that were appended over time, as bars by topic; None if no batch has
+    a timestamp.
     """
     series = facts.examined.series
     if series is None:
@@ -59,8 +59,8 @@ def timeline_section(facts: ReportFacts) -> Section | None:
 
 
 def _rows(series: Series) -> list[tuple[str, list[tuple[int, int]]]]:
-    """Return (topic, buckets) for each topic, at most `_ROWS`; a bucket is (records, bytes). If there are more topics,
-    the last row sums up the smaller ones as `all others`.
+    """Return (topic, buckets) for at most `_ROWS` rows, in the order of `series`; a bucket is (records, bytes). If
+    there are more topics, the last row is the sum of the remaining ones, named `all others`.
     """
     found = [(name or "other topics", buckets) for name, buckets in series.topics.items()]
     if len(found) <= _ROWS:
@@ -95,8 +95,8 @@ def _row(name: str, buckets: list[tuple[int, int]], number: int) -> Markup:
 
 
 def _bars(values: list[int]) -> str:
-    """Return the SVG path of bars beside each other, one per value, scaled to the largest; values above 0 are always
-    visible, and 0 has no bar.
+    """Return the SVG path of adjacent bars, one per value, scaled to the largest value. Values above 0 are always
+    visible; 0 has no bar.
     """
     largest = max(values, default=0)
     parts = []

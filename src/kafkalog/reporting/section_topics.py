@@ -14,8 +14,8 @@ MOST = 100
 
 
 def topics_section(facts: ReportFacts) -> Section | None:
-    """Return the section about sizes and rates of topics; None if there are none. Shows the first `MOST` topics, and
-    sums up the rest in a sentence.
+    """Return the section about sizes and rates of topics; None if there are none. It shows the first `MOST` topics and
+    mentions how many others are left out.
     """
     topics = facts.examined.topics
     if not topics:

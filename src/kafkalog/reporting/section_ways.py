@@ -107,7 +107,7 @@ def _recommendation(planned: Planned, given: Given) -> Markup | None:
 
 
 def _sum(best: RecoveryWay) -> str:
-    """Sentences about what a way keeps, loses and means."""
+    """Return sentences about the records that a way keeps and loses, and about its consequence."""
     lost = "none" if best.measured.records_lost == 0 and best.measured.is_exact else lost_text(best.measured)
     more = f" {best.consequence[:1].upper()}{best.consequence[1:]}." if best.consequence else ""
     return f"Records kept: {kept_text(best.measured)}; lost: {lost}.{more}"
@@ -134,17 +134,17 @@ def _table(caption: str, ways: Sequence[RecoveryWay], best: RecoveryWay | None) 
     return table(caption, columns, rows, numeric=[2, 3, 4, 6, 8])
 
 
-def kept_text(found: Measured) -> str:
+def kept_text(measured: Measured) -> str:
     """Text of the number of records that a way keeps."""
-    if found.records_kept is None:
+    if measured.records_kept is None:
         return "unknown"
-    hidden = f", {found.records_hidden:,} of them skipped" if found.records_hidden else ""
-    return f"{found.records_kept:,}{hidden}"
+    hidden = f", {measured.records_hidden:,} of them skipped" if measured.records_hidden else ""
+    return f"{measured.records_kept:,}{hidden}"
 
 
-def lost_text(found: Measured) -> str:
+def lost_text(measured: Measured) -> str:
     """Text of the number of records that a way loses, as far as known."""
-    return losses.lost_text(found, "{:,}".format)
+    return losses.lost_text(measured, "{:,}".format)
 
 
 def _releases(forecast: BrokerForecast) -> str:
@@ -153,8 +153,8 @@ def _releases(forecast: BrokerForecast) -> str:
 
 
 def forecast_text(forecast: BrokerForecast) -> str:
-    """Return text about Kafka's next start on a directory: that it starts, with or without its own recovery, and how
-    many readable records it drops; or why it does not start or loses more.
+    """Return text about Kafka's next start on a directory. If the start loads it, the text says whether Kafka recovers
+    logs first and how many readable records that drops; otherwise, it says why Kafka does not start or what it loses.
     """
     if forecast.outcome != "loaded" or (forecast.node is not None and not forecast.node.loses_nothing):
         told = start_sentences(forecast.node, forecast.outcome, forecast.exception, forecast.message)

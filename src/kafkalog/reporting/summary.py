@@ -1,4 +1,4 @@
-"""Summary of a report: which broker and topics are concerned, and what is lost."""
+"""Summary of a report: which brokers and partitions are affected, and which records are lost."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _NOT_COUNTED = codes_with(Trait.HIDES_DIRECTORY) | {FindingCode.PARTITION_MISSIN
 
 
 def summary_of(facts: ReportFacts) -> list[tuple[str, str]]:
-    """Return (name, sentence) pairs in the order of a reader's questions: brokers, affected partitions, losses, and
-    what is missing or could not be read if there is such a finding.
+    """Return (name, sentence) pairs in the order of a reader's questions: the brokers, the affected partitions, the
+    losses, and, if there is such a finding, what is missing or cannot be read.
     """
     rows = [("Broker", _listed(dict.fromkeys(_brokers(facts)), "not told by any meta.properties"))]
     hurt = [partition.name for partition in facts.examined.partitions if partition.words]
@@ -58,14 +58,16 @@ def _brokers(facts: ReportFacts) -> Iterator[str]:
 
 
 def _nodes(facts: ReportFacts) -> list[NodeStart]:
-    """Forecasts of the start of the nodes that these directories belong to."""
+    """Return the forecasts of the start of the nodes that own these directories; plans without such a forecast are
+    skipped.
+    """
     forecasts = (planned.forecast for planned in facts.planned)
     return [forecast.node for forecast in forecasts if forecast is not None and forecast.node is not None]
 
 
 def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
-    """Yield (name, sentence) pairs about losses: beside the logs, by each recommended way, in total, by a simple
-    start of Kafka, and by earlier recoveries. Unknown losses and refused recoveries are said too.
+    """Yield (name, sentence) pairs about losses, in this order: beside the logs, by each recommended way, in total, by
+    a simple start of Kafka, and by earlier recoveries. Unknown losses and refused recoveries get a pair too.
     """
     told = [(planned, way) for planned in facts.planned if (way := recommended_of(planned)) is not None]
     unknown = [each for each in facts.planned if each.forecast is None]

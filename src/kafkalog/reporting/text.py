@@ -27,8 +27,8 @@ _LEFT_OUT = 50
 
 
 def screen_of(facts: ReportFacts) -> FirstScreen:
-    """Return the first screen for everything examined: a title with the verdict, the outlook of each plan, and the
-    reason for each directory without a plan.
+    """Return the first screen for all directories: a title with the verdict, the outlook of each plan, and the reason
+    for each directory without a plan.
     """
     verdict = verdict_of(facts)
     problems = [f"{each.path}: {why_no_plan(each)}" for each in facts.planned if each.problem is not None]
@@ -53,8 +53,8 @@ def _outlook(planned: Planned, given: Given) -> Outlook:
 
 
 def text_of_report(facts: ReportFacts) -> str:
-    """Return the whole report as text of at most `REPORT_WIDTH` columns with control characters escaped, ending in a
-    newline.
+    """Return the whole report as text, wrapped to `REPORT_WIDTH` columns, with control characters escaped and a newline
+    at the end. Commands and long words may be wider.
     """
     screen = screen_of(facts)
     lines = screen.lines(REPORT_WIDTH)

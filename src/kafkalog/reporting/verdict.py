@@ -35,7 +35,7 @@ _MEANINGS = {
 
 
 class ReportVerdict(Struct, frozen=True):
-    """Verdict of a report."""
+    """Verdict of a report: a word, a sentence, and the exit code of the command."""
 
     code: ExitCode
     word: str
@@ -49,7 +49,9 @@ class ReportVerdict(Struct, frozen=True):
 
 
 def verdict_of(facts: ReportFacts) -> ReportVerdict:
-    """Return the verdict; the worst finding determines it."""
+    """Return the verdict of a report; the worst finding determines it. Without any warning or error, copies that differ
+    or an interrupted execution still make it `findings`.
+    """
     code = exit_code_of_findings(facts.findings)
     if code is ExitCode.CLEAN and (facts.copies_differ or facts.unfinished_runs):
         code = ExitCode.FINDINGS
@@ -97,8 +99,8 @@ def _sentence(facts: ReportFacts, code: ExitCode) -> str:
 
 
 def _copies(facts: ReportFacts) -> str:
-    """Return a clause for the verdict: how many of the partitions with several copies have copies that differ; if none
-    has, that the compared directories are not as they should be.
+    """Return a clause for the verdict: how many of the partitions with several copies have copies that differ. If none
+    has, the clause says that the compared directories are not as they should be.
     """
     several = [] if facts.comparison is None else [each for each in facts.comparison.partitions if len(each.copies) > 1]
     differing = sum(not partition_comparison.is_clean for partition_comparison in several)
@@ -122,8 +124,8 @@ def _gone(for_good: Measured) -> str:
 
 
 def _start(facts: ReportFacts) -> str:
-    """Return text about permanent losses and the outcome of Kafka's own start (refused, or dropping readable
-    records); empty if nothing is lost and the start is fine or unknown.
+    """Return text about permanent losses and about Kafka's own start, if it fails or drops readable records. Empty if
+    nothing is lost and the start succeeds or is unknown.
     """
     for_good = total_for_good(facts)
     unless = " or ".join(f"{ELSEWHERE[code]} ({code})" for code in codes_elsewhere(facts))
@@ -147,8 +149,8 @@ def _start(facts: ReportFacts) -> str:
 
 
 def _refusing(forecasts: Sequence[BrokerForecast]) -> Sequence[str]:
-    """Return the groups of Kafka releases that do not start on one of the directories, each once; the modeled
-    release if a forecast names none.
+    """Return the names of the groups of Kafka releases that do not start on one of the directories, each once. A
+    forecast that lists none counts as the modeled release.
     """
     named: dict[str, None] = {}
     for forecast in forecasts:

@@ -25,7 +25,9 @@ _DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
 
 def shortened(text: str, most: int = 600) -> str:
-    """Shorten text from data to `most` characters, with its full length."""
+    """Return text from data, cut to `most` characters and followed by an ellipsis and its full length; unchanged if it
+    is not longer.
+    """
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters in all)"
 
 
@@ -42,8 +44,8 @@ def size_text(size: int | float) -> str:
 
 
 def records_counted(facts: ReportFacts) -> str:
-    """Text of the number of records in sound batches, before and after damage, according to headers; control records do
-    not count.
+    """Return text with the number of records in sound batches, before and after damage, according to batch headers.
+    Control records are not counted.
     """
     records = facts.examined.records
     behind = f", {facts.behind_damage:,} of them after damage, where no consumer gets" if facts.behind_damage else ""
@@ -64,7 +66,9 @@ def span_text(first: int | None, last: int | None) -> str:
 
 
 def duration_text(milliseconds: int) -> str:
-    """Text of a duration in the largest unit in which it is at least one: `3 d`, `1.5 h`, `20 s`."""
+    """Return a duration as text in the largest unit of which it is at least one: `3 d`, `1.5 h`, `20 s`; in ms below
+    one second.
+    """
     for length, unit in _DURATIONS:
         if milliseconds >= length:
             return f"{milliseconds / length:.1f} {unit}".replace(".0 ", " ")
@@ -72,8 +76,9 @@ def duration_text(milliseconds: int) -> str:
 
 
 def rate_text(amount: int, first: int | None, last: int | None, *, of_bytes: bool = False) -> str:
-    """Return text of the average rate over the span from `first` to `last`, in ms: per second, or per hour or day if
-    it is low. Empty if one is None or the span is below a second. `of_bytes`: the amount is in bytes.
+    """Return the average rate over the span from `first` to `last` (ms since 1970) as text: per second, or per hour or
+    day if it is low. Empty if one of them is None or the span is below one second. With `of_bytes` the amount is in
+    bytes, otherwise a number.
     """
     if first is None or last is None or last - first < 1000:
         return ""

@@ -55,17 +55,18 @@ class Admission:
         return drop
 
     def make_room(self, host: str) -> str | None:
-        """Make room for one more client at address `host`, closing another connection if necessary. Return None if
-        there is room then, otherwise the reason, as text for a message. The new client is not counted yet.
+        """Make room for one more client at address `host`. Return None if there is room, because the limit is not
+        reached or because another connection was closed; otherwise the reason why there is none, as text for a message.
+        The new client itself is not counted here.
 
-        At the limit, the connection to close is an idle one of this address or of an address with more connections. If
-        there is none, it is the oldest one of the address with most connections, if that is another address and has
-        more than half of the limit. If authentication is required, an unauthenticated connection is closed instead, and
-        even below the limit if a quarter of the limit is unauthenticated.
+        If the limit is reached, one connection is closed: an idle connection of this address or of an address with more
+        connections; or else the oldest connection of the address with the most connections, if that is another address
+        and has more than half of the limit. If authentication is required, an unauthenticated connection is closed
+        instead, even below the limit, as soon as a quarter of the limit is unauthenticated.
         """
         with self._lock:
             most = self._limits.connections
-            unknown = [each for each in self._drop if not each.authenticated] if self._asks_who else []
+            unknown = [client for client in self._drop if not client.authenticated] if self._asks_who else []
             if len(unknown) >= max(1, most // _UNKNOWN_SHARE):
                 victim = self._of_heaviest(unknown)
             elif len(self._drop) < most:
@@ -78,9 +79,9 @@ class Admission:
         drop(victim)
         return None
 
-    def _of_heaviest(self, some: Iterable[Connection]) -> Connection | None:
+    def _of_heaviest(self, connections: Iterable[Connection]) -> Connection | None:
         """Return the oldest of these connections from the address with the most connections."""
-        return min(some, key=lambda each: (-self._of_host[each.host], each.opened), default=None)
+        return min(connections, key=lambda each: (-self._of_host[each.host], each.opened), default=None)
 
     def _that_makes_way(self, host: str) -> Connection | None:
         own = self._of_host[host]

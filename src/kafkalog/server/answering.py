@@ -62,7 +62,7 @@ class Handlers:
 
 
 class _Served(Struct, frozen=True):
-    """How a kind of request is answered."""
+    """How one kind of request is answered: by which function, and with which restrictions."""
 
     answer: Callable[[Handlers, Request, Connection], Answer]
     is_costly: bool = False
@@ -76,11 +76,11 @@ def _at_once(answer: Callable[[Handlers], Callable[[Request], Fields]], **flags:
 
 
 def _of_groups(answer: Callable[[GroupHandler], Callable[[Request], Fields]], **flags: bool) -> _Served:
-    """Return the table entry for a request about groups. `answer` returns the method of a `GroupHandler` that answers
-    the request; `flags` are fields of `_Served`.
+    """Return the table entry for a request about groups. `answer` takes a `GroupHandler` and returns its method that
+    answers the request; `flags` are fields of `_Served`.
 
-    The request is answered by the calling thread if the committed offsets in the files have been read already and the
-    files have not changed, otherwise by a worker thread.
+    The method runs in the calling thread if the committed offsets in the files have been read already and the files
+    have not changed since. Otherwise a worker thread runs it.
     """
 
     def answered(handlers: Handlers, request: Request, connection: Connection) -> Answer:

@@ -28,10 +28,11 @@ class Change(enum.Flag):
 
 
 class Later(Struct):
-    """A response that is not there yet.
+    """A promise of a response that is not ready yet.
 
-    `poll` is called by one thread at a time whenever something in `awaits` changes. The argument is whether the time is
-    over. It returns the response, another promise, or None, which is not allowed once the time is over.
+    `poll` is called by one thread at a time whenever something in `awaits` changes. Its argument says whether the time
+    is over. It returns the response, another promise, or None if it must wait on; None is not allowed once the time is
+    over.
     """
 
     poll: Callable[[bool], Polled]

@@ -123,10 +123,9 @@ class Catalog:
 
     def _unread(self, inventory: Inventory) -> list[Partition]:
         """Return the served partitions that still exist but are missing from the new listing `inventory`, because
-        something could not be read; they are served as before.
+        something could not be read. They are served as before. Empty if everything could be read.
 
-        Empty if everything could be read. Otherwise the number of these partitions and the first error are reported;
-        the same message is not reported again for each listing.
+        If there are such partitions, their number and the first error are reported, but the same message only once.
         """
         if not inventory.all_unreadable:
             return []

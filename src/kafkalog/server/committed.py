@@ -38,12 +38,16 @@ class Committed(Struct, frozen=True, kw_only=True):
 
     @property
     def ended_by(self) -> Undecided | None:
-        """The undecided transaction that sets the last stable offset. None if an open one does, or none."""
+        """The transaction that sets the last stable offset because damage hides its end. None if no such transaction
+        sets it.
+        """
         found = (undecided for some in self.undecided.values() for undecided in some)
         return next((each for each in found if each.first_offset == self.last_stable_offset < self.end), None)
 
     def holds_back(self, header: AnyHeader) -> bool:
-        """Return whether it cannot be decided if this batch was committed."""
+        """Whether a batch with this header belongs to a transaction whose end is hidden by damage, so that it is
+        unknown whether it was committed. False for control batches and for batches outside transactions.
+        """
         if not isinstance(header, BatchHeader) or not header.is_transactional or header.is_control:
             return False
         return any(undecided.holds(header) for undecided in self.undecided.get(header.producer_id, ()))
@@ -79,11 +83,12 @@ class CommittedWalk:
         """whether the files beside the log were asked for what they know"""
 
     def go(self, partition: Partition, log_end: int) -> Committed | None:
-        """Read batches for about 0.1 s. Return the transactions if the log end offset `log_end` is reached, otherwise
-        None: call again.
+        """Read batches for about 0.1 s. Return the transactions if the log end offset `log_end` is reached. Otherwise
+        return None; the next call continues.
 
-        Starts over if the log was truncated, or once if the files beside the log know transactions that the batches do
-        not show. Damaged batches are skipped. The caller holds `lock`. Raises `StorageError`.
+        If the log was truncated, the walk starts over. It also starts over, once, if the snapshots and transaction
+        indexes beside the log list transactions that the batches do not show. Damaged batches are skipped. The caller
+        must hold `lock`. Raises `StorageError`.
         """
         if log_end < self._next:
             self._begin(None)

@@ -126,12 +126,12 @@ class Connection:
         return None
 
     def read(self) -> bytes | None:
-        """Return the next request without its size field. None if it is not complete yet, or if a large one must wait
-        for memory; then `is_starved` is set.
+        """Receive available data without blocking, and return the next request without its size field. None if the
+        request is not complete yet, or if a large request must wait for memory; in the second case `is_starved` is set.
 
-        Receives available data without blocking. Reserves memory for a large request, counts complete ones in
-        `requests`, and sets `progress` when a request begins. Raises `ConnectionClosedError` if the client closed the
-        connection, the socket fails, or the size is not positive or larger than `largest`.
+        Reserves memory for a large request, adds 1 to `requests` for each complete one, and sets `progress` to the
+        current time when a request begins. Raises `ConnectionClosedError` if the client closed the connection, the
+        socket fails, or the size is not positive or larger than `largest`.
         """
         while True:
             if self._expected is None and len(self._received) >= SIZE.size:
@@ -183,8 +183,8 @@ class Connection:
         return piece
 
     def is_gone(self) -> bool:
-        """Whether a client that waits for an answer has closed the connection, or the socket has failed. False while
-        unread data is left, and always for TLS. Does not block or consume data.
+        """Whether a client that waits for a response has closed the connection, or the socket has failed. False while
+        unread data is left, and always for TLS. Does not block, and leaves the data in the socket.
         """
         if self._tls is not None:
             return False
@@ -233,10 +233,10 @@ class Connection:
         return self.socket.send(data, _MSG_MORE if self._parts else 0)
 
     def _send_range(self, part: FileRange, most: int) -> int:
-        """Send up to `most` bytes of a log file range without blocking; return the number sent, which may be less, 0
-        for an empty range.
+        """Send up to `most` bytes of a range of a log file without blocking. Return the number of bytes that were sent,
+        which may be less; 0 for an empty range.
 
-        Uses `sendfile`. For TLS and for logs without a descriptor, up to 256 KiB are read into memory and sent. Raises
+        Uses `sendfile`. For TLS, and for logs without a descriptor, up to 256 KiB are read into memory and sent. Raises
         `ConnectionClosedError` if the file became shorter, `BlockingIOError` if the socket is not ready, and other
         `OSError`s of the socket or file.
         """

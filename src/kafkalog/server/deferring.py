@@ -66,18 +66,20 @@ class Deferring:
         return self._promised(self._computing.submit(resolve, connection))
 
     def computed(self, request: Request, connection: Connection, answer: Callable[[], Answer]) -> Later:
-        """Compute an answer apart from small requests. Raises `CrowdedError`."""
+        """Compute a response in the thread for large requests; return a promise of it. `answer` is called in that
+        thread. Raises `CrowdedError` if too many requests wait.
+        """
         return self._submitted(self._computing, request, connection, lambda: _resolved(request, answer()))
 
     def slowly(
         self, request: Request, connection: Connection, answer: Callable[[Request], Fields | Sliced[Fields]]
     ) -> Answer:
-        """Call `answer` with the request in a worker thread; return a promise of the response.
+        """Call `answer` with the request in a worker thread; return a promise of the response. `answer` may return a
+        generator that computes the response in slices.
 
-        `answer` may return a generator that computes the response in slices. If the requests that wait for a thread
-        have too many elements in all, `CrowdedError` is raised; but a request that already runs in the thread for large
-        requests (`request.pace`) is then answered at once, in the calling thread. A request of up to 100 elements may
-        always wait.
+        Raises `CrowdedError` if the waiting requests already have too many elements. A request of up to 100 elements
+        may always wait. A request that already runs in the thread for large requests (`request.pace` is set) is not
+        refused: it is answered at once, in the calling thread.
         """
 
         def work() -> Sliced[Resolved]:
@@ -101,9 +103,9 @@ class Deferring:
     def _promised(self, future: Future[Resolved], request: Request | None = None) -> Later:
         """Return a promise for the result of `future`. It is polled when a worker finishes, and ends after two minutes.
 
-        If the work fails, the response has the error KAFKA_STORAGE_ERROR, after a message to `complain`; if it is not
-        done in two minutes, UNKNOWN_SERVER_ERROR. If `request` is None, because it was not parsed yet, `RequestError`
-        is raised in both cases. If the client leaves, the work is cancelled.
+        If the work fails, the error is passed to `complain`, and the response has KAFKA_STORAGE_ERROR. If it is not
+        done in two minutes, the response has UNKNOWN_SERVER_ERROR. If `request` is None, because it was not parsed yet,
+        polling raises `RequestError` in both cases instead. If the client leaves, the work is cancelled.
         """
         future.add_done_callback(lambda _: self._changed(Change.WORK))
 

@@ -34,7 +34,7 @@ Answered = tuple[int, int, int | None]
 
 
 class Fact(enum.Enum):
-    """What can be learned about a log file: a position for one or two numbers."""
+    """Kind of a fact learned about a log file. A fact is a position that belongs to one or two numbers."""
 
     BATCH_OF = "where the batch begins that holds an offset as its first"
     END_BELOW = "where the batches end that are below an offset, of so many bytes"
@@ -67,8 +67,8 @@ class OpenLog:
         return self.source.size
 
     def index(self, path: str | None) -> FileSource | None:
-        """Return the open offset index at `path`. It is opened once and kept: later calls return it whatever `path` is.
-        None if it is not open and `path` is None or the file cannot be opened.
+        """Return the open offset index at `path`. It is opened at the first call and kept: later calls return the same
+        index and ignore `path`. None if it was not opened before and `path` is None or the file cannot be opened.
         """
         if self._index is None and path is not None:
             try:
@@ -130,8 +130,8 @@ class IndexBlock(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, index: FileSource, first: int) -> IndexBlock:
-        """Read up to 512 entries of an index, beginning with entry number `first`; the block is empty behind the end. A
-        partial entry at the end is ignored. Raises `StorageError`.
+        """Read up to 512 entries of an index, beginning with entry number `first`. The block is empty if the index has
+        no such entry. A partial entry at the end is ignored. Raises `StorageError`.
         """
         data = index.read(first * OFFSET_ENTRY.size, _SLOTS * OFFSET_ENTRY.size)
         count = len(data) // OFFSET_ENTRY.size
@@ -255,8 +255,8 @@ class OpenLogs:
             self._open.clear()
 
     def forget_replaced(self, path: str) -> None:
-        """Remove the file at `path` from the open files if it was deleted or replaced by another file. Does nothing if
-        it is not open. It is closed once nothing uses it.
+        """Stop keeping the log file at `path` open if it was deleted or replaced by another file; the descriptor is
+        closed once nothing uses it any more. Does nothing if the file is not open.
         """
         with self._lock:
             open_log = self._open.get(path)

@@ -1,7 +1,7 @@
 """A walk over the batch headers of a log file (`FileLogInputStream`).
 
-It yields start, end and last offset of batches, which is what a fetch needs. Checksums are left to the client, as with
-any broker.
+It yields the start, end and last offset of each batch, because a fetch needs no more. Checksums are left to the client,
+as with any broker.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _LONGEST_REST_S = 0.05
 
 
 class Pace:
-    """Called during a computation."""
+    """Makes a long computation pause from time to time; it must be called for each step."""
 
     def __init__(self) -> None:
         self._begun = time.perf_counter()

@@ -48,7 +48,7 @@ _UNKNOWN = Request(api(API_VERSIONS), 0, 0, None, {})  # type: ignore[arg-type]
 
 
 class Handler(Protocol):
-    """Answers requests."""
+    """The interface to the server that answers the requests of connections."""
 
     def handle(self, request: Request, connection: Connection) -> Answer:
         """Return the answer. Raises `CrowdedError`, and `RequestError` if the connection is to be closed."""
@@ -58,7 +58,7 @@ class Handler(Protocol):
 
 
 class Processor(threading.Thread):
-    """Serves connections until `stop` is called."""
+    """A thread that serves its connections until `stop` is called."""
 
     def __init__(self, number: int, count: int, handler: Handler, memory: RequestMemory, limits: NetworkLimits,
                  gone: Callable[[Connection], None], complain: Callable[[str], None]) -> None:  # fmt: skip
@@ -225,7 +225,7 @@ class Processor(threading.Thread):
 
     def _feed(self) -> None:
         """If memory was released, continue with the connections whose large requests wait for memory, in the order of
-        arrival, until one still finds too little; that one stays first.
+        their arrival. Stops at the first connection that still gets no memory; it stays first in the queue.
         """
         if not self._is_released:
             return
@@ -241,7 +241,7 @@ class Processor(threading.Thread):
 
     def _bound(self, present: Connection) -> None:
         """If unsent responses of this thread's connections hold more memory than allowed, close the connections that
-        hold most, until they do not, and report each.
+        hold the most until the rest is within the limit. Each closed connection is reported.
 
         If `present`, the connection being served, must be closed, `ConnectionClosedError` is raised instead.
         """

@@ -125,7 +125,9 @@ class ServedLog:
         return True
 
     def bounds(self) -> Bounds:
-        """Where the log begins and ends."""
+        """Return start and end of the log. They are determined at the first call after a new listing and then kept.
+        Raises `StorageError`.
+        """
         with self._lock:
             if self._bounds is None:
                 self._bounds = self._look(self._listed)
@@ -171,8 +173,9 @@ class ServedLog:
         return run_slices(self.finding_committed())
 
     def finding_committed(self) -> Sliced[Committed]:
-        """Find the transactions of the log in slices: a generator that yields between slices of work and returns them,
-        for the current log end. Kept for later calls; several callers share one walk.
+        """Find the transactions of the log up to its present end. A generator that yields between slices of work; the
+        transactions are its return value. They are kept for later calls, and several callers share one walk over the
+        log.
 
         A transaction that stays open, and transactions whose end is damaged, are reported once. Raises `StorageError`.
         """
@@ -192,8 +195,9 @@ class ServedLog:
             yield
 
     def of_time(self, timestamp: int | None) -> Sliced[OffsetAndTimestamp | None]:
-        """Find the first record with at least this timestamp (ms since 1970), or for None the one with the largest
-        timestamp: a generator that yields between slices of work and returns it, or None if there is none.
+        """Find the first record with at least this timestamp (ms since 1970), or for None the record with the largest
+        timestamp. A generator that yields between slices of work; its return value is the record's offset and
+        timestamp, or None if there is none.
 
         Records after damage are included. Results for up to 100 timestamps are kept while the log is unchanged.
         """
@@ -209,18 +213,18 @@ class ServedLog:
             return offset_and_timestamp
         return times[timestamp]
 
-    def _tell_of_open(self, found: Committed, partition: Partition) -> None:
+    def _tell_of_open(self, committed: Committed, partition: Partition) -> None:
         """Report a transaction that stays open. With a live writer, open transactions are normal."""
         name = f"{partition.topic}-{partition.partition}"
-        news = self._stays_open.news(name, partition.segments, found.last_stable_offset, found.why_it_ends)
+        news = self._stays_open.news(name, partition.segments, committed.last_stable_offset, committed.why_it_ends)
         if news is not None:
             self._complain(news)
 
-    def _tell_of_undecided(self, found: Committed) -> None:
+    def _tell_of_undecided(self, committed: Committed) -> None:
         """If there are more transactions whose end is hidden by damage than at the last report, pass one message to
         `complain`: the finding of the first one, and the number of the others.
         """
-        undecided = [each for some in found.undecided.values() for each in some]
+        undecided = [each for some in committed.undecided.values() for each in some]
         if len(undecided) <= self._told_of_undecided:
             return
         self._told_of_undecided = len(undecided)
@@ -388,8 +392,8 @@ class ServedLog:
 
     def _end(self, log: OpenLog, segment: Segment, first: Place, target: int) -> tuple[int, int | None]:
         """Return the position after the last whole batch that ends at or before the position `target`, and the offset
-        after that batch (None if unknown). At least the batch `first` is included. The range may end earlier if the
-        index is of no help.
+        after that batch (None if unknown). The batch `first` is always included. The range may end earlier if the
+        offset index does not help.
         """
         if first.end >= target:
             return first.end, first.last_offset + 1
@@ -424,11 +428,12 @@ class ServedLog:
     def _sound_end(
         self, log: OpenLog, first: Place, end: int, next_offset: int | None, committed: Committed | None
     ) -> tuple[int, int | None]:
-        """Return the end of the valid part of a file range that ends at position `end`, and the offset after that part.
+        """Return the position at which the valid part of a file range ends (`end` if all of it is valid), and the
+        offset after that part. The range begins at the batch `first` and ends at position `end`.
 
-        The part ends before the first batch with a wrong checksum, or whose transaction is undecided because of damage
-        (`committed`). The offset is `next_offset` if the whole range is valid, and None if not even its first batch is.
-        Ranges found valid are remembered.
+        The valid part ends before the first batch with a wrong checksum, or before the first batch whose transaction is
+        undecided because of damage (`committed`). The offset is `next_offset` if the whole range is valid, and None if
+        not even its first batch is. Ranges that were found valid are remembered.
         """
         may_hold = committed is not None and bool(committed.undecided)
         known = self._sound.get((log.path, first.position))
@@ -482,12 +487,12 @@ def _read(log: OpenLog, answered: Answered, upper: int) -> Read:
 def _up_to(
     log: OpenLog, position: int, next_offset: int | None, target: int, offsets: range | None = None
 ) -> tuple[int, int | None] | None:
-    """Return the position after the last whole batch that ends at or before the position `target`, starting at the
-    batch at `position`, and the offset after it.
+    """Read headers from the batch at byte `position`, and return the position after the last whole batch that ends at
+    or before the position `target`, with the offset after that batch.
 
-    If no batch ends there, that is `position` itself, with `next_offset` or the first batch's base offset. At most 2000
-    headers are read, so the end may be earlier. None if there is no batch at `position`, or its last offset is not in
-    `offsets`.
+    If already the first batch ends after `target`, return `position` itself with `next_offset`, or with the first
+    batch's base offset if `offsets` is passed. At most 2000 headers are read, so the end may be earlier. None if no
+    batch begins at `position`, or its last offset is not in `offsets`.
     """
     is_first, end = True, position
     with suppress(DamagedError):  # whoever fetches from there is told
@@ -510,7 +515,9 @@ def _stamp(segment: Segment) -> tuple[str, int, int]:
 
 
 def _has_other_bytes(before: Partition, now: Partition) -> bool:
-    """Return whether a file has changed other than by appending."""
+    """Whether a log file has changed other than by appending: it became shorter, or it has the same size but another
+    modification time.
+    """
     known = {segment.path: segment for segment in now.segments}
     pairs = ((segment, known[segment.path]) for segment in before.segments if segment.path in known)
     return any(new.size < old.size or (new.size == old.size and _stamp(new) != _stamp(old)) for old, new in pairs)
@@ -522,10 +529,10 @@ def _stamps(partition: Partition) -> object:
 
 def epoch_end(epochs: tuple[LeaderEpoch, ...], wanted: int, end: int) -> tuple[int, int]:
     """Return the largest leader epoch that is not above `wanted`, and its end offset
-    (`LeaderEpochFileCache.endOffsetFor`). `end` is the log end offset.
+    (`LeaderEpochFileCache.endOffsetFor`). `end` is the log end offset, with which the latest epoch ends.
 
-    If `wanted` is below all epochs: `wanted` itself and the start of the first epoch. (-1, -1) if `wanted` is negative
-    or above all epochs, or there are none.
+    If all epochs are above `wanted`, return `wanted` and the start of the first epoch. Return (-1, -1) if `wanted` is
+    negative or above all epochs, or there are none.
     """
     ordered = sorted(epochs)
     if not ordered or wanted < 0 or wanted > ordered[-1].epoch:

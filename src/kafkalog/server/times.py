@@ -25,8 +25,9 @@ _ONE_AT_A_TIME = Lock()
 
 
 def looking_for_time(partition: Partition, timestamp: int | None) -> Sliced[OffsetAndTimestamp | None]:
-    """The first record with at least this timestamp, or for None the one with the largest, including records after
-    damage.
+    """Find the first record with at least this timestamp (ms since 1970), or for None the record with the largest
+    timestamp, including records after damage. A generator that yields between slices of work; its return value is the
+    record's offset and timestamp, or None if there is none.
     """
     if timestamp is None:
         return (yield from looking_for_newest(partition, through_damage=True, look=_look))[0]

@@ -26,7 +26,9 @@ class TooFarError(Exception):
 
 
 class Patience:
-    """How far to walk: `headers` in all (None: no limit), and whether to search many bytes that are not a batch."""
+    """Limits of a walk over a log file: `headers` is the number of headers that may be read (None: no limit),
+    `may_search` says whether many bytes that are not a batch may be searched.
+    """
 
     def __init__(self, headers: int | None, *, may_search: bool) -> None:
         self._left = headers

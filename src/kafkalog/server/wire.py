@@ -67,12 +67,12 @@ def _header(version: int) -> Construct:
 
 
 def parse_request(data: bytes, pace: Pace | None = None) -> Request:
-    """Parse the header and body of a request, given without its size field. Bytes after the body are ignored, as by a
+    """Parse the header and body of a request, whose size field was removed. Bytes after the body are ignored, as by a
     broker: librdkafka sends some with `Metadata`.
 
-    With `pace`, parsing pauses in between. An `ApiVersions` request of an unknown version is returned with
-    `unsupported` set and an empty body. Raises `RequestError` for an unknown kind or version, or if it is malformed or
-    has too many elements.
+    With `pace`, parsing pauses from time to time. An `ApiVersions` request of an unknown version is returned with
+    `unsupported` set and an empty body. Raises `RequestError` for an unknown kind or version of request, and if it is
+    malformed or has too many elements.
     """
     if len(data) < _PREFIX.size:
         raise RequestError(f"a request of {len(data)} bytes")
@@ -97,8 +97,8 @@ def parse_request(data: bytes, pace: Pace | None = None) -> Request:
 
 
 def encode_response(request: Request, body: Fields, pace: Pace | None = None) -> list[Part]:
-    """Encode a response; return its parts in order, starting with its size and header: bytes in memory, and ranges of
-    log files for records. With `pace`, encoding pauses in between.
+    """Encode a response. Return its parts in order, beginning with its size and header; a part is bytes in memory or,
+    for records, a range of a log file. With `pace`, encoding pauses from time to time.
     """
     version = 0 if request.unsupported else request.version
     flexible = request.api.is_flexible(version) and request.api.key != API_VERSIONS

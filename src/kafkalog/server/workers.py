@@ -58,11 +58,11 @@ class _Task:
         self.call = None
 
     def go_on(self) -> bool:
-        """Call the function, or continue its generator for up to 20 ms; return whether the task is over. If it is, the
+        """Call the function, or continue its generator for up to 20 ms. Return whether the task is over; then the
         future has the result.
 
         If the future was cancelled, the task ends, and its generator is closed. Exceptions of the function are raised
-        to the caller, and the future is not set.
+        to the caller without setting the future.
         """
         if not self.is_begun:
             call = self.call
@@ -110,10 +110,10 @@ class Workers:
             thread.start()
 
     def submit(self, task: Callable[[], T], owner: object = None) -> Future[Any]:
-        """Queue a task and return its future, which gets the result or the exception.
+        """Queue a task and return its future, which gets the task's result or exception.
 
-        If `task` returns a generator, that is run in slices, and its return value is the result. Tasks of one `owner`
-        share its time; those without an owner share one turn.
+        If `task` returns a generator, the generator is run in slices, and its return value is the result. The tasks of
+        one `owner` together get as much time as any other owner; tasks without an owner count as one owner.
         """
         future = _Promised()
         waiting = _Task(future, task, self if owner is None else owner)

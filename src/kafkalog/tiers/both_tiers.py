@@ -55,7 +55,7 @@ Key = tuple[str, int]
 
 
 class _Held(Struct, frozen=True, kw_only=True):
-    """What a file name stands for."""
+    """One file in the mount: its size, and the place of its bytes (a local file, a remote object, or memory)."""
 
     size: int
     modified_ns: int
@@ -106,7 +106,9 @@ class BothTiers:
         return BothTiers, (self.local, self.tier, self.metadata, listed)
 
     def origin(self, path: str) -> str:
-        """What a path below this directory stands for: a local file or an object. The path itself if neither."""
+        """Return the path of the local file or remote object from which a path in the mount is read; `path` itself if
+        there is none.
+        """
         held = self._held(path)
         if held is None or held.data is not None:
             return path
@@ -174,7 +176,9 @@ class BothTiers:
         return self.metadata.of(*key, listed[0].topic_id if listed else self._local_ids.get(key))
 
     def copied(self, key: Key) -> list[RemoteStretch]:
-        """Return the remote part of a log, including what is also local."""
+        """Return the remote part of a log in offset order, including offsets that are local too; empty if there is
+        none.
+        """
         local = self._local_partitions.get(PartitionName(*key))
         return lineage(self.segments(key), () if local is None else local.leader_epochs)
 
@@ -260,11 +264,11 @@ class BothTiers:
                     yield segment_file(base, kind), held
 
     def _identity(self, key: Key, segment: RemoteSegment) -> Identity:
-        """Return the `Identity` with which the log object of `segment` is checked: whether it is the log that its name
-        says. Used for a partition without events in `__remote_log_metadata`.
+        """Return the check that the log object of `segment` really contains the log that its name says. Used for a
+        partition without events in `__remote_log_metadata`.
 
-        The `Identity` has the neighbouring segments and the leader epochs of the local log, or else those of the last
-        remote segment. Raises `StorageError` if the tier cannot be read.
+        The check uses the neighbouring segments and the leader epochs of the local log, or of the last remote segment
+        if the local log has none. Raises `StorageError` if the tier cannot be read.
         """
         segments = self.segments(key)
         number = segments.index(segment)
@@ -311,11 +315,11 @@ class BothTiers:
         ).close()
 
     def others_in_place(self, key: Key) -> Iterator[tuple[RemoteObject, RemoteSegment]]:
-        """Yield the log objects of a partition that have the size given by the events in `__remote_log_metadata` but
-        contain another log, each with its segment according to the events. Nothing if there are no events.
+        """Yield the log objects of a partition that contain another log although their size is right, each with its
+        segment according to the events in `__remote_log_metadata`. Yields nothing if the partition has no events.
 
-        A log is another one if its timestamps contradict its time index or the events. Only readable segments with a
-        listed log are checked, by reading the time index and a few batches. Raises `StorageError` if an object cannot
+        An object is another log if its timestamps contradict its time index or the events. Only readable segments with
+        a listed log are checked, by reading the time index and a few batches. Raises `StorageError` if an object cannot
         be read.
         """
         listed = {listed_segment.id: listed_segment for listed_segment in self.listed.get(key, ())}
@@ -333,9 +337,10 @@ class BothTiers:
                 log.close()
 
     def _side_files(self, key: Key) -> Iterator[tuple[str, _Held]]:
-        """Yield (name, file) of the files beside the segments of a partition that is only remote:
-        leader-epoch-checkpoint of its last segment, if there is one that can be opened, and partition.metadata, made
-        from the topic id. Raises `KeyError` if the partition has no last segment and is not in the tier's listing.
+        """Yield (name, file) for the files beside the segments of a partition that is only remote.
+        `leader-epoch-checkpoint` comes from the last segment and is omitted if it cannot be opened.
+        `partition.metadata` is made from the topic id. Raises `KeyError` if the partition has no last segment and is
+        not in the tier's listing.
         """
         last = self._last(key) or self.listed[key][-1]
         item = last.epochs
@@ -345,8 +350,8 @@ class BothTiers:
         yield PARTITION_METADATA, _Held(size=len(data), modified_ns=0, data=data)
 
     def _can_be_opened(self, item: RemoteObject) -> bool:
-        """Whether an object can be opened without `StorageError`; it is closed again. If an object with leader epochs
-        cannot be opened, the partition is listed without them, and reading the log reports the error.
+        """Whether an object can be opened without `StorageError`; it is closed again. The caller lists a partition
+        without leader epochs if their object cannot be opened; reading the log then reports the error.
         """
         try:
             self._opened(_Held(size=item.size, modified_ns=item.modified_ns, item=item), item).close()
@@ -383,11 +388,11 @@ class BothTiers:
         return next((entry for entry in self.entries(around) if entry.name == parts[-1]), None)
 
     def entries(self, path: str) -> list[RemoteEntry]:
-        """Return the entries of a directory in the mount: of the root, local files and directories and the directories
-        of remote partitions; of a partition, its local and remote files. Not sorted; empty for other paths.
+        """Return the entries of a directory in the mount, not sorted. The root has the local files and directories, and
+        the directories of remote partitions; a partition has its local and remote files. Empty for other paths.
 
-        Sizes of remote logs end after the last offset to read, which may need reads of the object: raises
-        `StorageError` if the tier cannot be read.
+        The size of a remote log that is read only up to an offset ends there. Finding it may need reads of the object,
+        so `StorageError` is raised if the tier cannot be read.
         """
         match self._parts(path):
             case []:
@@ -427,11 +432,11 @@ class BothTiers:
         return list(found.values())
 
     def _size(self, held: _Held, directory: str, name: str) -> int:
-        """Return the size in bytes of a file `held` in partition directory `directory` under `name`. For a log that is
-        read only up to an offset, that is the position of the first batch behind this offset.
+        """Return the size in bytes of the file `held`, which is `name` in partition directory `directory`. If a log is
+        read only up to an offset, its size is the position of the first batch after that offset.
 
-        The position is found by reading batch headers, and kept in the listing of the directory. If the object has
-        another size than was copied, its own size is returned: opening it reports the difference. Raises
+        The position is found by reading batch headers, and is then kept in the listing of the directory. If the object
+        has another size than was copied, its own size is returned, because opening it reports the difference. Raises
         `StorageError`.
         """
         if held.until is None or held.item is None:
@@ -462,14 +467,16 @@ class BothTiers:
         return self._opened(replace(held, size=_size_until(self.tier, item, stretch.until)), item), item
 
     def epochs(self, key: Key) -> tuple[LeaderEpoch, ...]:
-        """Leader epochs of a log that is not local, from the last remote segment."""
+        """Return the leader epochs stored with the last remote segment, for a log that is not local; empty if there are
+        none.
+        """
         if key not in self._epochs:
             last = self._last(key)
             self._epochs[key] = () if last is None else epochs_of(self.tier, last)
         return self._epochs[key]
 
     def _last(self, key: Key) -> ListedSegment | None:
-        """Return the last listed segment that is read."""
+        """Return the last listed segment from which the log is read; None if there is none."""
         listed = {listed_segment.id: listed_segment for listed_segment in self.listed.get(key, ())}
         return next((listed[each.segment.id] for each in reversed(self.copied(key)) if each.segment.id in listed), None)
 
@@ -510,11 +517,11 @@ class BothTiers:
         return file if size >= file.size else FirstBytes(file, size)
 
     def _proven(self, identity: Identity, log: RemoteFile, item: RemoteObject) -> int:
-        """Return the number of bytes of a log object that belong to its segment: up to the first batch of the next
-        segment, or all.
+        """Return the number of bytes at the start of a log object that belong to its segment: up to the first batch of
+        the next segment, or all of it.
 
-        Raises `StorageError` if the object may be the log of another segment. It is checked once: the result is kept by
-        object path.
+        Raises `StorageError` if the object may be the log of another segment. Each object is checked once; the result
+        is kept by its path.
         """
         if item.path not in self._identified:
             self._identified[item.path] = identity.doubt(log), identity.until

@@ -80,11 +80,11 @@ def _described(tier: RemoteTier, listed: ListedSegment) -> RemoteSegment | None:
 
 
 def _chosen(tier: RemoteTier, listed: Sequence[ListedSegment]) -> tuple[list[ListedSegment], tuple[LeaderEpoch, ...]]:
-    """Return one listed segment for each base offset, in order, and the leader epochs of their log.
+    """Return one listed segment for each base offset, in ascending order, and the leader epochs of their log.
 
-    The epochs are those with the latest leader among the newest segment and the last two base offsets. Segments outside
-    the range of base offsets with a log are left out, and last segments that contradict the epochs; see `segments_of`.
-    Both results are empty if no segment has a log.
+    The epochs are read from the newest segment and the segments at the last two base offsets; the list whose latest
+    leader is newest is used. Segments below the first or above the last base offset that has a log are left out, as are
+    last segments that contradict the epochs; see `segments_of`. Both results are empty if no segment has a log.
     """
     by_base: dict[int, list[ListedSegment]] = defaultdict(list)
     for listed_segment in listed:

@@ -52,7 +52,9 @@ class Identity:
     """size of the log up to the next segment, if it extends further; set by `doubt`"""
 
     def doubt(self, log: RemoteFile) -> str | None:
-        """Why this may be another log; None if there is no doubt."""
+        """Return why this may be another log; None if there is no doubt. Reads batches of the log and the files beside
+        it. May set `until`. Raises `StorageError`.
+        """
         head = next(iter(Scanner(log)), None)
         if head is None:
             return "it begins with no valid batch" if log.size else "it is empty"
@@ -139,9 +141,10 @@ class Identity:
         return start_position(log, index, base_offset=self.base_offset, target=offset, limits=DEFAULT_LIMITS)
 
     def _of_end(self, log: RemoteFile) -> str | None:
-        """Return why the log may be another one, judged by the last batch up to the segment's end (end offset, leader
-        epoch), or None. If later batches follow, set `until` to the position of the first one and do not compare the
-        offset. Raises `StorageError`.
+        """Return why the log may be another one, judged by its last batch up to the segment's end: the batch has
+        another last offset than was copied, or another leader epoch. None if nothing is wrong or there is no batch. If
+        later batches follow, `until` is set to the position of the first one, and the offset is not compared. Raises
+        `StorageError`.
         """
         last = None
         target = self.base_offset + _FARTHEST if self.last_offset is None else self.last_offset

@@ -32,10 +32,10 @@ def reaches(segments: Iterable[RemoteSegment], start: int) -> int:
     itself if no segment contains it.
     """
     reached = start
-    for each in sorted(segments, key=lambda segment: segment.start_offset):
-        if each.start_offset > reached:
+    for segment in sorted(segments, key=lambda segment: segment.start_offset):
+        if segment.start_offset > reached:
             break
-        reached = max(reached, each.end_offset + 1)
+        reached = max(reached, segment.end_offset + 1)
     return reached
 
 
@@ -69,12 +69,12 @@ def lineage(
     segments: Iterable[RemoteSegment], epochs: Sequence[LeaderEpoch], end: int | None = None
 ) -> list[RemoteStretch]:
     """Return the remote part of the log with these leader `epochs`, in offset order without overlaps. `end` is the
-    offset after the last one wanted; None: no bound.
+    offset after the last one wanted; None: no bound. Empty if no readable segment belongs to the log.
 
-    Only segments whose copy is finished are used. If two contain an offset in the same epoch, the one copied later is
-    used if it reaches further: a new leader copies again what the old one had not reported. Offsets in an epoch that
-    the log did not have there belong to a truncated log and are left out. If `epochs` is empty, they are derived from
-    the segments: where epochs contradict each other, the larger one counts.
+    Only segments whose copy is finished are used. If two of them contain an offset in the same epoch, the one that was
+    copied later is used if it reaches further, because a new leader copies again what the old one had not reported.
+    Offsets in an epoch that the log did not have there belong to a truncated log and are left out. If `epochs` is
+    empty, they are derived from the segments; if the segments contradict each other, the larger epoch counts.
     """
     readable = [segment for segment in segments if segment.is_readable]
     known = list(epochs) or _epochs_of(readable)

@@ -59,8 +59,8 @@ class LocalTieredStorage:
 
     @classmethod
     def fits(cls, place: str, names: Iterable[str]) -> bool:
-        """Return whether this is the directory or its parent. Its partition directories may be empty once a topic had
-        remote storage.
+        """Whether `place` is the directory `kafka-tiered-storage` or its parent, or one of `names`, found directly
+        below it, is named like a partition directory of this layout.
         """
         found = list(names)
         return _ROOT in found or (
@@ -120,7 +120,9 @@ class LocalTieredStorage:
 
 
 def _directory(name: str) -> _Directory | None:
-    """Split the name of a directory, `<topic>-<partition>-<topic id>`, from its end. None if it has another form."""
+    """Split the name of a partition's directory, `<topic>-<partition>-<topic id>`, into its parts; None if it has
+    another form.
+    """
     rest, topic_id = name[: -_ID - 1], name[-_ID:]
     topic, hyphen, number = rest.rpartition("-")
     is_one = name[-_ID - 1 : -_ID] == "-" and hyphen and topic and number.isascii() and number.isdigit()

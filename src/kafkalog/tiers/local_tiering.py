@@ -59,8 +59,8 @@ def _names(root: str) -> list[str]:
         return []
 
 
-def _metadata_partitions(found: Iterable[tuple[str, Iterable[str]]]) -> Iterator[Partition]:
-    for root, names in found:
+def _metadata_partitions(names_by_root: Iterable[tuple[str, Iterable[str]]]) -> Iterator[Partition]:
+    for root, names in names_by_root:
         yield from open_live(REMOTE_LOG_METADATA_TOPIC, root, names)
 
 

@@ -78,13 +78,13 @@ def is_remote_metadata(partition: Partition) -> bool:
 
 
 def read_remote_metadata(partitions: Iterable[Partition], limits: Limits = DEFAULT_LIMITS) -> RemoteMetadata:
-    """Read the events in all live partitions of `__remote_log_metadata` and return the segments they name. Each offset
-    of a partition counts once, even if several copies are given.
+    """Read the events in all live partitions of `__remote_log_metadata`, and return the segments that they name. If
+    several copies of a partition are passed, each offset counts once.
 
-    Damage ends the reading of a copy; damage and invalid events are in the `findings` of the result. Raises
+    Damage ends the reading of a copy. Damage and invalid events are in the `findings` of the result. Raises
     `StorageError` if a log cannot be read.
 
-    * `partitions`: those of a broker's log directories, or of several brokers'; other topics are ignored
+    * `partitions`: partitions of the log directories of one broker or of several; other topics are ignored
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
     events = _Events()

@@ -1,4 +1,6 @@
-"""Opens a partition; what remote tiers need is imported only with one."""
+"""Open a partition directory, with its remote part if it is tiered. Modules for remote tiers are imported only if one
+is named.
+"""
 
 from __future__ import annotations
 

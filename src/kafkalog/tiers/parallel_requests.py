@@ -15,7 +15,9 @@ Answer = TypeVar("Answer")
 
 
 def in_order(ask: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
-    """Return the answers in the order of the items. If there are errors, that of the first item is raised."""
+    """Call `ask` for each item, several at a time if there are enough items, and return the answers in the order of the
+    items. If calls fail, the error of the first failing item is raised.
+    """
     if len(items) < _FEW:
         return [ask(each) for each in items]
     with ThreadPoolExecutor(_AT_A_TIME) as threads:

@@ -1,4 +1,4 @@
-"""Mounts log directories together with their remote part."""
+"""Mount log directories together with their remote part."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Mounted = list[tuple[BothTiers, str]]
 
 def mounted(paths: Sequence[str], tier: RemoteTier) -> Mounted:
     """Mount the log directories at `paths` together with their remote part. Return (mount, equivalent path in it) for
-    each, in order.
+    each path, in order.
 
     A path is a log directory, a partition directory in one, or a directory that contains log directories, each of which
-    then gives one pair. If no log directory has a partition of the tier, as with only `__remote_log_metadata` at hand,
-    or `paths` is empty, a single mount of the whole tier is returned. Events are read from the given log directories.
-    Raises `UsageError` for any other path, `StorageError` if a directory or the tier cannot be read.
+    then gives one pair. If `paths` is empty, or none of the log directories has a partition of the tier, the result is
+    a single mount of the whole tier. Events are read from the log directories at `paths`. Raises `UsageError` for any
+    other path, `StorageError` if a directory or the tier cannot be read.
     """
     places = [place for path in paths for place in _places(path)]
     metadata = remote_metadata_in(dict.fromkeys(root for root, _ in places))
@@ -70,10 +70,11 @@ class TierBounds(Struct, frozen=True):
 
 
 def tier_bounds(partition: Partition) -> TierBounds | None:
-    """Return where the two tiers of a partition meet, if it was opened with its remote part: the start of the local
-    part (the log end offset if nothing is local; at least the log start offset) and the last offset copied (-1: none).
+    """Return the offsets at which the two tiers of a partition meet: the start of the local part, and the last offset
+    copied (-1: none). The start of the local part is the log end offset if nothing is local, and at least the log start
+    offset.
 
-    None if the partition was opened without its remote part, or has no remote segments. Raises `StorageError` if the
+    None if the partition was not opened with its remote part, or has no remote segments. Raises `StorageError` if the
     tier cannot be read.
     """
     both = storage_of(partition.path)

@@ -45,7 +45,7 @@ Key = tuple[str, int]
 
 
 class LocalStart(Struct, frozen=True, kw_only=True):
-    """Where the local part of a log begins, and what is below it."""
+    """Where the local part of a log begins, and which offsets below it are missing."""
 
     log_start: int
     """the first offset that consumers may read, in either tier"""
@@ -104,14 +104,14 @@ class Tiering:
         return replace(self, directories=frozenset(directories), log_starts=log_starts)
 
     def of(self, key: Key, names: Iterable[str], begins: int, epochs: Sequence[int], end: int = 0) -> LocalStart:
-        """Return where a log and its local part begin, the evidence that it is tiered, and the offsets below the local
-        part that are in neither tier (`lost`; None: nothing is missing).
+        """Return where a log and its local part begin, with the evidence that it is tiered. The result also has the
+        offsets below the local part that are in neither tier (`lost`; None: nothing is missing).
 
         `begins` is the base offset of the first local segment, `names` are the files of the partition directory,
-        `epochs` the start offsets of its leader epochs, and `end` is the log end offset, or 0 if unknown. With
-        evidence, the log begins at its checkpointed start, or else at its first leader epoch (0 without epochs), but
-        not above the larger of `begins` and `end`. Without it, both starts are the larger of the checkpointed start and
-        `begins`, and offsets missing before the first segment count as lost.
+        `epochs` the start offsets of its leader epochs, and `end` is the log end offset, or 0 if unknown. If there is
+        evidence, the log begins at its checkpointed start, or without a checkpoint at its first leader epoch (0 without
+        epochs), but not above the larger of `begins` and `end`. If there is none, both starts are the larger of the
+        checkpointed start and `begins`, and offsets missing before the first segment count as lost.
         """
         checkpointed = self.log_starts.get(key)
         known_from = self.known_from(key, begins, epochs)
@@ -139,7 +139,9 @@ class Tiering:
         )
 
     def is_tiered(self, key: Key) -> bool:
-        """Return whether settings or events say so, wherever the local part begins."""
+        """Whether the topic's settings or an event show that this partition is tiered, regardless of where its local
+        part begins.
+        """
         return bool(self._said(key))
 
     def _said(self, key: Key) -> tuple[str, ...]:
@@ -172,13 +174,13 @@ class Tiering:
     def _between(
         self, key: Key, start: int, begins: int, gone: tuple[int, int] | None
     ) -> tuple[tuple[int, int] | None, bool]:
-        """Return the first and last offset (inclusive) that neither tier has between the log start `start` and the
-        first local segment at `begins`, and whether this is certain.
+        """Return the first and last offset (inclusive) between the log start `start` and the first local segment at
+        `begins` that are in neither tier, and whether this is certain. There are three cases:
 
-        If remote segments reach `begins`, the result is `gone`, the offsets that the local log lost (None: nothing),
-        and certain. It is `gone` and uncertain if the contents of the remote tier are unknown: without events, with
-        invalid ones, or while a copy or deletion is under way. Otherwise the first offset is the one after the remote
-        segments that follow each other from `start` on, the last one `begins - 1`, and the result is certain.
+        * The remote segments reach `begins`: `gone`, the offsets that the local log lost (None: nothing), and True.
+        * The contents of the remote tier are unknown, without events, with invalid ones, or during a copy or deletion:
+          `gone` and False.
+        * Otherwise: from the offset after the contiguous remote segments that begin at `start`, to `begins - 1`; True.
         """
         segments = self.remote.of(*key)
         if not segments:

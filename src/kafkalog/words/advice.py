@@ -1,4 +1,6 @@
-"""Put advice of the library in the words of the command line."""
+"""Express the library's advice, which names parameters and functions, in the options and commands of the command
+line.
+"""
 
 from __future__ import annotations
 
@@ -80,5 +82,5 @@ def in_options(advice: Advice) -> str:
 
 
 def told(value: Any) -> Any:
-    """Plain values, or one sentence, as the command prints them."""
+    """Return plain values, or one sentence, with every advice in them replaced by its text for the command line."""
     return said(value, in_options)

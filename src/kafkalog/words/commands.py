@@ -19,7 +19,9 @@ __all__ = ["NOTHING_GIVEN", "Given", "PlannedFor", "commands_for", "paths_of", "
 
 
 class PlannedFor(Protocol):
-    """Target of a plan, and its ways: a `Plan`, or what is kept of one."""
+    """What a recommended command needs to know of a plan: its directories and its ways. Fulfilled by `Plan` and by the
+    report's summary of one.
+    """
 
     @property
     def root(self) -> str:
@@ -71,11 +73,11 @@ _ABOUT_EVERY_PATH = (*_SELECTING, "--cluster-metadata", "--mark-clean", _META_PR
 
 
 def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVEN) -> list[str]:
-    """Return the command lines that carry out a way to recover, in order; empty if no kafkalog command carries it out.
-    `given` has the options that each command line repeats.
+    """Return the command lines that carry out a way of recovery, in order; empty if no kafkalog command does. `given`
+    has the options that each command line repeats.
 
-    A way for single partitions has one line for each of them, and one more if the plan changes other partitions, which
-    a start may need.
+    If the way is chosen for each partition by itself, there is one line for each such partition. One more line follows
+    if the plan changes other partitions, because a start may need those changes.
     """
     if way.spec.is_for_each_partition:
         of_partition = {
@@ -105,9 +107,9 @@ def _of_all(plan: PlannedFor, given: Given) -> list[str]:
 def with_identity(
     plan: PlannedFor, words: Sequence[str], paths: Sequence[str] | None = None
 ) -> tuple[list[str], list[str]]:
-    """Return paths and options of a recovery. A lost `meta.properties` is restored from all of the broker's
-    directories. If none is lost, the paths are `paths`, or else the log directory and the metadata log that the plan
-    relies on.
+    """Return the paths and options of a recovery command. If `meta.properties` is lost, they are all of the broker's
+    directories, and an option that restores it is added. Otherwise the options are unchanged, and the paths are
+    `paths`, or without them the log directory and the metadata log that the plan relies on.
     """
     if not plan.identity_in:
         return list(paths or [plan.root, *_metadata_beside(plan, words)]), list(words)
@@ -115,7 +117,9 @@ def with_identity(
 
 
 def identity_command(plan: PlannedFor, words: Sequence[str]) -> str | None:
-    """Command that restores a lost `meta.properties`; None if it is not lost, or no other directory has it."""
+    """Return the command that restores a lost `meta.properties`; None if it is not lost, or no other directory of the
+    broker can restore it.
+    """
     if not plan.identity_in:
         return None
     paths, options = with_identity(plan, words)
@@ -123,8 +127,8 @@ def identity_command(plan: PlannedFor, words: Sequence[str]) -> str | None:
 
 
 def _of_partition(plan: PlannedFor, given: Given, name: str) -> list[str]:
-    """Return the arguments of `kafkalog recover` that select the partition directory `name`: its path, or with a
-    copy (`given.original`) the original path with --topic and --partition.
+    """Return the arguments of `kafkalog recover` that select the partition directory `name`: its path. If a copy of the
+    original directory is worked on (`given.original`), they are the original path with --topic and --partition.
     """
     parsed = parse_partition_directory(name)
     if given.original is None or parsed is None:
@@ -134,9 +138,9 @@ def _of_partition(plan: PlannedFor, given: Given, name: str) -> list[str]:
 
 
 def paths_of(plan: PlannedFor, given: Given) -> list[str]:
-    """Return the paths for a command that carries out a plan: the log directory (or all of `given.together`), or its
-    chosen partition directories; then the directory with the metadata log, if that is another one. With
-    `given.original` only that path.
+    """Return the paths for a command that carries out a plan: the log directory (or all of `given.together`), or the
+    partition directories to which the plan is limited. The directory with the metadata log follows if it is another
+    one. If a copy is worked on, only the original path `given.original`.
     """
     if given.original is not None:
         return [given.original]
@@ -150,8 +154,8 @@ def paths_of(plan: PlannedFor, given: Given) -> list[str]:
 
 
 def _metadata_beside(plan: PlannedFor, words: Sequence[str]) -> list[str]:
-    """Path of the metadata log in another directory that the plan relies on, else empty. With it the command does what
-    was planned; recovery only reads it. Left out if an option of the command would apply to it too.
+    """Return the path of the metadata log, as a list of one, if the plan relies on one in another directory; recovery
+    only reads it. Empty if there is none, or if an option in `words` would apply to that path too.
     """
     is_about_it = any(word.partition("=")[0] in _ABOUT_EVERY_PATH for word in words)
     return [] if plan.metadata_beside is None or is_about_it else [plan.metadata_beside]

@@ -1,4 +1,4 @@
-"""Names of deleted, stray and future directories that end before their topic's name does."""
+"""Text about names of deleted, stray and future directories, in which the topic's name may be cut off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exit codes, and the one place at which an error becomes a sentence and a code."""
+"""Exit codes, and how an error becomes a sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class ExitCode(enum.IntEnum):
 
 
 def exit_code_of(error: BaseException) -> int:
-    """Return the exit code for an error that ended a command: interrupt, closed pipe, usage, unknown name and invalid
-    format (both as findings), refusal (as an I/O error if the plan could not read something), I/O error or memory;
-    `INTERNAL` for any other.
+    """Return the exit code for an error that ended a command: `INTERRUPTED`, `PIPE_CLOSED`, USAGE, FINDINGS (unknown
+    name or invalid format), REFUSED (IO_ERROR if the plan could not read something), IO_ERROR (also for lack of
+    memory); `INTERNAL` for any other error.
     """
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return INTERRUPTED
@@ -72,8 +72,8 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def exit_code_of_findings(findings: Iterable[Finding]) -> ExitCode:
-    """Return the exit code for findings: I/O error if a warning or error says that something could not be read, else
-    findings if there is any warning or error, else clean.
+    """Return the exit code for findings: IO_ERROR if a warning or error says that something could not be read, else
+    FINDINGS if there is any warning or error, else CLEAN.
     """
     from kafkalog.codec.common.findings import FindingCode, Severity
 
@@ -84,13 +84,15 @@ def exit_code_of_findings(findings: Iterable[Finding]) -> ExitCode:
 
 
 def exit_code_of_change(changed: bool, *, is_new: bool = False) -> ExitCode:
-    """Exit code of a command that acted. A result written to a new place (`is_new`) is not a change."""
+    """Return CHANGED if a command changed an existing directory, else CLEAN. A result written to a new place (`is_new`)
+    does not count as a change.
+    """
     return ExitCode.CHANGED if changed and not is_new else ExitCode.CLEAN
 
 
 def sentence_of(error: BaseException) -> str:
-    """Return one sentence for an error, with the file for an error of the operating system, and with advice in
-    command-line options; the name of its type if it has no text.
+    """Return one sentence for an error. An error of the operating system is given with its file, and advice in terms of
+    command-line options. If the error has no text, the name of its type.
     """
     if isinstance(error, KeyboardInterrupt | click.Abort):
         cause = error.__cause__ if isinstance(error, click.Abort) else error  # click puts its own in place of ours

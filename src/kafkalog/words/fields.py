@@ -24,8 +24,8 @@ _CONTROL_TYPES = {kind.value: kind.name for kind in ControlType}
 
 
 def explain_command(finding: Finding) -> str | None:
-    """Command that explains the bytes that a finding is about; None if it names no position in an existing file that
-    can be explained.
+    """Return the command that explains the bytes at a finding. None if the finding has no file or position, the file
+    does not exist, or `kafkalog explain` cannot read that kind of file.
     """
     if finding.file is None or finding.position is None or not is_explained(finding.file) or not exists(finding.file):
         return None
@@ -38,8 +38,8 @@ def field_path(prefix: str, name: str) -> str:
 
 
 def value_text(span: FieldSpan) -> str | None:
-    """Return a short text of a field's value; None for a structure (its fields are shown instead) and for a field
-    that could not be read. A checksum is hexadecimal, a set of bits lists those that are set, and null is `null`.
+    """Return a short text of a field's value. A checksum is hexadecimal, a set of bits lists the bits that are set, and
+    null is `null`. None for a structure, whose fields are shown instead, and for a field that could not be read.
     """
     value = span.value
     if span.name == "crc" or span.name.endswith("checksum"):
@@ -63,8 +63,8 @@ def _bytes_text(value: bytes) -> str:
 
 
 def words_of(span: FieldSpan) -> str:
-    """Return the meaning of a field's value, such as a time, an offset or the name of a code; empty if it needs no
-    explanation.
+    """Return the meaning of a field's value in words, such as a time, an offset or the name of a code; empty if it
+    needs no explanation.
     """
     if span.resolved is not None:
         is_time = span.name.startswith("timestamp")

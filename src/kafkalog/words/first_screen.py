@@ -1,8 +1,9 @@
-"""First screen of a plan: what an operator who is woken at night has to know about a broker, in 24 lines of 80 columns.
+"""First screen of a plan: the most urgent facts about a broker for an operator who is woken at night, in 24 lines of 80
+columns.
 
-In this order: whether the broker starts and with which release, what is out of service then, which partitions lose what
-and since when, which groups are beyond the end of a log, and what to type. What does not fit is left out and counted;
-the tables after it have everything.
+In this order: whether the broker starts and with which release, which partitions are out of service then, which
+partitions lose records and since when, which groups are beyond the end of a log, and which commands to type. If not
+everything fits, the rest is left out and counted; the tables after the screen have everything.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Loss(Struct, frozen=True, kw_only=True):
 
 
 class FirstScreen(Struct, frozen=True, kw_only=True):
-    """Parts of the screen, in its order. Each text is one sentence, not yet wrapped."""
+    """The texts of the screen in their order. Each text is one sentence, not yet wrapped."""
 
     title: str
     """one line that is not wrapped, because it ends in a path"""
@@ -73,12 +74,12 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
     """what comes before everything else: missing or unreadable directories"""
 
     def lines(self, width: int, height: int = HEIGHT) -> list[str]:
-        """Return the lines of the screen, wrapped to `width` columns with control characters escaped. Sections have
-        a maximum number of lines, so long sentences are truncated; `left_out` has them in full. Losses fill the rest
-        up to `height`.
+        """Return the lines of the screen, wrapped to `width` columns with control characters escaped. Each section has
+        a maximum number of lines, so long sentences are cut; `left_out` returns them in full. Losses fill the remaining
+        lines up to `height`.
 
-        Only the title, a command or a single long word can be wider than `width`. There can be more than `height`
-        lines if `height` is small or the first command is long.
+        Only the title, a command or a single long word can be wider than `width`. There can be more than `height` lines
+        if `height` is small or the first command is long.
         """
         head = [
             escape_controls(self.title),
@@ -96,8 +97,8 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         return [*head, *_some_losses(self.losses, room, width), *tail]
 
     def left_out(self, width: int) -> list[str]:
-        """Return in full the sentences that `lines` truncates or omits at this width; losses and commands are not
-        among them.
+        """Return the sentences that `lines` cuts or omits at this width, in full. Losses and commands are not
+        included.
         """
         shown = set(self.lines(width))
         sentences = [
@@ -110,7 +111,7 @@ class FirstScreen(Struct, frozen=True, kw_only=True):
         return [sentence for sentence in sentences if not shown.issuperset(wrapped(escape_controls(sentence), width))]
 
     def commands_left_out(self, width: int) -> list[str]:
-        """Commands that `lines` leaves out."""
+        """Return the commands that `lines` leaves out at this width."""
         shown = set(self.lines(width))
         return [command for command in self.commands if not shown.issuperset(_command_lines(command, width))]
 
@@ -122,8 +123,8 @@ def paths_text(paths: Sequence[str]) -> str:
 
 
 def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
-    """Wrap sentences into at most `most` lines of `width` columns, each sentence with its share. A truncated one
-    ends in an ellipsis; if not all fit, the last line counts the others.
+    """Wrap sentences into at most `most` lines of `width` columns, divided evenly among them. A sentence that is cut
+    ends in an ellipsis; if not all sentences fit, the last line counts the others.
     """
     lines: list[str] = []
     for number, sentence in enumerate(sentences):
@@ -140,8 +141,8 @@ def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
 
 
 def _with_ellipsis(line: str, width: int) -> str:
-    """Return a line shortened to whole words so that it fits into `width` with ` ...` at its end; the ellipsis is
-    always added. A first word that is too long is cut.
+    """Return a line with ` ...` at its end, shortened to whole words so that it fits into `width` columns. If its first
+    word is too long, that word is cut.
     """
     room = width - len(" ...")
     if len(line) > room:
@@ -163,8 +164,8 @@ def _some_losses(losses: Sequence[Loss], room: int, width: int) -> list[str]:
 
 
 def _some_commands(commands: Sequence[str], most: int, width: int) -> list[str]:
-    """Return the lines of the first commands that fit into `most` lines, in full so that each can be pasted; the
-    first one always, even if longer. A last line counts the others.
+    """Return the lines of the first commands that fit into `most` lines. Commands are never cut, so that each can be
+    pasted; the first one is always included, even if it is longer. If commands are left out, a last line counts them.
     """
     lines: list[str] = []
     for number, command in enumerate(commands):

@@ -1,4 +1,4 @@
-"""What to type next about a plan: one answer for all commands and for the report."""
+"""Decide what the user should type next after a plan: one answer for all commands and for the report."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ONLY_SKIPPED = "nothing is left to do here: no record is missing, and no way he
 
 
 class Outlined(PlannedFor, Protocol):
-    """What the next step depends on: a `Plan`, or what a report keeps of one."""
+    """The properties of a plan that decide the next step. Fulfilled by `Plan` and by the report's summary of one."""
 
     @property
     def mode(self) -> Mode:
@@ -93,9 +93,10 @@ class Outlined(PlannedFor, Protocol):
 
 
 def what_to_type(plan: Outlined, given: Given) -> tuple[str, list[str]]:
-    """Return a sentence and the commands that the user should type next. The list is empty if there is nothing to
-    type: an unfinished run comes first, the recovery is refused or not needed, or nothing is wrong; the sentence then
-    says which. It begins with a broker to stop first if commands follow and the directory is in use (`given.locked`).
+    """Return a sentence and the commands that the user should type next. The list is empty if there is nothing to type:
+    an unfinished execution must be completed first, the recovery is refused or not needed, or nothing is wrong. The
+    sentence then says which. If there are commands and the directory is in use (`given.locked`), the sentence begins
+    with the advice to stop the broker.
     """
     note, commands = _next_step(plan, given)
     return (f"{_STOP_FIRST}{note}" if commands and plan.root in given.locked else note), commands
@@ -143,7 +144,9 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
 def _beside_the_logs(
     plan: Outlined, given: Given, mended: Sequence[Mend], best: RecoveryWay | None
 ) -> tuple[str, list[str]]:
-    """The next step if the plan changes nothing; `best` is the recommended way, None if there is no choice."""
+    """Return the next step (a sentence and commands) for a plan that changes nothing. `mended` is advice for faults of
+    the node's start, `best` the recommended way (None if there is no choice).
+    """
     if plan.note_of_identity is not None:
         identity = identity_command(plan, given.words)
         return (TYPE_THIS, [identity]) if identity is not None else (f"what is left: {plan.note_of_identity}", [])
@@ -162,7 +165,9 @@ def mends_of(plan: Outlined) -> Iterator[Mend]:
 
 
 def _note_of_consent(best: RecoveryWay | None) -> str:
-    """The sentence before a command that drops what can still be read; `best` is the recommended way."""
+    """Return the sentence before a command that drops records that can still be read. `best` is the recommended way,
+    None if there is no choice.
+    """
     drop = "to drop what can still be read"
     if best is not None and best.how is None:
         return f"recommended is {label_of(best)}, below; type this only {drop} here:"
@@ -170,8 +175,8 @@ def _note_of_consent(best: RecoveryWay | None) -> str:
 
 
 def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
-    """Return `given` with the directories of all plans, for one command that covers them all; this requires that each
-    plan recommends the same command apart from its directory. Otherwise, or with fewer than two plans, returns
+    """Return a copy of `given` with the directories of all plans (`together`), if one command can cover them all: each
+    plan must recommend the same command apart from its directory. Otherwise, or with fewer than two plans, return
     `given` itself.
     """
     if len(plans) < 2 or given.original is not None or any(each.refusal or each.identity_in for each in plans):
@@ -187,12 +192,14 @@ def of_all_together(plans: Sequence[Outlined], given: Given) -> Given:
 
 
 def _serves(node: NodeStart | None) -> bool:
-    """Whether the node starts and serves what it has, as far as its start was predicted."""
+    """Whether the node is predicted to start and to serve its partitions. True if the start is unknown."""
     return node is None or node.worst.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN)
 
 
 def done_of(best: RecoveryWay, node: NodeStart | None) -> str:
-    """Sentence in place of a command that would do nothing; `node` is the forecast of the node's start."""
+    """Return the sentence that takes the place of a command, if that command would do nothing. `node` is the forecast
+    of the node's start.
+    """
     if not _serves(node):
         return _NOT_IN_THE_LOGS
     measured = best.measured
@@ -201,9 +208,9 @@ def done_of(best: RecoveryWay, node: NodeStart | None) -> str:
 
 
 def is_done(best: RecoveryWay, plan: Outlined) -> bool:
-    """Whether the command of the recommended way `best` would do nothing: the plan is not refused and changes nothing,
-    and that way cuts no bytes and leaves no damage. False unless both the plan's mode and the way are of those that are
-    compared.
+    """Whether the command of the recommended way `best` would do nothing, because the plan is not refused, changes
+    nothing, and the way cuts no bytes and leaves no damage. False if the plan's mode or the way is not among those that
+    a plan compares.
     """
     if plan.changes or plan.refusal is not None or not plan.mode.spec.is_compared:
         return False

@@ -20,7 +20,7 @@ _OF_QUORUM = (Part.QUORUM_STATE, Part.METADATA_SNAPSHOT)
 
 
 class Mend(NamedTuple):
-    """Advice against a fault of a start that `recover` does not repair."""
+    """Advice on a fault of a node's start that `recover` does not repair."""
 
     words: str
     command: str
@@ -34,11 +34,11 @@ class Mend(NamedTuple):
 
 
 def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Mend]:
-    """Yield advice, each with a command, for faults of a start that `recover` does not repair, such as the files of
-    a KRaft quorum; at most one for the metadata log and quorum. Yields nothing if the node starts or this is
-    unknown.
+    """Yield advice, each with a command, on faults of a node's start that `recover` does not repair, such as damaged
+    files of a KRaft quorum; at most one about the metadata log and the quorum. Yields nothing if the node starts, or if
+    that is unknown.
 
-    `recovered` are names of partition directories that the recovery in question includes.
+    `recovered` has the names of the partition directories that the planned recovery includes.
     """
     if start is None or start.worst.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN):
         return
@@ -84,8 +84,8 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Me
 
 
 def _is_log_lost(root: str) -> bool:
-    """Whether the metadata log in `root` is damaged so that none of the metadata is left without other copies, or
-    is another partition under that name.
+    """Whether the metadata log in `root` cannot give any metadata without other copies, because it is damaged, or
+    because the directory with its name holds another partition.
     """
     from kafkalog.cluster.kraft.quorum_log import read_quorum_log  # few plans need it
     from kafkalog.jobs.quorum.mending import has_lost_all, image_of

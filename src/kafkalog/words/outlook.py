@@ -1,4 +1,4 @@
-"""Verdict on a whole broker from the plans for its log directories, as the first screen."""
+"""Combine the plans for the log directories of a broker into one verdict, which is shown as the first screen."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Outlook(Struct, frozen=True, kw_only=True):
 
 
 def forecast_sentences(forecast: BrokerForecast) -> list[str]:
-    """Sentences about Kafka's next start, one for each group of releases with equal answers."""
+    """Return sentences about Kafka's next start, one for each group of releases with the same outcome."""
     renamed = [f"Kafka {MODELED} would rename {name} -stray: the metadata has no such replica here"
                for name in (forecast.strays if forecast.node is None else ())]  # fmt: skip
     told = start_sentences(forecast.node, forecast.outcome, forecast.exception, forecast.message, _how(forecast))
@@ -68,8 +68,8 @@ def forecast_sentences(forecast: BrokerForecast) -> list[str]:
 
 
 def copies_to_keep(forecast: BrokerForecast) -> list[str]:
-    """Return the paths of `-future` directories (moves between log directories) from which a start removes records,
-    each once.
+    """Return the paths of `-future` directories (unfinished moves between log directories) from which a start removes
+    records, each once.
     """
     answers = () if forecast.node is None else forecast.node.answers
     consequences = (consequence for answer in answers for consequence in answer.consequences)
@@ -116,9 +116,9 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
 
 
 def _note(outlooks: Sequence[Outlook]) -> str:
-    """Return the text before the commands of the first screen: one note if it or the command is the same for all, or if
-    the plans are carried out next; else a note with its directory for each one that has commands (or for the first with
-    a note). Empty if there is no note.
+    """Return the text before the commands of the first screen. It is one note if all directories have the same command
+    or the same note, or if the plans are about to be carried out. Otherwise it is the note of each directory that has
+    commands, or of the first one that has a note, with the name of the directory. Empty if there is no note.
     """
     typed = [outlook for outlook in outlooks if outlook.commands]
     if len(typed) > 1 and len({tuple(outlook.commands) for outlook in typed}) == 1:  # one command, for all of them
@@ -140,8 +140,8 @@ def _note(outlooks: Sequence[Outlook]) -> str:
 
 
 def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
-    """Details of the consequences, groups first, and the first of each kind before the second of any, because a screen
-    has room for few.
+    """Return the details of consequences so that each kind is shown early, because a screen has room for few: first one
+    of each kind, then the second of each, and so on. Consumer groups are the first kind.
     """
     by_kind: dict[str, list[str]] = {"groups_beyond_end": []}
     for consequence in consequences:
@@ -150,9 +150,9 @@ def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
 
 
 def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> str:
-    """Return the beginning of a note about places that have the lost records, or may: segments with each other's names,
-    a `-future` copy, a compressed segment, or else a file outside the logs with sound batches. Empty if there are none.
-    Only segments with each other's names are looked for unless the plan `loses` something.
+    """Return the beginning of a note about places that have the lost records, or may have them: segments with each
+    other's names, a `-future` copy, a compressed segment, or else a file outside the logs with sound batches. Empty if
+    there are none. If the plan loses nothing (`loses` is False), only segments with each other's names are considered.
     """
     misnamed = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.SEGMENT_MISNAMED]
     if misnamed:
@@ -178,7 +178,7 @@ def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> str:
 
 
 def _compressed(outlook: Outlook) -> Iterator[str]:
-    """Yield the files that are compressed segments of which the log itself is missing."""
+    """Yield the paths of compressed segments whose uncompressed log is missing, relative to the log directory."""
     for finding in outlook.findings:
         folder, name = os.path.split(finding.file or "")
         log = compressed_log(name) if finding.code is FindingCode.FOREIGN_FILE else None
@@ -187,14 +187,18 @@ def _compressed(outlook: Outlook) -> Iterator[str]:
 
 
 def renaming_text(misnamed: Sequence[Finding]) -> str:
-    """Return what to do about segments that have each other's names, as an order; not the names that they get."""
+    """Return the instruction to rename segments that have each other's names. It names the first segment and counts the
+    others, without the new names.
+    """
     files = f"{misnamed[0].file} and {len(misnamed) - 1} more"
     return f"give {files} the names that segment_misnamed says, which brings their records back"
 
 
 def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
-    """Yield the sentences of each different forecast once, after its directories if there are several forecasts.
-    With `are_alone` other directories of the broker are missing, so the forecast is not for the whole broker.
+    """Yield the sentences of each different forecast once. If there are several different forecasts, or with
+    `are_alone`, each sentence begins with the first directory of its forecast and the number of the others. `are_alone`
+    says that other directories of the broker could not be planned; the sentences then say that the forecast is for the
+    named ones alone.
     """
     by_answer: dict[tuple[str, ...], list[str]] = {}
     for outlook in outlooks:
@@ -209,8 +213,8 @@ def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
 
 
 def _deleted_logs(outlook: Outlook, lost: Mapping[str, int]) -> tuple[str, ...]:
-    """A sentence about the logs that a start deletes because they end below their log start; empty without any. `lost`
-    has the number of readable records that a start removes, by partition directory.
+    """Return one sentence about the logs that a start deletes because they end below their log start offset; empty if
+    there are none. `lost` has the number of readable records that a start removes, by partition directory.
     """
     ends_below = FindingCode.LOG_END_BELOW_LOG_START
     names = [each.file for each in outlook.findings if each.code is ends_below and each.file and lost.get(each.file)]
@@ -218,9 +222,9 @@ def _deleted_logs(outlook: Outlook, lost: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
-    """Return a sentence about the partitions that no client reaches after a start, or after the plan, or that there
-    are none; empty if unknown. With `are_alone` other directories of the broker are missing, so it is never said
-    that there are none.
+    """Return a sentence about the partitions that no client reaches after a start or after the plan, or a sentence that
+    there are none. Empty if that is unknown. With `are_alone` other directories of the broker could not be planned, so
+    the sentence that there are none is not used.
     """
     nodes = dict.fromkeys(outlook.forecast.node for outlook in outlooks
                           if outlook.forecast is not None and outlook.forecast.node is not None)  # fmt: skip
@@ -244,7 +248,9 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
 
 
 def _begins_anew(outlook: Outlook) -> bool:
-    """Whether the node starts over with empty metadata, and the plan does not include the metadata log."""
+    """Whether the node would start with empty metadata, and the plan does not include the metadata log. False without a
+    forecast of the node's start.
+    """
     node = None if outlook.forecast is None else outlook.forecast.node
     if node is None or CLUSTER_METADATA_DIRECTORY in outlook.choice.own_by_partition:
         return False
@@ -259,8 +265,9 @@ def _is_down(forecast: BrokerForecast) -> bool:
 
 
 def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
-    """Return a sentence about partitions (or the directory or node) that are out of service after a start with any
-    release, or else about those that are served empty, because only this broker had their records; empty if none are.
+    """Return a sentence about the partitions (or the directory or node) that are out of service after a start with any
+    release. If there are none, return a sentence about partitions that are served empty because only this broker had
+    their records. Empty if there are none either.
     """
     start_consequences = [each for node in nodes for answer in node.answers for each in answer.consequences]
     names = {name for consequence in start_consequences if consequence.kind in _OUT for name in consequence.names}
@@ -304,9 +311,9 @@ def _hurt(choice: RecoveryChoice) -> dict[str, Measured]:
 
 
 def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
-    """Yield the loss of each partition that loses something with the plan, most records first; `where` is the log
-    directory, put before names if there are several, else None. Reads the damaged batches of the first `_SHOWN`
-    partitions again, to find out when records were written.
+    """Yield the loss of each partition that loses something with the plan, most records first. `where` is the log
+    directory, which precedes the partition names if there are several directories; None for a single one. Reads the
+    damaged batches of the first `_SHOWN` partitions again, to estimate when their records were written.
     """
     damages = _damages(outlook)
     for number, (name, lost) in enumerate(_hurt(outlook.choice).items()):
@@ -331,8 +338,8 @@ def _written(lost: Measured, batches: Sequence[LostBatch]) -> str:
 
 
 def _damages(outlook: Outlook) -> Mapping[str, list[tuple[str, int]]]:
-    """Return name of a partition directory -> sorted (path, position in bytes) of its damaged batches, each place once.
-    Directories without a damaged batch are left out.
+    """Return the damaged batches by name of the partition directory: sorted (path, position in bytes) pairs, each place
+    once. Directories without a damaged batch are omitted.
     """
     places_by_directory: dict[str, dict[tuple[str, int], None]] = {}
     for finding in (*outlook.findings, *outlook.choice.damaged):

@@ -1,4 +1,4 @@
-"""Name the quarantine that has the bytes a recovery removed."""
+"""The sentence that names the quarantine, the folder with every byte that a recovery removed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ __all__ = ["quarantine_sentence"]
 
 
 def quarantine_sentence(root: str, quarantine: str | None) -> str:
-    """Return a sentence that names the quarantine (where a recovery keeps removed bytes), and says if it is on
-    another file system than the log directory `root`. If `quarantine` is None the name is empty.
+    """Return a sentence that names the quarantine, the folder in which a recovery keeps removed bytes. The sentence
+    also warns if the quarantine is on another file system than the log directory `root`. If `quarantine` is None, the
+    name is empty.
     """
     text = f"every byte that was removed is in {escape_controls(quarantine or '')}"
     if quarantine is None or not _is_elsewhere(root, quarantine):

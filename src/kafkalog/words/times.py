@@ -16,8 +16,8 @@ _MOST_NAMES = 3
 
 
 def time_text(milliseconds: int | None) -> str:
-    """Text of a time in ms since 1970: ISO 8601 in UTC with milliseconds; empty for None, "none" for -1 (Kafka's "no
-    timestamp"), the number itself beyond the calendar.
+    """Return a time in ms since 1970 as text: ISO 8601 in UTC with milliseconds. Empty for None, "none" for -1 (Kafka's
+    "no timestamp"), and the number itself if it is beyond the calendar.
     """
     if milliseconds is None:
         return ""
@@ -30,7 +30,9 @@ def time_text(milliseconds: int | None) -> str:
 
 
 def span_text(milliseconds: int) -> str:
-    """Text of a duration in ms, in the largest unit of which it has at least two: "730 ms", "95 s", "47 h", "12 d"."""
+    """Return a duration in ms as text, rounded, in the largest unit of which it has at least two: "730 ms", "95 s", "47
+    h", "12 d".
+    """
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
         if abs(milliseconds) >= 2 * size:
             return f"{round(milliseconds / size)} {unit}"
@@ -38,9 +40,9 @@ def span_text(milliseconds: int) -> str:
 
 
 def unit_remarks(ranges: Iterable[tuple[str, int | None, int | None]]) -> list[str]:
-    """Return a sentence for each unit that timestamps seem to have instead of milliseconds (such as seconds), with
-    the names of the logs; empty if all look like ms. `ranges` are (name, smallest, largest timestamp); None if
-    unknown.
+    """Return a sentence for each unit, such as seconds, that timestamps seem to have in place of milliseconds, with the
+    names of the logs; empty if all look like milliseconds. `ranges` are (name, smallest, largest timestamp); a
+    timestamp is None if unknown.
     """
     named: dict[str, list[str]] = {}
     for name, first, last in ranges:

@@ -20,7 +20,9 @@ def label_of(way: RecoveryWay) -> str:
 
 
 def needs_of(way: RecoveryWay) -> list[str]:
-    """Arguments of `recover`, one by one. If no recovery carries out the way, its precondition as text."""
+    """Return the arguments of `recover` for this way, one by one. If no recovery carries it out, its precondition as
+    one text; empty if there is none.
+    """
     return needs_in(way_json(way))
 
 

@@ -1,4 +1,4 @@
-"""Lines that fit the width of a terminal: sentences wrap between words, command lines so that they can be pasted."""
+"""Wrap lines to the width of a terminal: sentences between words, command lines so that they can be pasted."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def folded(line: str, width: int) -> list[str]:
 
 
 def folded_with_command(line: str, width: int) -> list[str]:
-    """Wrap as `folded` does; a command line after a colon gets lines of its own if it does not fit on the sentence's
-    line.
+    """Wrap as `folded` does. If the line does not fit and ends in a command after a colon, the command gets lines of
+    its own.
     """
     found = _BEFORE_COMMAND.match(line)
     if found is None or len(line) <= width:
@@ -39,7 +39,7 @@ def folded_with_command(line: str, width: int) -> list[str]:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Wrap text to lines of at most `width` columns, but not below `_NARROWEST`; later lines are indented by two
+    """Wrap text to lines of at most `width` columns, or `_NARROWEST` if that is more; later lines are indented by two
     more than the first.
 
     A word that is longer than a line, such as a path, is not broken. A line that fits is returned unchanged.
@@ -53,8 +53,8 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def wrapped_command(command: str, width: int) -> list[str]:
-    """Wrap a command line to lines that a shell reads as one: each but the last ends in a backslash, and later ones
-    are indented. Words are not broken, so a line may be wider than `width` columns.
+    """Wrap a command line to several lines that a shell reads as one: each except the last ends in a backslash, and
+    later ones are indented. Words are not broken, so a line may be wider than `width` columns.
     """
     if len(command) <= width:
         return [command]

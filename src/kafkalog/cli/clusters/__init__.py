@@ -1,1 +1,1 @@
-"""Commands about what a cluster knew: groups, transactions, metadata, its quorum."""
+"""Commands about the state of a cluster: groups, transactions, metadata, its quorum."""

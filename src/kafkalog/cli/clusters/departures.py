@@ -1,4 +1,4 @@
-"""`kafkalog elections --without`: what the controller would do if brokers left."""
+"""`kafkalog elections --without`: what the controller would do if brokers left the cluster."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ __all__ = ["print_departures"]
 AnyDeparture = Departure[PartitionImage] | Departure[PartitionState]
 
 
-def _line(each: AnyDeparture) -> WithoutLine | ZookeeperWithoutLine:
+def _line(departure: AnyDeparture) -> WithoutLine | ZookeeperWithoutLine:
     about: dict[str, Any] = {
-        "without": each.broker,
-        "topic": each.topic,
-        "partition": each.partition,
-        "outcome": each.outcome,
-        "unclean_allowed": each.unclean_allowed,
+        "without": departure.broker,
+        "topic": departure.topic,
+        "partition": departure.partition,
+        "outcome": departure.outcome,
+        "unclean_allowed": departure.unclean_allowed,
     }
-    if isinstance(each.before, PartitionImage) and isinstance(each.after, PartitionImage):
-        return WithoutLine(**about, before=partition_json(each.before), after=partition_json(each.after))
-    before, after = shaped(each.before, LeaderAndIsrLine), shaped(each.after, LeaderAndIsrLine)
-    return ZookeeperWithoutLine(chroot=each.chroot, **about, before=before, after=after)
+    if isinstance(departure.before, PartitionImage) and isinstance(departure.after, PartitionImage):
+        return WithoutLine(**about, before=partition_json(departure.before), after=partition_json(departure.after))
+    before, after = shaped(departure.before, LeaderAndIsrLine), shaped(departure.after, LeaderAndIsrLine)
+    return ZookeeperWithoutLine(chroot=departure.chroot, **about, before=before, after=after)
 
 
 def _leader(number: int) -> object:
@@ -50,15 +50,15 @@ def _row(each: AnyDeparture) -> list[object]:
     return cells
 
 
-def print_departures(found: Iterable[AnyDeparture], *, as_json: bool) -> None:
-    """Print what the controller would do if brokers left one after another: one table row (with `as_json` one JSON
-    line) for each broker that leaves and each partition that it led or had in its ISR. Consumes `found`; prints on
-    standard output.
+def print_departures(departures: Iterable[AnyDeparture], *, as_json: bool) -> None:
+    """Print what the controller would do if brokers left the cluster one after another: one table row (with `as_json`
+    one JSON line) for each departing broker and each partition that it led or had in its ISR. Consumes the iterator
+    `departures`; prints on standard output.
     """
     if as_json:
-        print_lines(map(_line, found))
+        print_lines(map(_line, departures))
         return
-    rows = list(map(_row, found))
+    rows = list(map(_row, departures))
     columns: list[str | Column] = [
         "without",
         "topic",

@@ -15,8 +15,8 @@ __all__ = ["print_effective"]
 
 
 def print_effective(settings: Sequence[EffectiveSetting], *, as_json: bool, show_secrets: bool) -> None:
-    """Print effective settings, as one table or, with `as_json`, as one JSON line each. Values of secret settings,
-    such as passwords, are replaced by `HIDDEN` unless `show_secrets`; empty values stay empty.
+    """Print effective settings, as one table or, with `as_json`, as one JSON line each. Unless `show_secrets`, values
+    of secret settings such as passwords are replaced by `HIDDEN`; empty values stay empty.
     """
 
     def shown(setting: Setting) -> str:

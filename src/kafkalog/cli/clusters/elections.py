@@ -1,4 +1,6 @@
-"""`kafkalog elections`: who was controller, which brokers lived, how leaders and ISRs changed, and why."""
+"""`kafkalog elections`: terms of controllers, lifetimes of brokers, and changes of leaders and ISRs with their
+causes.
+"""
 
 from __future__ import annotations
 
@@ -36,16 +38,16 @@ def _span(span: ZxidSpan) -> dict[str, Any]:
     return {name: getattr(span, name) for name in ("from_zxid", "from_time", "to_zxid", "to_time", "ended_by")}
 
 
-def _lines(found: ZooKeeperElections) -> Iterator[ZookeeperControllerLine | BrokerLine | ZookeeperPartitionLine]:
-    for term in found.terms:
+def _lines(history: ZooKeeperElections) -> Iterator[ZookeeperControllerLine | BrokerLine | ZookeeperPartitionLine]:
+    for term in history.terms:
         yield ZookeeperControllerLine(
             chroot=term.chroot, broker=term.broker, epoch=term.epoch, session=term.session, **_span(term.span)
         )
-    for life in found.brokers:
+    for life in history.brokers:
         yield BrokerLine(
             chroot=life.chroot, broker=life.broker, epoch=life.epoch, session=life.session, **_span(life.span)
         )
-    for change in found.changes:
+    for change in history.changes:
         yield ZookeeperPartitionLine(
             chroot=change.chroot, zxid=change.zxid, time=change.time, topic=change.topic, partition=change.partition,
             election=change.is_election, cause=change.cause, writer=change.writer,
@@ -87,13 +89,13 @@ _TERMS: list[str | Column] = [
 ]
 
 
-def _print_zookeeper(found: ZooKeeperElections) -> None:
+def _print_zookeeper(history: ZooKeeperElections) -> None:
     cluster = Column("cluster", if_any=True)
-    terms = [[term.chroot, term.broker, term.epoch, *_span_cells(term.span)] for term in found.terms]
+    terms = [[term.chroot, term.broker, term.epoch, *_span_cells(term.span)] for term in history.terms]
     print_table("controllers", [cluster, "broker", "epoch", *_SPAN], terms)
-    lives = [[each.chroot, each.broker, f"0x{each.epoch:x}", *_span_cells(each.span)] for each in found.brokers]
+    lives = [[each.chroot, each.broker, f"0x{each.epoch:x}", *_span_cells(each.span)] for each in history.brokers]
     print_table("brokers", [cluster, "broker", "epoch", *_SPAN], lives)
-    rows = ([change.chroot, *_row(change)] for change in found.changes)
+    rows = ([change.chroot, *_row(change)] for change in history.changes)
     print_table("partitions", [cluster, "zxid", *CHANGE_COLUMNS, Column("written by", drop=4)], rows)
 
 

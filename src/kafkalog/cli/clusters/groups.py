@@ -1,4 +1,4 @@
-"""`kafkalog groups`: groups, their members and what each is assigned."""
+"""`kafkalog groups`: groups, their members and the assignment of each member."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _print(found: ClusterGroups) -> None:
     print_old_groups(found.old_groups, change.without, change.joining)
 
 
-def _print_groups(found: ClusterGroups) -> None:
+def _print_groups(cluster_groups: ClusterGroups) -> None:
     print_table(
         "groups",
         [
@@ -93,11 +93,11 @@ def _print_groups(found: ClusterGroups) -> None:
                 sum(commit.is_commit for commit in group.offsets),
                 group.log_partition if group.log_partition >= 0 else None,
                 group.coordinator,
-                AS_DERIVED[found.verdict(group).same],
+                AS_DERIVED[cluster_groups.verdict(group).same],
             ]
-            for group in found.groups
+            for group in cluster_groups.groups
         ]
-        + [old_row(old_group) for old_group in found.old_groups],
+        + [old_row(old_group) for old_group in cluster_groups.old_groups],
     )
 
 
@@ -129,8 +129,8 @@ def _print_members(groups: Sequence[Group]) -> None:
 
 
 def _new_counts(texts: tuple[str, ...]) -> dict[str, int]:
-    """Return topic -> number of partitions from texts `TOPIC=N` of the option `--partitions`. Raises `UsageError` if a
-    text is not of this form, N is not from 1 to `_MOST_PARTITIONS`, or a topic is given two numbers.
+    """Return the number of partitions by topic, from the texts `TOPIC=N` of the option `--partitions`. Raises
+    `UsageError` if a text has another form, N is not from 1 to `_MOST_PARTITIONS`, or a topic is given two numbers.
     """
     form = f"TOPIC=N with N from 1 to {_MOST_PARTITIONS}"
     counts = {}

@@ -1,4 +1,6 @@
-"""`kafkalog metadata`: what a KRaft cluster knew, from its metadata log and snapshots."""
+"""`kafkalog metadata`: topics, brokers, settings and other facts of a KRaft cluster, from its metadata log and
+snapshots.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def _numbers(values: object) -> str:
 
 
 def _entity(resource: str) -> tuple[str, str]:
-    """`broker:` -> ("broker", "(default)")."""
+    """Split the name of a configuration resource into type and name: `broker:` is ("broker", "(default)")."""
     kind, _, name = resource.partition(":")
     return kind, name or "(default)"
 
@@ -203,9 +205,8 @@ def _refuse_together(
     show_secrets: bool,
     chosen: Selection,
 ) -> None:
-    """Raise `UsageError` for options of `kafkalog metadata` that contradict each other or have no effect together,
-    such as `--history` with `--against`. `as_of` and `broker` are None, and `against` is empty, if the option was not
-    used.
+    """Raise `UsageError` for options of `kafkalog metadata` that contradict each other or have no effect together, such
+    as `--history` with `--against`. An option that was not used has the value None, False or an empty tuple.
     """
     if not effective and (broker is not None or no_defaults):
         raise UsageError(f"--{'broker' if broker is not None else 'no-defaults'} needs --effective")

@@ -17,9 +17,9 @@ __all__ = ["show_history"]
 
 
 def show_history(history: OffsetHistory, *, as_json: bool) -> int:
-    """Print every change of committed offsets, as one table or, with `as_json`, as one JSON line each; return the
-    exit code. Prints on standard error a sentence for each log partition of `__consumer_offsets` from which the
-    cleaner has removed records, then the findings, which decide the exit code.
+    """Print every change of committed offsets, as one table or, with `as_json`, as one JSON line each. Return the exit
+    code, which the findings determine. On standard error, print a sentence for each partition of `__consumer_offsets`
+    from which the cleaner has removed records, and then the findings.
     """
     if as_json:
         print_lines(map(_line, history.changes))
@@ -38,12 +38,12 @@ def show_history(history: OffsetHistory, *, as_json: bool) -> int:
     return finish(history.findings)
 
 
-def _row(each: OffsetChange) -> list[object]:
-    commit = each.commit
-    moved = None if commit is None or each.previous is None else f"{commit.offset - each.previous:+}"
-    return [each.key.group, each.key.topic, each.key.partition, each.timestamp,
+def _row(change: OffsetChange) -> list[object]:
+    commit = change.commit
+    moved = None if commit is None or change.previous is None else f"{commit.offset - change.previous:+}"
+    return [change.key.group, change.key.topic, change.key.partition, change.timestamp,
             "removed" if commit is None else commit.offset, moved, "" if commit is None else commit.metadata,
-            each.log_partition, each.log_offset]  # fmt: skip
+            change.log_partition, change.log_offset]  # fmt: skip
 
 
 def _line(each: OffsetChange) -> CommittedLine | RemovedLine:

@@ -1,4 +1,6 @@
-"""`kafkalog offsets`: what consumer groups have committed, now or at any earlier moment, and where it is stored."""
+"""`kafkalog offsets`: committed offsets of consumer groups, at present or at an earlier moment, and where they are
+stored.
+"""
 
 from __future__ import annotations
 
@@ -188,14 +190,17 @@ def _share_line(share: ShareOffset) -> ShareLine:
 def _migrate(
     side: str, paths: Sequence[str], asked: Mapping[str, Any], into: str | None, count: int | None, *, as_json: bool
 ) -> int:
-    """Migrate committed offsets to the place `side`; return the exit code, which the findings decide.
+    """Migrate committed offsets to the storage `side` (`kafka` or `zookeeper`), and return the exit code, which the
+    findings determine. `asked` has the other options, by name.
 
-    `kafka`: write the offsets of a ZooKeeper directory into the new log directory `into`, and print one row or JSON
-    line per group. `count` is the number of partitions of `__consumer_offsets` (None: ZooKeeper's, else 50).
-    `zookeeper`: print a script for zkCli.sh that stores the offsets of Kafka log directories; `into` and `as_json` are
-    ignored. `asked` has the other options, by name. Raises `UsageError` if the paths do not fit `side`, or for `kafka`
-    if `into` is None or not an empty directory, or `count` contradicts ZooKeeper; `UnknownName` for a group, topic or
-    partition that is missing; `StorageError` if a file cannot be read or written.
+    For `kafka`, write the offsets of a ZooKeeper directory into the new log directory `into`, and print one row or JSON
+    line per group. `count` is the number of partitions of `__consumer_offsets` (None: the number in ZooKeeper, else
+    50). For `zookeeper`, print a script for zkCli.sh that stores the offsets of Kafka log directories; `into` and
+    `as_json` are ignored.
+
+    Raises `UsageError` if the paths do not fit `side`, and for `kafka` also if `into` is None or not an empty
+    directory, or `count` contradicts ZooKeeper; `UnknownName` for a group, topic or partition that is missing;
+    `StorageError` if a file cannot be read or written.
     """
     logs, zookeeper = split_zookeeper(paths)
     refuse_without_logs(logs, {

@@ -16,7 +16,9 @@ AS_DERIVED = {True: "yes", False: "no", None: ""}
 
 
 def old_row(old: OldGroup) -> list[object]:
-    """Cells of the table of groups; the coordinator of a group that met in ZooKeeper is its members themselves."""
+    """Return the cells of an old group's row in the table of groups. The column `in` has the ZooKeeper path, and the
+    coordinator is empty (None), because the members of such a group coordinated themselves.
+    """
     each = as_group(old)
     place = f"zookeeper{old.chroot}"
     return [each.group_id, each.type, each.state, "", each.assignor, None, len(each.members), len(each.offsets), place,
@@ -25,8 +27,8 @@ def old_row(old: OldGroup) -> list[object]:
 
 def print_old_groups(groups: Sequence[OldGroup], without: str | None, joining: str | None) -> None:
     """Print the table of partition owners of old consumers, one row for each consumer thread; omitted if there are no
-    owners. Then print the assignments of each what-if, one table per group: after the consumer id `without` left its
-    groups, and after the consumer id `joining` joined each group that has consumers. None: no such tables.
+    owners. Then print the changed assignments, one table per group: after the consumer id `without` left its groups,
+    and after the consumer id `joining` joined each group that has consumers. With None such tables are omitted.
     """
     rows = []
     for group in groups:

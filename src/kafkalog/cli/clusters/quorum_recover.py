@@ -1,4 +1,4 @@
-"""`kafkalog quorum recover`: plan, consent, act; nothing is destroyed and everything can be undone."""
+"""`kafkalog quorum recover`: make a plan, ask for consent, act. Nothing is destroyed, and everything can be undone."""
 
 from __future__ import annotations
 
@@ -152,9 +152,9 @@ def _settings(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def _properties(paths: Sequence[str]) -> dict[int, dict[str, str]]:
-    """Return node id -> settings, from a broker's or controller's properties file each. Raises `UsageError` if a file
-    has no numeric `node.id` (or `broker.id`), if two files are of the same node, or if a file is not a properties
-    file; `StorageError` if a file cannot be read.
+    """Return the settings of brokers or controllers by node id, read from one properties file for each node. Raises
+    `UsageError` if a file has no numeric `node.id` (or `broker.id`), if two files are of the same node, or if a file is
+    not a properties file; `StorageError` if a file cannot be read.
     """
     found: dict[int, dict[str, str]] = {}
     for path in paths:
@@ -199,9 +199,9 @@ def _planned_and_done(wanted: QuorumRecovery, acting: Acting[QuorumPlan], *, dry
     return exit_code_of_change(result.changed, is_new=wanted.into is not None)
 
 
-def _question(made: QuorumPlan) -> str:
-    names = ", ".join(str(member.node) for member in made.members)
-    dead = ", ".join(made.stay_dead)
-    whose = "their disks" if len(made.others) > 1 else "its disk"
+def _question(plan: QuorumPlan) -> str:
+    names = ", ".join(str(member.node) for member in plan.members)
+    dead = ", ".join(plan.stay_dead)
+    whose = "their disks" if len(plan.others) > 1 else "its disk"
     never = f", and never start {dead} again with {whose}" if dead else ""
     return f"Make {names} the quorum{never}?"

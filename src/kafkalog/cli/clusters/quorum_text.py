@@ -1,4 +1,4 @@
-"""Text of `kafkalog quorum` about the copies of a metadata log."""
+"""Text of `kafkalog quorum`: the copies of a metadata log, the plan of a recovery, and its result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FEW = 3
 
 
 def voter_text(voter: KnownVoter) -> str:
-    """`2 (controller-2:9093)`."""
+    """Return a voter as text, `2 (controller-2:9093)`; only the node id if it has no endpoint."""
     places = ", ".join(f"{host}:{port}" for _name, host, port in voter.endpoints)
     return f"{voter.node} ({places})" if places else str(voter.node)
 
@@ -76,8 +76,8 @@ def _row(survivor: QuorumSurvivor, is_best: bool) -> list[object]:
 
 def _start_sentences(log: QuorumLog) -> list[str]:
     """Return sentences about the node's start on this copy of the metadata log: why it does not start, or what it would
-    lose. Empty if it starts and loses nothing. Simulates a start on the log directory, unless the log has a hole and so
-    a known refusal, which is then the only sentence; nothing is changed.
+    lose. Empty if it starts and loses nothing. If the log has a hole and a known refusal, that refusal is the only
+    sentence; otherwise a start on the log directory is simulated, which changes nothing.
     """
     if log.hole is not None and log.refusal is not None:
         return [log.refusal]
@@ -103,9 +103,9 @@ def _lacks(survivor: QuorumSurvivor) -> str:
 
 
 def print_quorum(quorum: Quorum) -> None:
-    """Print on standard output a table of the copies of the metadata log, best first, and sentences: the voters in
-    force, voters whose directories were not given, how a node starts on each copy (which is simulated), the offset
-    below which a snapshot proves everything committed, and what may be lost.
+    """Print a table of the copies of the metadata log on standard output, best first, and then sentences. The sentences
+    are about the voters in force, voters whose directories were not passed, the simulated start of a node on each copy,
+    the offset below which a snapshot proves everything committed, and possible losses.
     """
     best = quorum.best
     kind = "static voters" if best.is_static else "dynamic voters"
@@ -127,55 +127,57 @@ def print_quorum(quorum: Quorum) -> None:
 
 
 def print_left_out(left_out: Sequence[LeftOut], as_json: bool) -> None:
-    """Paths that were not compared; people read of them among the findings."""
+    """Print a JSON line for each path that was not compared. Without `as_json`, print nothing, because these paths are
+    among the findings.
+    """
     for out in left_out if as_json else ():
         print_json(out, LeftOutLine)
 
 
-def print_quorum_plan(made: QuorumPlan) -> None:
+def print_quorum_plan(plan: QuorumPlan) -> None:
     """Print a plan to recover a KRaft quorum on standard output: the copies, the changes to each directory, what is
     lost, and configuration lines to paste into properties files.
     """
-    print_quorum(made.quorum)
+    print_quorum(plan.quorum)
     with SentenceWriter() as writer:
-        for line in _plan_lines(made):
+        for line in _plan_lines(plan):
             writer.write(escape_controls(line))
     with LineWriter() as writer:  # to be pasted
-        for line in _configuration_lines(made):
+        for line in _configuration_lines(plan):
             writer.write(escape_controls(line))
 
 
-def _plan_lines(made: QuorumPlan) -> Iterator[str]:
-    if made.needless is not None:
-        yield made.needless
+def _plan_lines(plan: QuorumPlan) -> Iterator[str]:
+    if plan.needless is not None:
+        yield plan.needless
         return
-    names = ", ".join(f"{member.node} ({member.place})" for member in made.members)
-    yield f"the quorum will be {names}, with the log of {made.donor.root}"
-    if made.metadata.batch:
+    names = ", ".join(f"{member.node} ({member.place})" for member in plan.members)
+    yield f"the quorum will be {names}, with the log of {plan.donor.root}"
+    if plan.metadata.batch:
         yield (
-            f"a batch of {len(made.metadata.batch)} bytes at offset {made.metadata.end_before}, epoch {made.epoch}, "
+            f"a batch of {len(plan.metadata.batch)} bytes at offset {plan.metadata.end_before}, epoch {plan.epoch}, "
             "makes them the voters"
         )
-    for change in made.changes:
+    for change in plan.changes:
         what = counted(len(change.actions), "change") if change.actions else "nothing to do"
         yield f"{change.root}: {what}"
         yield from _action_lines(change)
-    if made.identity is not None:
-        yield f"{made.wanted.into}: new, controller {made.identity[0]} with directory id {made.identity[1]}"
-    yield from (f"warning: {told(warning)}" for warning in made.warnings)
-    yield from _expiry_lines(made)
+    if plan.identity is not None:
+        yield f"{plan.wanted.into}: new, controller {plan.identity[0]} with directory id {plan.identity[1]}"
+    yield from (f"warning: {told(warning)}" for warning in plan.warnings)
+    yield from _expiry_lines(plan)
 
 
-def _configuration_lines(made: QuorumPlan) -> Iterator[str]:
-    for who, lines in made.configuration:
+def _configuration_lines(plan: QuorumPlan) -> Iterator[str]:
+    for who, lines in plan.configuration:
         yield f"in the properties of {who}:"
         yield from (f"  {line}" for line in lines)
 
 
 def _action_lines(change: DirectoryChange) -> Iterator[str]:
-    """Yield one line for each file operation on a directory, with its kind, path and size. Of the files already
-    marked for deletion (suffix `.deleted`), which a broker's start would delete too, only the first `_FEW` get a
-    line; a last line says how many more there are.
+    """Yield one line for each file operation on a directory, with its kind, path and size. Only the first `_FEW` files
+    that are already marked for deletion (suffix `.deleted`) get a line, because a broker's start would delete them too;
+    a last line counts the others.
     """
     leftovers = [each for each in change.actions if each.path.endswith(DELETED)]
     kept = {id(leftover) for leftover in leftovers[_FEW:]}
@@ -187,16 +189,16 @@ def _action_lines(change: DirectoryChange) -> Iterator[str]:
         yield f"  and {counted(len(kept), 'more file')} whose deletion was under way (--json lists all)"
 
 
-def _expiry_lines(made: QuorumPlan) -> Iterator[str]:
-    """Yield lines about the topics or segments that brokers would delete at their first start: a heading, then one
-    line per reason with the first names. Shows at most `_SHOWN` reasons and `_FEW` names each, and counts the rest.
-    Yields nothing if the plan has no such deletions.
+def _expiry_lines(plan: QuorumPlan) -> Iterator[str]:
+    """Yield lines about the topics or segments that brokers would delete at their first start: a heading, then one line
+    for each reason with the first names. At most `_SHOWN` reasons with `_FEW` names each are shown, and the others are
+    counted. Yields nothing if the plan has no such deletions.
     """
-    if not made.expiry:
+    if not plan.expiry:
         return
     yield "brokers delete at their first start, unless they are told not to:"
     names_by_reason: dict[tuple[str, str], list[str]] = {}
-    for expiry in made.expiry:
+    for expiry in plan.expiry:
         number = "" if expiry.partition is None else f"-{expiry.partition}"
         reason = f"{expiry.detail} ({expiry.setting}={expiry.value}, {expiry.origin})"
         names_by_reason.setdefault((expiry.kind.replace("_", " "), reason), []).append(f"{expiry.name}{number}")
@@ -209,8 +211,8 @@ def _expiry_lines(made: QuorumPlan) -> Iterator[str]:
 
 def print_quorum_result(result: QuorumResult) -> None:
     """Print the result of a quorum recovery on standard output: the directory that was written; for each changed
-    directory where its old files are kept and the command that reverses the change; and why a node does not start even
-    now. An unchanged directory gets "nothing to do", unless the plan as a whole was needless.
+    directory, the place of its old files and the command that reverses the change; and why a node still does not start.
+    An unchanged directory gets "nothing to do", unless the whole recovery was unnecessary.
     """
     with SentenceWriter() as writer:
         if result.into is not None:

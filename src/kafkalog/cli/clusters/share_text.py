@@ -15,8 +15,9 @@ _SHOWN = 6
 
 
 def _batches(state: SharePartition) -> str:
-    """Return the first `_SHOWN` batches of a share-partition as text, `5-9 acknowledged x1, 12-12 available x2`:
-    first and last offset, state, delivery count. Ends in `and N more` if there are more; empty without batches.
+    """Return the first `_SHOWN` batches of a share-partition as text, such as `5-9 acknowledged x1, 12-12 available
+    x2`: first and last offset (inclusive), state, and delivery count. If there are more batches, the text ends in `and
+    N more`; empty without batches.
     """
     words = [
         f"{each.first_offset}-{each.last_offset} {each.state} x{each.delivery_count}" for each in state.batches[:_SHOWN]

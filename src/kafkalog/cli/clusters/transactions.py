@@ -34,14 +34,16 @@ _WORDS = {True: "hanging", False: "ongoing", None: "coordinator not seen"}
 
 
 def _state_of(opened: OpenTransaction) -> str:
-    """For the table: whether it hangs, how it was decided if its marker is lost, what its coordinator will write."""
+    """Return the state of an open transaction for the table: how it was decided if its marker is lost, else what its
+    coordinator will write at its next start, else whether it hangs.
+    """
     if opened.decision is None:
         will = _AT_START.get(opened.coordinator_state or "") if opened.hanging is False else None
         return will or _WORDS[opened.hanging]
     return f"{opened.decision.decided} marker lost"
 
 
-def _print(found: ClusterTransactions) -> None:
+def _print(cluster_transactions: ClusterTransactions) -> None:
     print_table(
         "transactional ids",
         [
@@ -63,12 +65,12 @@ def _print(found: ClusterTransactions) -> None:
                 transactional_id.start_timestamp if transactional_id.start_timestamp >= 0 else None,
                 " ".join(transaction_partitions(transactional_id)),
             ]
-            for transactional_id in found.transactional_ids
+            for transactional_id in cluster_transactions.transactional_ids
         ],
     )
     stable = {
         (place.partition.topic, place.partition.partition): (place.last_stable_offset, place.log_end_offset)
-        for place in found.producers
+        for place in cluster_transactions.producers
     }
     print_table(
         "open transactions",
@@ -96,15 +98,15 @@ def _print(found: ClusterTransactions) -> None:
                 _state_of(open_transaction),
                 *stable[open_transaction.topic, open_transaction.partition],
             ]
-            for open_transaction in found.open_transactions
+            for open_transaction in cluster_transactions.open_transactions
         ],
     )
 
 
 def _print_commands(opened: Sequence[OpenTransaction], server: str | None) -> None:
-    """Print the commands that abort each hanging transaction: one for brokers of 3.0 and later, one for older
-    brokers. Skips transactions that may not be aborted (not hanging, or committed by their coordinator). `server` is
-    the bootstrap server in the commands; None: a placeholder.
+    """Print the commands that abort each hanging transaction: one command for brokers of 3.0 and later, and one for
+    older brokers. Transactions that may not be aborted are skipped: those that do not hang, and those that their
+    coordinator committed. `server` is the bootstrap server in the commands; None: a placeholder.
     """
     with LineWriter() as writer:
         for open_transaction in opened:

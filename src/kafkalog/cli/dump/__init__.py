@@ -1,4 +1,4 @@
-"""`kafkalog dump`: what is in the files, as text, JSON lines or columns, or as Kafka's own tool or kcat prints it."""
+"""`kafkalog dump`: print the contents of files, also in the formats of Kafka's own tool and of kcat."""
 
 from kafkalog.cli.dump.entry import command
 

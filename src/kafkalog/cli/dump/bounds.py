@@ -1,5 +1,5 @@
-"""Offsets at which reading a partition begins and ends: from the options, or kcat's `-o` and `-G`, separately for
-each partition.
+"""Offsets at which reading a partition begins and ends, separately for each partition: from the options, or from kcat's
+`-o` and `-G`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ _TIME = re.compile(r"([se])@([0-9]{1,19})", re.ASCII)
 
 
 class Bounds(Struct, frozen=True):
-    """The bounds of one partition.
-
-    The first offset, the one not read any more, and the time (ms) at which reading ends.
+    """The bounds of one partition: the first offset (inclusive), the end offset (exclusive), and the time (ms) at which
+    reading ends. None means no bound.
     """
 
     start_offset: int | None = None
@@ -51,13 +50,16 @@ class Begin(Struct, frozen=True, kw_only=True):
     stop_time: int | None = None
 
     def of(self, partition: Partition, request: Dump, committed: Committed, findings: list[Finding]) -> Bounds:
-        """Return the offset bounds to read in a partition. `--offset` alone gives that one offset. Otherwise the start
-        is this position, or `request.start_offset` (None: the beginning) if it is unset. The end is `--end-offset`, or
-        the end of a view of deleted records if that is lower, and `stop_time` in ms; all exclusive.
+        """Return the bounds within which a partition is read: `start_offset` (inclusive), `end_offset` (exclusive) and
+        `stop_time` (ms, exclusive). `committed` has the committed offset by (topic, partition).
 
-        A negative position counts from the partition's end, but is not below its log start. A time after all records
-        starts at the end, and so does `stored` without a commit in `committed` (topic and partition -> offset). Damage
-        met in the search for a time is added to `findings`. Raises `StorageError` if a file cannot be read.
+        With `--offset` they contain only that offset. Otherwise the start is this position, or `request.start_offset`
+        (None: the beginning) if it is unset. The end is `--end-offset`, or, if that is lower, the end of the deleted
+        records to which `--deleted` limits the partition.
+
+        A negative position counts from the end of the partition, but is never below its log start offset. If all
+        records are older than a time, or there is no commit for `stored`, reading starts at the end. Damage that is met
+        in the search for a time is added to `findings`. Raises `StorageError` if a file cannot be read.
         """
         end = _earlier(request.end_offset, partition.deleted_below)
         if request.one_offset is not None:
@@ -86,13 +88,13 @@ class Begin(Struct, frozen=True, kw_only=True):
 
 
 def _earlier(one: int | None, other: int | None) -> int | None:
-    """The smaller of two ends; the one that is given if the other is None."""
+    """Return the smaller of two ends, where None means no end; None if both are None."""
     return min(one, other) if one is not None and other is not None else one if other is None else other
 
 
 def begin_of(texts: Sequence[str], group: str | None) -> Begin:
-    """Return the start position and stop time from all `-o` texts: beginning, end, stored, N, -N, s@MS and e@MS.
-    Without a start among them the position is `stored` if `-G` names a group, and otherwise unset.
+    """Return the start position and stop time from all `-o` texts: beginning, end, stored, N, -N, s@MS and e@MS. If no
+    text gives a start, the position is `stored` if `-G` names a group, and unset otherwise.
 
     Raises `UsageError` for another text, for two starts or two stop times, for `stored` without a group, and for a
     group with another start.

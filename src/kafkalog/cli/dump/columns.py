@@ -25,12 +25,16 @@ _MOST_BYTES = 16 * MIB
 
 
 def columns_schema(*, with_metadata: bool) -> pa.Schema:
-    """The columns of the file: with metadata all there are."""
+    """Return the schema of the file's columns, under the names of Spark's Kafka source; with metadata, all available
+    columns.
+    """
     return record_schema(COLUMNS if with_metadata else None)
 
 
 class ColumnsSink:
-    """Rows of records that are kept until there are enough for a batch; `flush` writes the rest."""
+    """Writes records as rows of an Arrow or Parquet file. Rows are kept until there are enough for a batch; `flush`
+    writes the rest.
+    """
 
     def __init__(self, file: ColumnsFile, schema: pa.Schema, redaction: Redaction | None) -> None:
         self._file = file
@@ -40,11 +44,11 @@ class ColumnsSink:
         self._held = 0
 
     def begin(self, partition: Partition) -> None:
-        """Remember where the records are."""
+        """Set the topic and partition of the records that follow."""
         self._place = {"topic": partition.topic, "partition": partition.partition}
 
     def take(self, segment: Segment | None, batch: RecordBatch, records: Sequence[Record]) -> None:
-        """Keep them as rows."""
+        """Keep the records as rows, and write the kept rows whenever they are large or many enough."""
         for record in records:
             self._take(batch, record)
             if self._held >= _MOST_BYTES or len(self._rows["offset"]) >= _MOST_ROWS:
@@ -72,12 +76,12 @@ class ColumnsSink:
         self._held = 0
 
     def whole(self, walk: Walk, partition: Partition, bounds: Bounds) -> bool:
-        """Write all records within the bounds as Arrow batches, without a Python object for each record; return True.
-        Returns False, and writes nothing, if filters, a limit, a stop time, `--all` or redaction need single records,
-        or if the partition has no topic name.
+        """Write all records within the bounds as Arrow batches, without a Python object for each record, and return
+        True. Rows that are still kept are written first; reading ends at the first damage. Updates the walk's record
+        count, progress and findings. Raises `StorageError`.
 
-        Otherwise the rows that are still kept are written first. Updates the walk's record count, progress and
-        findings; reading ends at the first damage. Raises `StorageError`.
+        Returns False and writes nothing if records must be handled one by one: because of filters, a limit, a stop
+        time, `--all` or redaction, or because the partition has no topic name.
         """
         plain = walk.is_plain(bounds) and self._redaction is None
         if not plain or partition.topic is None:

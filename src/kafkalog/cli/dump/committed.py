@@ -15,11 +15,11 @@ __all__ = ["committed_of"]
 
 
 def committed_of(group: str, at_hand: Sequence[Partition], findings: list[Finding]) -> Committed:
-    """Return (topic, partition) -> committed offset of a group, from the partitions of `__consumer_offsets` among
+    """Return the committed offsets of a group by (topic, partition), from the partitions of `__consumer_offsets` among
     `at_hand`.
 
-    If the group's partition of `__consumer_offsets` could not be read completely, the findings are added to
-    `findings`. Raises `UsageError` if there is no such partition, `UnknownName` if no group has this id,
+    If the group's partition of `__consumer_offsets` could not be read completely, the findings about it are added to
+    `findings`. Raises `UsageError` if there is no such partition, `UnknownName` if no group has this id, and
     `StorageError`.
     """
     from kafkalog.cluster.groups.groups import read_groups

@@ -14,8 +14,8 @@ __all__ = ["ContentFilter"]
 
 
 class ContentFilter(Struct, frozen=True, kw_only=True):
-    """Filter on records: all conditions must hold, and one that is None or empty always holds. Times are ms since
-    1970, the end exclusive.
+    """Filter on records: all its conditions must hold. A condition that is None or empty always holds. Times are ms
+    since 1970; the end is exclusive.
     """
 
     start_time: int | None = None
@@ -79,8 +79,8 @@ class ContentFilter(Struct, frozen=True, kw_only=True):
         return self.start_time is None or batch.header.max_timestamp >= self.start_time
 
     def accepts(self, record: Record) -> bool:
-        """Whether the record passes the conditions on time, key, value and headers; conditions on its batch are in
-        `accepts_batch`. Raises `UsageError` if a regular expression takes too long.
+        """Whether the record fulfills the conditions on time, key, value and headers. `accepts_batch` has the
+        conditions on its batch. Raises `UsageError` if a regular expression takes too long.
         """
         if self.start_time is not None and record.timestamp < self.start_time:
             return False

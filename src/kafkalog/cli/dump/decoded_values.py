@@ -1,4 +1,6 @@
-"""`--values auto`: put decoded keys and values into a record's JSON line, and count those that cannot be decoded."""
+"""`--values auto`: put decoded keys and values into a record's JSON line, and count the values that cannot be
+decoded.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class _Problem(Struct):
 
 
 class ShownValues(Struct):
-    """Puts decoded keys and values into JSON lines, and counts those that cannot be decoded."""
+    """Puts decoded keys and values into JSON lines, and counts the keys and values that cannot be decoded."""
 
     decoder: ValueDecoder
     masks: frozenset[str]
@@ -39,18 +41,20 @@ class ShownValues(Struct):
 
     @classmethod
     def of(cls, request: Dump, paths: Sequence[str], findings: list[Finding]) -> ShownValues:
-        """By the schemas that the options name, else by those in or beside `paths`; `findings` takes the registry's."""
+        """Return an instance with the schemas that the options name, or else with the schemas in or beside `paths`.
+        Findings about the schema registry are added to `findings`.
+        """
         registry = read_schemas(*request.schemas) if request.schemas else find_schemas(paths, request.replica)
         findings += registry.findings
         return cls(ValueDecoder(registry), frozenset(request.masks))
 
     def put(self, target: dict[str, object], record: Record, topic: str | None) -> None:
-        """Decode key and value of a record and put them into `target`, its JSON object, in place: as `key` and
-        `value`, each with a `_schema` field that names its schema (or None).
+        """Decode key and value of a record and put them into its JSON object `target`, which is changed: as `key` and
+        `value`, each with a `_schema` field that describes its schema (or is None).
 
-        If one cannot be decoded its value is None, a `_b64` field has its bytes unless masks are set, `target` gets
-        a text `finding`, and the problem is counted for `findings`; beyond `_MOST_PROBLEMS` different problems they
-        are counted as one.
+        If one of them cannot be decoded, its value is None, a `_b64` field has its bytes unless masks are set, `target`
+        gets a text `finding`, and the problem is counted for `findings`. After `_MOST_PROBLEMS` different problems, all
+        others are counted together.
         """
         key, value = self.decoder.key(record, topic), self.decoder.value(record, topic)
         problems = [each for part, decoded in (("key", key), ("value", value))

@@ -1,7 +1,8 @@
-"""What keys and values say: of Kafka's internal topics, by the types that `cluster` knows, or of a decoder class.
+"""Decode keys and values: records of Kafka's internal topics by the types in `cluster`, other records by a decoder
+class.
 
-Text is that of kafka-dump-log's `…MessageParser` classes, objects are the same JSON.  Secrets of metadata records are
-hidden unless they are asked for, which Kafka's tool does not do.
+Text is in the format of kafka-dump-log's `…MessageParser` classes; objects are the same data as JSON. Unlike in Kafka's
+tool, secrets of metadata records are hidden unless an option shows them.
 """
 
 from __future__ import annotations
@@ -31,17 +32,19 @@ _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 class Decoder(Protocol):
-    """Shows the data of a record that is not a control record."""
+    """The interface of decoders: keys and values of records that are not control records, as text or as objects."""
 
     def texts(self, record: Record) -> Texts:
-        """Key and payload for a line; None for what the line leaves out."""
+        """Return key and payload as texts for a line; each is None if the line omits it."""
 
     def decoded(self, record: Record) -> dict[str, object] | None:
-        """`{"key": …, "value": …}`, or None where there is nothing to add to the data itself."""
+        """Return `{"key": …, "value": …}`; None if decoding adds nothing to the data itself."""
 
 
 class PlainDecoder:
-    """Kafka's `StringDecoder`: UTF-8, and here what is not UTF-8 or would steer a terminal as escapes."""
+    """Kafka's `StringDecoder`: data as UTF-8 text. Bytes that are not UTF-8, and characters that would control a
+    terminal, become escapes.
+    """
 
     def texts(self, record: Record) -> Texts:
         """Key and payload as text."""
@@ -51,7 +54,7 @@ class PlainDecoder:
         )
 
     def decoded(self, record: Record) -> dict[str, object] | None:
-        """Nothing: text is what it is."""
+        """Return None: the text is the data itself."""
         return None
 
 
@@ -87,31 +90,35 @@ def _class(name: str) -> Callable[[bytes], str]:
 
 
 class DecoderClasses(Struct, frozen=True):
-    """`--key-decoder-class` and `--value-decoder-class`, by their functions."""
+    """Decoders that were chosen by `--key-decoder-class` and `--value-decoder-class`."""
 
     key: Callable[[bytes], str]
     value: Callable[[bytes], str]
 
     @classmethod
     def of(cls, key: str | None, value: str | None) -> DecoderClasses:
-        """The decoders for the names of Kafka's classes, or their first words; raises `UsageError` for others."""
+        """Return the decoders with the names of Kafka's classes, or the first words of these names; raises `UsageError`
+        for other names.
+        """
         return cls(_class(key or "String"), _class(value or "String"))
 
     def texts(self, record: Record) -> Texts:
-        """Key and payload as text."""
+        """Return key and payload as decoded texts; None for null."""
         return (
             None if record.key is None else self.key(record.key),
             None if record.value is None else self.value(record.value),
         )
 
     def decoded(self, record: Record) -> dict[str, object] | None:
-        """The two texts."""
+        """Return the two texts as `key` and `value`."""
         key, value = self.texts(record)
         return {"key": key, "value": value}
 
 
 class _Coordinator(Struct, frozen=True):
-    """`OffsetsMessageParser`, `TransactionLogMessageParser`, `ShareGroupStateMessageParser`."""
+    """Decodes records like Kafka's `OffsetsMessageParser`, `TransactionLogMessageParser` and
+    `ShareGroupStateMessageParser`.
+    """
 
     topic: str
 
@@ -141,7 +148,9 @@ class _Coordinator(Struct, frozen=True):
 
 
 class _Framed(Struct, frozen=True):
-    """`ClusterMetadataLogMessageParser`, `RemoteMetadataLogMessageParser`: records without keys."""
+    """Decodes records without keys like Kafka's `ClusterMetadataLogMessageParser` and
+    `RemoteMetadataLogMessageParser`.
+    """
 
     topic: str
     show_secrets: bool
@@ -168,7 +177,7 @@ class _Framed(Struct, frozen=True):
 
 
 def data_decoder(topic: str, *, show_secrets: bool = False) -> Decoder:
-    """The decoder of an internal topic's records, whatever directory they are in."""
+    """Return the decoder of an internal topic's records, regardless of the directory that holds them."""
     return _Coordinator(topic) if topic in COORDINATOR_TOPICS else _Framed(topic, show_secrets)
 
 
@@ -183,9 +192,9 @@ def decoder_of(topic: str | None, *, show_secrets: bool = False) -> Decoder | No
 
 
 def control_decoded(record: Record) -> dict[str, object] | None:
-    """Return the decoded fields of a KRaft control record (leader change, snapshot header or footer, voters,
-    version), in an object under its type's name. None if the key is invalid, if it is another type of control record,
-    or if the value cannot be decoded.
+    """Return the decoded fields of a KRaft control record (leader change, snapshot header or footer, voters, version),
+    in an object under the name of its type. None if the key is invalid, the record is of another type, or its value
+    cannot be decoded.
     """
     from kafkalog.cluster.layout.kraft_control import VALUES
     from kafkalog.cluster.records.framed_records import decode_control

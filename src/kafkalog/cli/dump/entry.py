@@ -150,7 +150,7 @@ def _partition(
 
 
 def _remark_of_open(partition: Partition, bounds: Bounds) -> None:
-    """Say that what was shown ends at an open transaction, if what was asked for does not end before."""
+    """Print a remark if the shown records end at an open transaction; nothing if the requested end is before it."""
     why = consumer_view(partition, end_offset=bounds.end_offset, isolation_level=READ_COMMITTED).open_transaction
     if why is not None:
         remark(f"{partition.topic}-{partition.partition}: {why}")

@@ -1,4 +1,4 @@
-"""Output forms of `dump`, and the options that have an effect in each; any other option is refused by name."""
+"""Output forms of `dump`, and the options that have an effect in each; every other option is refused by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Form", "decoded_topic", "form_of", "names_of", "refuse_meaningless"]
 
 
 class Form(enum.Enum):
-    """What is shown; the value completes "… has no effect …"."""
+    """Output form of `dump`; the value completes the sentence "… has no effect …"."""
 
     TEXT = "for records as text"
     JSON = "with --json"
@@ -87,8 +87,8 @@ _MEANT = {
 
 
 def form_of(request: Dump) -> Form:
-    """Return the output form that the options ask for; the first that applies: a file of columns, kcat's lines,
-    kafka-dump-log's lines, batches, JSON lines, else text. `--files` alone means kafka-dump-log's lines unless
+    """Return the output form that the options select. The first one that applies: a file of columns, kcat's lines,
+    kafka-dump-log's lines, batches, JSON lines, text. `--files` alone selects kafka-dump-log's lines, unless it is
     combined with --batches or --json.
     """
     given = request.given
@@ -104,13 +104,13 @@ def form_of(request: Dump) -> Form:
 
 
 def names_of(parameters: Iterable[click.Parameter]) -> dict[str, str]:
-    """Parameter -> the option as its help names it."""
+    """Return, for each parameter of the command, its option as shown in the help."""
     return {parameter.name: max(parameter.opts, key=len) for parameter in parameters if parameter.name is not None}
 
 
 def refuse_meaningless(request: Dump, form: Form, names: dict[str, str], *, side_files: Sequence[str]) -> None:
     """Raise `UsageError` for the first option without an effect in this output form, or for options that contradict
-    each other; returns None otherwise. `names` is parameter name -> option as typed, for messages; `side_files` are
+    each other; otherwise return None. `names` has the option for each parameter name, for messages; `side_files` are
     the paths of indexes, snapshots and checkpoints.
     """
     if "encoding" in request.given and not request.as_json:
@@ -159,8 +159,8 @@ def _refuse_pairs(request: Dump, names: dict[str, str]) -> None:
 
 
 def _refuse_without_effect(request: Dump, names: dict[str, str], side_files: Sequence[str]) -> None:
-    """Raise `UsageError` for an option of kafka-dump-log's form that has no effect, because no records, no decoded
-    data or no index would be printed. `names` is parameter name -> option as typed; `side_files` are the given index,
+    """Raise `UsageError` for an option of kafka-dump-log's form that has no effect, because no records, no decoded data
+    or no index would be printed. `names` has the option for each parameter name; `side_files` are the paths of index,
     snapshot and checkpoint files.
     """
     given = request.given
@@ -190,5 +190,5 @@ def _refuse_of_kafka(request: Dump, names: dict[str, str]) -> None:
 
 
 def decoded_topic(request: Dump) -> str | None:
-    """The internal topic whose decoder was asked for."""
+    """Return the internal topic whose decoder was requested by an option; None if there is none."""
     return next((topic for name, topic in _DECODERS.items() if getattr(request, name)), None)

@@ -1,4 +1,4 @@
-"""Print indexes as kafka-dump-log does: each entry, compared with the log."""
+"""Print indexes in kafka-dump-log's format: each entry, after a comparison with the log."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _KINDS = {FileKind.OFFSET_INDEX: OFFSET_ENTRY, FileKind.TIME_INDEX: TIME_ENTRY}
 
 
 def is_index(path: str) -> bool:
-    """Whether the name is that of an offset index or a time index."""
+    """Whether the file name is the name of an offset index or a time index."""
     parsed = parse_segment_file(os.path.basename(path))
     return parsed is not None and parsed.kind in _KINDS and not parsed.pending
 
 
 class _Told:
-    """Sentences of one kind, file by file, as many as one reads."""
+    """Collected messages of one kind about index files, limited in number."""
 
     def __init__(self, heading: str) -> None:
         self._heading = heading
@@ -57,7 +57,7 @@ class _Told:
 
 
 class KafkaIndexes:
-    """Prints indexes; `tell` prints at the end which entries disagree with the logs."""
+    """Prints indexes in kafka-dump-log's format. At the end, `tell` prints the entries that disagree with the logs."""
 
     def __init__(self, writer: LineWriter, *, sanity_only: bool, verify_only: bool, largest_message: int) -> None:
         self._writer = writer
@@ -71,10 +71,10 @@ class KafkaIndexes:
         self._missing = _Told("The following indexed offsets are not found in the log.")
 
     def file(self, path: str) -> None:
-        """Print one offset or time index as kafka-dump-log does. Reads the log (and offset index) beside it to
-        compare, unless only the sanity of the index is checked; disagreements are remembered for `tell`. An empty
-        offset index gets one line that says so. Raises `StorageError`, `ValueError` if the file's name is not that of
-        an index.
+        """Print one offset or time index in kafka-dump-log's format. For comparison, reads the log (and offset index)
+        beside it, unless only the sanity of the index is checked; `tell` prints the disagreements later. An empty
+        offset index gets one line that says so. Raises `StorageError`; `ValueError` if the file is not named like an
+        index.
         """
         parsed = parse_segment_file(os.path.basename(path))
         if parsed is None:
@@ -96,7 +96,9 @@ class KafkaIndexes:
                     self._time_entries(index, offsets, log, path, parsed.base_offset)
 
     def tell(self) -> bool:
-        """End as Kafka's tool does, on standard error; whether anything was said."""
+        """Print the collected messages on standard error, in the words of kafka-dump-log. Return whether there were
+        any.
+        """
         said = [each.write() for each in (self._mismatches, self._times, self._order, self._missing)]
         return any(said)
 
@@ -183,7 +185,9 @@ class KafkaIndexes:
 
 
 class _Positions:
-    """`OffsetIndex.lookup` for offsets that mostly rise: the position of the greatest entry at or below one."""
+    """Looks up positions in an offset index, as `OffsetIndex.lookup` does; fast if the requested offsets mostly
+    rise.
+    """
 
     def __init__(self, index: FileSource | None, base: int) -> None:
         self._index = index
@@ -191,11 +195,15 @@ class _Positions:
         self._known = (0, -1)
 
     def learned(self, position: int, offset: int) -> None:
-        """The batch that an offset was looked for in begins at `position`; the next one need not begin before."""
+        """Remember that the batch for `offset` begins at `position`, so that a search for a later offset begins
+        there.
+        """
         self._known = (position, offset)
 
     def below(self, offset: int) -> int:
-        """The position, 0 where no entry is low enough."""
+        """Return the position of the greatest entry at or below `offset`, or of a batch found earlier if that is
+        greater; 0 if there is neither.
+        """
         position, known = self._known
         return max(self._of_index(offset), position if known <= offset else 0)
 
@@ -220,6 +228,8 @@ class _Positions:
 
 
 def _batches(log: FileSource, position: int, end: int | None) -> Iterator[RecordBatch]:
-    """Batches by the sizes that they declare, from a position that may be any."""
+    """Yield batches from any byte position by the sizes in their headers; nothing if `position` is outside of the
+    file.
+    """
     if 0 <= position < log.size:
         yield from Scanner(log, position=position, end=end, check_crc=False)

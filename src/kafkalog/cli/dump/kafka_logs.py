@@ -1,4 +1,4 @@
-"""Print logs as kafka-dump-log does: each batch of a file, whether it is valid or not, and its records if requested."""
+"""Print logs in kafka-dump-log's format: each batch of a file, valid or not, and its records if requested."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MOST_GAPS = 1000
 
 
 class _Gaps(Struct):
-    """Offsets that do not follow each other."""
+    """Places in one file at which an offset does not follow the previous one."""
 
     last: int = -1
     pairs: list[tuple[int, int]] = []
@@ -54,7 +54,7 @@ class _Gaps(Struct):
 
 
 class KafkaLogs:
-    """Prints log files; `tell_gaps` says at the end where offsets were missing."""
+    """Prints log files in kafka-dump-log's format. At the end, `tell_gaps` prints where offsets are missing."""
 
     def __init__(self, request: Dump, walk: Walk, writer: LineWriter, redaction: Redaction | None) -> None:
         self._request = request
@@ -80,7 +80,9 @@ class KafkaLogs:
         self._gaps: dict[str, _Gaps] = {}
 
     def partition(self, partition: Partition, bounds: Bounds) -> None:
-        """Every segment of a partition, or the one file that stands for it."""
+        """Print every segment of a partition, until the limit of records is reached. A single file counts as a
+        partition with one segment.
+        """
         for segment in partition.segments:
             if self._walk.full:
                 return
@@ -144,10 +146,10 @@ class KafkaLogs:
 
     @staticmethod
     def _checksums(batch: RecordBatch, records: Sequence[Record], *, is_valid: bool) -> Sequence[Checksum | None]:
-        """Return one checksum for each record of a batch: None for magic 2, where records have none. In an uncompressed
-        batch of magic 0 or 1 it is the batch's stored CRC with `is_valid`; in a compressed one it is the CRC of the
-        record's own inner message, which is verified here. Raises `FormatError` if a compressed batch cannot be
-        decompressed.
+        """Return one checksum for each record of a batch; None for magic 2, where records have no checksum. In an
+        uncompressed batch of magic 0 or 1, each is the batch's stored CRC with `is_valid`. In a compressed one, each is
+        the CRC of the record's inner message, which is verified here. Raises `FormatError` if a compressed batch cannot
+        be decompressed.
         """
         header = batch.header
         if not isinstance(header, LegacyHeader):
@@ -169,8 +171,8 @@ class KafkaLogs:
         self._walk.findings += [finding.in_file(segment.path) for finding in scanner.findings]
 
     def tell_gaps(self) -> None:
-        """Print on standard error the offsets that do not follow each other, for each file that has some, in the
-        words of kafka-dump-log.
+        """Print the pairs of offsets that do not follow each other on standard error, for each file that has some, in
+        the words of kafka-dump-log.
         """
         for path, gaps in self._gaps.items():
             if not gaps.pairs:

@@ -23,7 +23,7 @@ class _TookTooLongError(Exception):
 
 
 class Pattern:
-    """A regular expression to search for in bytes; raises `UsageError` if it is invalid or a search takes too long."""
+    """A regular expression to search for in bytes. Raises `UsageError` if it is invalid."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -58,9 +58,9 @@ def _expired(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def searching() -> Iterator[None]:
-    """Context manager that must be active while patterns are searched: installs the SIGVTALRM handler that ends slow
-    searches, and restores the previous one at the end. Raises `UsageError` outside of the main thread, where Python
-    allows no signal handlers.
+    """Context manager that must be active while patterns are searched. It installs the SIGVTALRM handler that ends slow
+    searches, and restores the previous handler at the end. Raises `UsageError` outside of the main thread, because
+    Python allows signal handlers only there.
     """
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("regular expressions are looked for in the main thread only, where a timer can end them")

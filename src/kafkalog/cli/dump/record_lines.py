@@ -1,4 +1,4 @@
-"""Records and batches as lines: in kafka-dump-log's words, or as JSON objects."""
+"""Records and batches as lines: in the format of kafka-dump-log, or as JSON objects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Json = dict[str, object]
 
 
 class Checksum(NamedTuple):
-    """The checksum that a message of magic 0 or 1 has stored, and whether its bytes agree."""
+    """The checksum that is stored in a message of magic 0 or 1, and whether the message's bytes agree with it."""
 
     stored: int
     is_valid: bool
@@ -70,7 +70,7 @@ def batch_line(batch: RecordBatch, *, is_valid: bool = True, redacted: bool = Fa
 
 
 def metadata_words(batch: RecordBatch, record: Record) -> Json:
-    """Fields of a record's batch under kafka-dump-log's names, for `--metadata`."""
+    """Return fields of a record's batch under kafka-dump-log's names, for `--metadata`."""
     own: Json = {"sequence": record.sequence, POSITION: batch.position}
     return {name: own[name] if name in own else BATCH_FIELDS[name].of_header(batch.header) for name in OF_RECORDS}
 
@@ -111,9 +111,9 @@ class RecordText(Struct, frozen=True, kw_only=True):
     """whether control records of KRaft are shown by their fields"""
 
     def line(self, batch: RecordBatch, record: Record, checksum: Checksum | None = None) -> str:
-        """Return kafka-dump-log's line for a record, without a newline: its metadata, then key and payload unless
-        they are null. Metadata or data are omitted as the fields of this object say; control records show their type
-        in place of data.
+        """Return kafka-dump-log's line for a record, without a newline: its metadata, then key and payload unless they
+        are null. The fields of this object can omit metadata or data. A control record shows its type in place of its
+        data.
 
         `checksum` is the CRC of a message of magic 0 or 1, None for magic 2.
         """
@@ -151,8 +151,8 @@ class RecordText(Struct, frozen=True, kw_only=True):
 
 
 def _put_text(target: Json, name: str, data: bytes | None) -> None:
-    """Set `target[name]` to bytes decoded as UTF-8, or None for None. Bytes that are not UTF-8 become None, and also
-    `target[name + "_b64"]`, in base64.
+    """Set `target[name]` to `data` decoded as UTF-8; None for None. If the bytes are not UTF-8, `target[name]` is None,
+    and `target[name + "_b64"]` has them in base64.
     """
     try:
         target[name] = None if data is None else data.decode("utf-8")
@@ -194,11 +194,11 @@ def record_object(
     values: ShownValues | None = None,
 ) -> Callable[[RecordBatch, Record], str]:
     """Return a function that takes a batch and a record and returns the record's JSON line, without a newline.
-    `encoding` says how keys and values are written: `text` or `base64`.
+    `encoding` is the form of keys and values: `text` or `base64`.
 
     With `decoder` the object has `decoded`, the parsed content of records of Kafka's internal topics; with
-    `with_metadata` fields of its batch; with `values` key and value are decoded JSON values. `redaction` replaces
-    data by size and hash, and then nothing is decoded by `decoder`.
+    `with_metadata`, fields of its batch; with `values`, key and value as decoded JSON values. `redaction` replaces data
+    by its size and hash; then `decoder` is not used.
     """
     put_values = _base64_values if encoding == "base64" else _text_values
 

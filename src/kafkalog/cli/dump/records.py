@@ -1,4 +1,4 @@
-"""Walk over the records or batches to show, within their bounds and through the filters."""
+"""Read the records or batches to show, within their bounds and through the filters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ __all__ = ["Walk", "json_lines", "text_lines"]
 
 
 class Walk(Struct, kw_only=True):
-    """One execution of `dump` over all partitions: filters, limit, progress, number of printed records and findings."""
+    """One execution of `dump` over all partitions: its filters, limit and progress, and the number of printed records
+    and the findings so far.
+    """
 
     wanted: ContentFilter
     filter: RecordFilter
@@ -45,7 +47,7 @@ class Walk(Struct, kw_only=True):
 
     @property
     def full(self) -> bool:
-        """Whether as much was shown as was asked for."""
+        """Whether the limit of records is reached."""
         return self.max_records is not None and self.printed >= self.max_records
 
     def within(self, bounds: Bounds) -> RecordFilter:
@@ -59,9 +61,9 @@ class Walk(Struct, kw_only=True):
         )
 
     def records(self, partition: Partition, bounds: Bounds, sink: Sink) -> None:
-        """Send the partition's records within the bounds that pass the filters to the sink, batch by batch; calls
-        `sink.begin` first. Ends at `max_records` of the whole run, at the first record at or after
-        `bounds.stop_time`, or at damage unless `--all` is used.
+        """Pass the partition's records that are within the bounds and fulfill the filters to the sink, batch by batch;
+        `sink.begin` is called first. Ends at `max_records` (which counts all partitions), at the first record at or
+        after `bounds.stop_time`, or at damage unless `--all` is used.
 
         Updates `printed` and `findings`. Raises `StorageError`; `UsageError` if a regular expression takes too long.
         """
@@ -89,10 +91,10 @@ class Walk(Struct, kw_only=True):
         self.ended(partition, reader)
 
     def batches(self, partition: Partition, bounds: Bounds, writer: LineWriter, *, as_json: bool) -> None:
-        """Write a line for each batch within the bounds that passes the filters: a JSON object, or kafka-dump-log's
-        line under a heading with the segment's path. Times are compared with the batch's largest timestamp. Ends at the
-        first batch that begins at or after `end_offset` or reaches `stop_time`, at `max_records` of all partitions
-        together, and at damage unless `--all` is used.
+        """Write a line for each batch that is within the bounds and fulfills the filters: a JSON object, or
+        kafka-dump-log's line, with the segment's path as a heading. Times are compared with the batch's largest
+        timestamp. Ends at the first batch that begins at or after `end_offset` or reaches `stop_time`, at `max_records`
+        (which counts all partitions), and at damage unless `--all` is used.
 
         Updates `printed`, progress and `findings`. Raises `StorageError`.
         """
@@ -138,7 +140,9 @@ class Walk(Struct, kw_only=True):
         self.findings.extend(findings)
 
     def is_plain(self, bounds: Bounds) -> bool:
-        """Whether all that a consumer sees within offsets is shown."""
+        """Whether everything that a consumer sees within the offsets is shown: without a content filter, `--all`, a
+        limit or a stop time.
+        """
         return not self.everything and self.wanted.is_empty and self.max_records is None and bounds.stop_time is None
 
 
@@ -155,7 +159,9 @@ def _is_before(timestamp: int, end: int | None) -> bool:
 
 
 def _before(records: Sequence[Record], stop_time: int) -> tuple[Sequence[Record], bool]:
-    """The records before the first that has reached a time, and whether there is one."""
+    """Return the records before the first one that is at or after `stop_time` (ms), and whether there is such a
+    record.
+    """
     for number, record in enumerate(records):
         if record.timestamp >= stop_time:
             return records[:number], True
@@ -163,11 +169,11 @@ def _before(records: Sequence[Record], stop_time: int) -> tuple[Sequence[Record]
 
 
 def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWriter, encoding: str) -> bool:
-    """Write all records within the bounds as JSON lines with the compiled kernel, which makes most lines without Python
-    objects; return True. Returns False, and writes nothing, if filters, a limit, a stop time or `--all` apply, or if
-    the partition is too small or compiled code is missing.
+    """Write all records within the bounds as JSON lines with compiled code, which makes most lines without Python
+    objects, and return True. Returns False and writes nothing if filters, a limit, a stop time or `--all` apply, if the
+    partition is too small, or if compiled code is missing.
 
-    `encoding` is `text` or `base64`. Adds the reader's findings to those of the walk. Raises `StorageError`.
+    `encoding` is `text` or `base64`. Adds the reader's findings to the findings of the walk. Raises `StorageError`.
     """
     if not walk.is_plain(bounds) or not kernel_is_worth_it(partition.size):
         return False
@@ -189,11 +195,11 @@ def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWri
 
 
 def text_lines(walk: Walk, partition: Partition, bounds: Bounds, sink: TextSink) -> bool:
-    """Write all records within the bounds as kafka-dump-log's lines through the sink with the compiled kernel, which
-    makes most lines without Python objects; return True. Returns False, and writes nothing, if filters, a limit, a stop
-    time or `--all` apply, or if the partition is too small or compiled code is missing.
+    """Write all records within the bounds through the sink as kafka-dump-log's lines with compiled code, which makes
+    most lines without Python objects, and return True. Returns False and writes nothing if filters, a limit, a stop
+    time or `--all` apply, if the partition is too small, or if compiled code is missing.
 
-    Adds the reader's findings to those of the walk. Raises `StorageError`.
+    Adds the reader's findings to the findings of the walk. Raises `StorageError`.
     """
     if not walk.is_plain(bounds) or not kernel_is_worth_it(partition.size):
         return False

@@ -24,15 +24,15 @@ class Redacted(bytes):
 
 
 def size_of(data: bytes | None) -> int:
-    """Bytes of a key or value, whether shown or not; -1 for null."""
+    """Return the number of bytes of a key or value, also if it was redacted; -1 for null."""
     if data is None:
         return -1
     return data.size if isinstance(data, Redacted) else len(data)
 
 
 def redacted_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings in their order, without the checksums in the text of those with the code `CRC_MISMATCH`: an
-    unsalted checksum would allow guesses at the data. Other findings are unchanged.
+    """Return the findings in order, without the checksums in the texts of CRC_MISMATCH findings, because an unsalted
+    checksum would allow guesses at the data. Other findings are unchanged.
     """
     return [
         replace(finding, detail=_CHECKSUMS.sub("the checksum does not match the bytes", finding.detail))
@@ -43,7 +43,9 @@ def redacted_findings(findings: Iterable[Finding]) -> list[Finding]:
 
 
 class Redaction:
-    """Redaction of one run.  The salt is random for each run, so hashes of two runs cannot be compared."""
+    """Replaces data by its size and a salted hash during one execution. The salt is random for each execution, so the
+    hashes of two executions cannot be compared.
+    """
 
     def __init__(self, salt: bytes | None = None) -> None:
         from hashlib import blake2b
@@ -64,6 +66,6 @@ class Redaction:
         return shown
 
     def record(self, record: Record) -> Record:
-        """The record without its data; names of headers stay."""
+        """Return a copy of the record with key, value and header values replaced; header names are unchanged."""
         headers = [Header(key, self.data(value)) for key, value in record.headers]
         return replace(record, key=self.data(record.key), value=self.data(record.value), headers=headers)

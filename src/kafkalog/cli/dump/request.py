@@ -239,16 +239,17 @@ _SHARED: dict[str, Callable[[Any], Any]] = {
 
 
 def options_under(heading: str) -> frozenset[str]:
-    """Return the names of the fields whose options stand below this heading of the help."""
+    """Return the names of the fields whose options are listed under this heading in the help."""
     return frozenset(name for name, option in options_of_fields(Dump).items() if option.heading == heading)
 
 
 class SectionedCommand(click.Command):
-    """A command whose help has its options in three parts."""
+    """A command whose help lists its options in three sections."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options of a command into its help, in three sections: kafkalog's own, those of kafka-dump-log,
-        and those of kcat's consumer. Overrides `click.Command.format_options`; hidden options are omitted.
+        """Write the options of the command into its help, in three sections: kafkalog's own, the options of
+        kafka-dump-log, and the options of kcat's consumer. Overrides `click.Command.format_options`; hidden options are
+        omitted.
         """
         sections: dict[str, list[tuple[str, str]]] = {"": [], KAFKA_DUMP_LOG: [], KCAT: []}
         declared = options_of_fields(Dump)
@@ -263,7 +264,9 @@ class SectionedCommand(click.Command):
 
 
 def dump_options(function: Function) -> Function:
-    """Add all options but those that are only refused, in the order of the help, to a click command, and return it."""
+    """Add the options of `dump` to a click command, in the order of the help, and return the command. Options that only
+    exist to be refused are not among them.
+    """
     declared = options_of_fields(Dump)
     for name in reversed(Dump.__struct_fields__):
         if name in _SHARED:

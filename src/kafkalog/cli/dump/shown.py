@@ -1,4 +1,4 @@
-"""Choose the output form of partitions once, and import only the modules that it needs."""
+"""Choose how partitions are printed, once for all of them, and import only the modules that this needs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = ["shown"]
 def shown(
     request: Dump, form: Form, walk: Walk, writer: LineWriter, paths: Sequence[str]
 ) -> Iterator[Callable[[Partition, Bounds], None]]:
-    """Context manager that yields a function to show one partition within bounds; it writes to `writer`, or to the
-    file of --parquet or --arrow.
+    """Context manager that yields a function which shows one partition within bounds. It writes to `writer`, or to the
+    file of --parquet or --arrow. `paths` are the inputs; a file of columns is never created inside one of them.
 
-    `paths` are the inputs; a file of columns is never created in one of them. At the end rows still kept are written,
-    gaps between offsets are reported on standard error (kafka-dump-log's form), and `walk.is_incomplete` is set if
-    kcat's form could not print a record. Showing and closing raise `StorageError` and `UsageError`.
+    At the end, rows that are still kept are written. In kafka-dump-log's form, gaps between offsets are then reported
+    on standard error; in kcat's form, `walk.is_incomplete` is set if a record could not be printed. Showing a partition
+    and leaving the context raise `StorageError` and `UsageError`.
     """
     redaction = Redaction() if request.redact else None
     decode = not request.no_decode

@@ -1,4 +1,4 @@
-"""Indexes, snapshots and checkpoints: their entries as lines."""
+"""Print the entries of indexes, snapshots and checkpoints as lines."""
 
 from __future__ import annotations
 

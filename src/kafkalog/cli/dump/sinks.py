@@ -1,4 +1,4 @@
-"""Outputs of records as text or JSON lines; `kcat_sink` has kcat's form, `columns` files of columns."""
+"""Write records as text or JSON lines. `kcat_sink` writes kcat's format, `columns` files of columns."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ __all__ = ["JsonSink", "Sink", "TextSink", "heading_lines"]
 
 
 class Sink(Protocol):
-    """Takes the records of one partition after the other."""
+    """The interface of outputs: receives the records of one partition after the other."""
 
     def begin(self, partition: Partition) -> None:
         """Begin a partition; the records that follow belong to it."""
 
     def take(self, segment: Segment | None, batch: RecordBatch, records: Sequence[Record]) -> None:
-        """Some records of one batch; at least one."""
+        """Receive some records of one batch, at least one."""
 
 
 def heading_lines(path: str, base_offset: int) -> list[str]:
-    """Return the two lines with which kafka-dump-log begins a file: its path, and the starting offset of a log, the
-    end offset and epoch of a KRaft snapshot, or that it is a bootstrap snapshot.
+    """Return the two lines with which kafka-dump-log begins a file. The first has its path. The second has the starting
+    offset of a log, or the end offset and epoch of a KRaft snapshot, or says that it is a bootstrap snapshot.
     """
     lines = [f"Dumping {escape_controls(path)}"]
     snapshot = parse_kraft_snapshot_file(os.path.basename(path))
@@ -51,7 +51,7 @@ def heading_lines(path: str, base_offset: int) -> list[str]:
 
 
 class TextSink(Struct, kw_only=True):
-    """Lines as kafka-dump-log prints them for records, each segment's under its heading."""
+    """Writes records as kafka-dump-log's lines; the lines of each segment have a heading."""
 
     writer: LineWriter
     decode: bool
@@ -62,7 +62,7 @@ class TextSink(Struct, kw_only=True):
     _heading: str | None = None
 
     def begin(self, partition: Partition) -> None:
-        """Choose what decodes the partition's records."""
+        """Choose the decoder for the partition's records."""
         decoder: Decoder | None = None
         if self.decode and self.redaction is None:
             decoder = decoder_of(partition.topic, show_secrets=self.show_secrets)
@@ -81,7 +81,7 @@ class TextSink(Struct, kw_only=True):
                 self.writer.write(line)
 
     def take(self, segment: Segment | None, batch: RecordBatch, records: Sequence[Record]) -> None:
-        """Their lines."""
+        """Write the lines of these records."""
         self.heading(segment)
         for record in records:
             self.writer.write(self._text.line(batch, record))
@@ -89,7 +89,7 @@ class TextSink(Struct, kw_only=True):
 
 @dataclass
 class JsonSink:
-    """One JSON object for each record."""
+    """Writes each record as one JSON object."""
 
     writer: LineWriter
     encoding: str
@@ -100,9 +100,7 @@ class JsonSink:
     values: ShownValues | None = None
 
     def begin(self, partition: Partition) -> None:
-        """Prepare for the records of a partition, according to its topic: sets the function that makes their JSON
-        lines.
-        """
+        """Set the function that makes the JSON lines of a partition's records, according to its topic."""
         self._line = record_object(
             partition.topic,
             partition.partition,
@@ -114,6 +112,6 @@ class JsonSink:
         )
 
     def take(self, segment: Segment | None, batch: RecordBatch, records: Sequence[Record]) -> None:
-        """Their lines."""
+        """Write the lines of these records."""
         for record in records:
             self.writer.write(self._line(batch, record))

@@ -1,4 +1,4 @@
-"""Contents of the paths of a command line, restricted to the selection."""
+"""Open the paths of a `dump` command, and select partitions and other files in them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Sources"]
 
 
 class Sources:
-    """Contents of the paths, restricted to the selection."""
+    """The partitions and other files at the paths of a command, restricted to the selected ones."""
 
     def __init__(self, request: Dump) -> None:
         paths = [*request.paths, *(path for text in request.files for path in text.split(",") if path)]
@@ -49,12 +49,12 @@ class Sources:
         self.findings: list[Finding] = []
 
     def open(self, request: Dump, form: Form) -> None:
-        """Open the paths, and set `partitions` (the chosen ones; with `--deleted` the deleted ones), `at_hand` (all
-        readable ones), `in_order` (side files first, or in kafka-dump-log's form by the order of the paths) and
-        `findings`. Does not open side files (indexes, snapshots, checkpoints).
+        """Open the paths and set the attributes of this object: `partitions` (the chosen ones; with `--deleted` the
+        deleted ones), `at_hand` (all readable ones), `in_order` (side files first, or in kafka-dump-log's form in the
+        order of the paths) and `findings`. Side files (indexes, snapshots, checkpoints) are not opened.
 
-        Raises `UsageError` for a path without Kafka data, `UnknownName` if a chosen topic or partition is missing; the
-        text says so if only deleted copies of it exist, or copies that recoveries keep.
+        Raises `UsageError` for a path without Kafka data, `UnknownName` if a chosen topic or partition is missing. The
+        message says so if only deleted copies of it exist, or copies that recoveries keep.
         """
         if self._others:
             self._open(request)
@@ -85,18 +85,20 @@ class Sources:
 
 
 def _kept_by_recoveries(inventory: Inventory, chosen: Selection) -> list[str]:
-    """Names of the chosen partitions that recoveries of these log directories have in their quarantine, each once."""
+    """Return the names of the chosen partitions that are in the quarantines of these log directories, each once."""
     remains = (each for log_dir in inventory.log_dirs for each in deleted(log_dir.path, on_unreadable=_pass_over))
     return list(dict.fromkeys(f"{each.topic}-{each.partition}" for each in remains
                               if each.run_id is not None and chosen.takes(each.topic, each.partition)))  # fmt: skip
 
 
 def _pass_over(_path: str, _error: StorageError) -> None:
-    """Leave out what cannot be read."""
+    """Ignore a directory that cannot be read."""
 
 
 def _place(path: str, places: Mapping[str, int]) -> int:
-    """Number of the path that is this one, or one above it."""
+    """Return the number of the nearest path in `places` that is `path` itself or a directory above it; the number of
+    places if there is none.
+    """
     below = real(path)
     while below not in places and below != os.path.dirname(below):
         below = os.path.dirname(below)

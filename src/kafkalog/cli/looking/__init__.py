@@ -1,1 +1,1 @@
-"""Commands that look and check."""
+"""Commands that examine and check log directories without changing them."""

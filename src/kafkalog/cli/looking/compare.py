@@ -71,11 +71,11 @@ def command(
 
 
 def _losses(found: Comparison, paths: tuple[str, ...]) -> tuple[list[GroupLoss], list[Finding]]:
-    """Compare what groups committed with the copies in `found`. Returns the groups' losses, and the findings
-    (warnings and errors) that make this answer incomplete.
+    """Compare the offsets that groups have committed with the copies in `found`. Return the groups' losses, and the
+    findings (warnings and errors) because of which this result may be incomplete.
 
-    If `found` has no `__consumer_offsets`, compares the copies of that topic at `paths` first. Raises `UnknownName`
-    if no path has it, `StorageError`.
+    If `found` has no `__consumer_offsets`, the copies of that topic at `paths` are compared first. Raises `UnknownName`
+    if no path has it, and `StorageError`.
     """
     beside = found
     if not any(partition.topic == CONSUMER_OFFSETS_TOPIC for partition in found.partitions):

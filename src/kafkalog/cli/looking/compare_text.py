@@ -1,4 +1,6 @@
-"""A comparison of volumes, for people: a table of all copies, and a paragraph for each partition that is not equal."""
+"""Print a comparison of volumes: a table of all copies, and a paragraph for each partition whose copies are not
+equal.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,10 @@ from kafkalog.words.escapes import escape_controls
 __all__ = ["print_comparison", "print_losses"]
 
 
-def print_comparison(found: Comparison) -> None:
-    """Print a comparison of copies on standard output, without its findings: a table with one row per copy, a
-    paragraph for each partition that is not clean, the source of the ISRs, paths that were skipped or unreadable, and
-    the number of equal and complete partitions.
+def print_comparison(comparison: Comparison) -> None:
+    """Print a comparison of copies on standard output, without its findings: a table with one row per copy, a paragraph
+    for each partition that is not clean, the source of the ISRs, paths that were skipped or are unreadable, and the
+    number of equal and complete partitions.
     """
     print_table(
         "copies",
@@ -42,23 +44,23 @@ def print_comparison(found: Comparison) -> None:
                 "" if copy.damage is None else f"{copy.damage.code}, {copy.records_behind_damage} after",
                 _standing(partition, copy),
             ]
-            for partition in found.partitions
+            for partition in comparison.partitions
             for copy in partition.copies
         ],
     )
     with LineWriter() as writer:
-        for each in found.partitions:
+        for each in comparison.partitions:
             if not each.is_clean:
                 writer.write("")
                 writer.write(escape_controls(f"{each.topic}-{each.partition}: {' '.join(_sentences(each))}"))
         writer.write("")
-        for line in _end(found):
+        for line in _end(comparison):
             writer.write(escape_controls(line))
 
 
 def print_losses(losses: Sequence[GroupLoss]) -> None:
-    """Print a table of offsets that groups have read or will skip and that the best copies lack, one row per group
-    and partition. If `losses` is empty, prints a sentence that says so.
+    """Print a table of the offsets that groups have read but the best copies lack, and of the offsets that groups will
+    skip; one row per group and partition. If `losses` is empty, print a sentence that says so.
     """
     if not losses:
         with LineWriter() as writer:
@@ -236,8 +238,8 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
 
 
 def _replay_of(partition: PartitionComparison, copy: CopyReport, start: int) -> str:
-    """Return a `kafkalog replay` command, quoted for a shell, that writes the records from offset `start` of this
-    copy into a topic with the suffix `-lost`. HOST:PORT in it is to be filled in.
+    """Return a `kafkalog replay` command that writes the records from offset `start` on of this copy into a topic with
+    the suffix `-lost`. It is quoted for a shell; the user must replace its placeholder HOST:PORT.
     """
     topic = partition.topic
     return shell_line([
@@ -251,18 +253,18 @@ def _not(count: int) -> str:
     return "" if not count else "; 1 is not" if count == 1 else f"; {count} are not"
 
 
-def _end(found: Comparison) -> Iterator[str]:
-    """Yield lines about the source of the ISRs (or why they are unknown or may be outdated), paths that were skipped,
-    paths that cannot be read, and last the number of equal and complete partitions.
+def _end(comparison: Comparison) -> Iterator[str]:
+    """Yield the last lines of a comparison: the source of the ISRs, or why they are unknown or may be outdated; paths
+    that were skipped; paths that cannot be read; and the number of equal and complete partitions.
     """
-    if found.memory is not None:
-        yield f"ISRs: from {found.memory}"
-    if found.memory_problem is not None:
-        yield f"ISRs {'may be older' if found.memory else 'are unknown'}: {found.memory_problem}"
-    for path in found.left_out:
+    if comparison.memory is not None:
+        yield f"ISRs: from {comparison.memory}"
+    if comparison.memory_problem is not None:
+        yield f"ISRs {'may be older' if comparison.memory else 'are unknown'}: {comparison.memory_problem}"
+    for path in comparison.left_out:
         yield f"left out: {path}"
-    for path, reason in found.unreadable:
+    for path, reason in comparison.unreadable:
         yield f"cannot be read: {path}: {reason}"
-    wrong = sum(not partition.is_clean for partition in found.partitions)
-    count = len(found.partitions)
+    wrong = sum(not partition.is_clean for partition in comparison.partitions)
+    count = len(comparison.partitions)
     yield f"{count - wrong} of {count} partitions are equal and complete" + _not(wrong)

@@ -1,4 +1,4 @@
-"""`kafkalog explain`: every byte of a file with its field, value and meaning, and where it stops making sense."""
+"""`kafkalog explain`: every byte of a file with its field, value and meaning, and the fields that are wrong."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ _HEADINGS = {
 
 
 def _rows(span: FieldSpan, depth: int = 0, prefix: str = "") -> Iterator[tuple[FieldSpan, int, str]]:
-    """Each span with its depth and its path."""
+    """Yield each field below `span`, in the order of the file, with its depth (0 for the direct fields) and its
+    path.
+    """
     for child in span.children:
         path = prefix if child.is_unpacked else field_path(prefix, child.name)
         yield child, depth, path or child.name
@@ -94,13 +96,13 @@ def _sentences(part: ExplainedPart) -> Iterator[str]:
         yield f"what breaks: {', '.join(part.breaks)}"
 
 
-def _print_records(found: Explanation) -> None:
+def _print_records(explanation: Explanation) -> None:
     text = RecordText()
     with LineWriter() as writer:
-        for part in found.parts:
+        for part in explanation.parts:
             if part.records is None:
                 continue
-            writer.write(f"{escape_controls(found.path)}, {_heading(part)}: {part.records.remark}")
+            writer.write(f"{escape_controls(explanation.path)}, {_heading(part)}: {part.records.remark}")
             if part.records.batch is not None:
                 for record in part.records.records:
                     writer.write(text.line(part.records.batch, record))
@@ -204,9 +206,9 @@ Line = PartLine | FieldLine | RecordsLine | RecordLine
 """For each structure a line, then a line for each of its fields."""
 
 
-def _record_lines(found: Explanation) -> Iterator[Line]:
+def _record_lines(explanation: Explanation) -> Iterator[Line]:
     put = record_object(None, None, "text")
-    for number, part in enumerate(found.parts):
+    for number, part in enumerate(explanation.parts):
         if part.records is None:
             continue
         is_damaged = part.role is PartRole.DAMAGED or not part.records.is_all

@@ -1,4 +1,4 @@
-"""`kafkalog ls`: an inventory of what is there, and whether it is whole."""
+"""`kafkalog ls`: list log directories and partitions with their health."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def _partition_line(summary: PartitionHealth, log_dir: LogDir | None) -> Partiti
 
 
 def _line(health: DirectoryHealth) -> LsLine:
-    """Return the JSON line of a log directory. For a path that is a partition directory or a segment itself, the
-    fields about a log directory are None. `findings` has those of the directory and then those of its partitions.
+    """Return the JSON line of a log directory. If the path is a partition directory or a segment itself, the fields
+    about a log directory are None. `findings` has the findings of the directory and then those of its partitions.
     """
     log_dir, partitions = health.log_dir, health.partitions
     meta = None if log_dir is None else log_dir.meta_properties
@@ -100,10 +100,10 @@ def _line(health: DirectoryHealth) -> LsLine:
     )
 
 
-def _health_text(found: PartitionHealth) -> str:
-    words = list(found.words)
-    if found.behind.batches:
-        words.append(f"{behind_text(found.behind.batches, found.behind.records)} after damage")
+def _health_text(health: PartitionHealth) -> str:
+    words = list(health.words)
+    if health.behind.batches:
+        words.append(f"{behind_text(health.behind.batches, health.behind.records)} after damage")
     return ", ".join(words) if words else "ok"
 
 
@@ -114,8 +114,9 @@ def _codecs(codecs: dict[str, int]) -> str:
 def _print_partitions(
     title: str, summaries: list[PartitionHealth], *, each_of_many: bool, with_directory: bool = False
 ) -> None:
-    """Print a table of partitions with totals. If there are more than `MANY` and `each_of_many` is False, prints a
-    summary in a few lines, and a table only of those that are not sound or not live (future, deleted, stray), if any.
+    """Print a table of partitions with totals. If there are more than `MANY` partitions and `each_of_many` is False,
+    print a summary of a few lines instead, and a table only of the partitions that are not sound or not live (future,
+    deleted, stray), if there are any.
 
     `with_directory` adds a column with the parent directory.
     """
@@ -175,7 +176,7 @@ def _print_partitions(
 
 
 class _Sum(Struct, frozen=True, kw_only=True):
-    """The sum over several partitions."""
+    """Totals over several partitions."""
 
     partitions: int
     hurt: int
@@ -201,7 +202,7 @@ class _Sum(Struct, frozen=True, kw_only=True):
         )
 
     def cells(self) -> list[object]:
-        """The last row of the table of partitions."""
+        """Return the cells of the table's last row."""
         health = f"{self.hurt} not ok" if self.hurt else "ok"
         health += f", {self.unlisted} not counted" if self.unlisted else ""
         times = (self.first_timestamp, self.last_timestamp)
@@ -209,7 +210,9 @@ class _Sum(Struct, frozen=True, kw_only=True):
 
 
 def _paragraph(summaries: Sequence[PartitionHealth]) -> list[str]:
-    """Return two lines about many partitions: their numbers, bytes, time span and codecs, and how many are sound."""
+    """Return two lines about many partitions: first their number, bytes, time span and codecs; then how many of them
+    are sound.
+    """
     total = _Sum.of(summaries)
     topics = len({each.partition.topic for each in summaries})
     codecs: Counter[str] = Counter()
@@ -240,8 +243,8 @@ def _print_deleted(summaries: list[PartitionHealth]) -> None:
 
 
 def _print_cut_names(summaries: list[PartitionHealth]) -> None:
-    """Print one line with the topic id for each partition directory whose name may have lost the end of its topic's
-    name, as names of deleted and stray directories are limited in length. Prints nothing for other directories.
+    """Print one line with the topic id for each partition directory in whose name the topic may be cut off, because
+    names of deleted and stray directories are limited in length. Prints nothing for other directories.
     """
     with SentenceWriter() as writer:
         for summary in summaries:
@@ -284,9 +287,8 @@ def _print_segments(summary: PartitionHealth) -> None:
 
 
 def _title(log_dir: LogDir, stands: Standing) -> str:
-    """Return the title of a log directory's table, and below it one line for each sentence about its state that an
-    operator should know first. The title has the path, cluster id and node id if known, and whether it was shut down
-    cleanly.
+    """Return the title of a log directory's table: the path, the cluster id and node id if known, and whether the
+    broker stopped cleanly. Below it is one line for each sentence about unfinished recoveries and locks.
     """
     meta = log_dir.meta_properties
     clean = "not stopped cleanly" if log_dir.clean_shutdown is None else "stopped cleanly"

@@ -28,12 +28,14 @@ __all__ = ["command"]
 
 
 class _WithRebuild(click.Command):
-    """`remote` with one command below it, which is told from a path by its name."""
+    """The command `remote`, which also has a subcommand; its first argument is the subcommand if it has that name, else
+    a path.
+    """
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """The context of the command that is meant."""
+        """Return the context of the subcommand if it is the first argument, else of `remote` itself."""
         if args[:1] == [rebuild_command.name]:
             return rebuild_command.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
@@ -134,7 +136,7 @@ def command(
 
 
 def _is_gone(row: RemoteRow) -> bool:
-    """Whether it was deleted, and nothing is there."""
+    """Whether the remote segment was deleted and the tier does not list it."""
     deleted = RemoteSegmentState.DELETE_SEGMENT_FINISHED
     return row.segment is not None and row.segment.state is deleted and not row.is_listed
 
@@ -192,19 +194,19 @@ def _title(view: RemoteView) -> str:
     return escape_controls(f"remote segments ({events}; {listing})")
 
 
-def _sentence(found: RemotePartition) -> str:
-    """Return a sentence about a tiered partition: which offsets are in the remote tier and their size, the local
-    start of each directory, and the log start offset. Without events about it, says how many remote segments were
-    listed.
+def _sentence(partition: RemotePartition) -> str:
+    """Return a sentence about a tiered partition: the offsets in the remote tier and their size, the start of the local
+    part in each directory, and the log start offset. Without events about the partition, it says how many remote
+    segments were listed.
     """
-    size = sum(row.log_bytes or 0 for row in found.rows if not _is_gone(row))
-    copied = "nothing is remote" if found.copied_to is None else (
-        f"offsets {found.stretches[0].first} to {found.copied_to - 1} are remote, {size_text(size)}"
+    size = sum(row.log_bytes or 0 for row in partition.rows if not _is_gone(row))
+    copied = "nothing is remote" if partition.copied_to is None else (
+        f"offsets {partition.stretches[0].first} to {partition.copied_to - 1} are remote, {size_text(size)}"
     )  # fmt: skip
-    if not found.has_events:
-        copied = f"{counted(len(found.rows), 'segment')} listed, {size_text(size)}, of which no event here tells"
-    local = "" if not found.local else "; local from " + ", ".join(
-        str(local_part.begins) for local_part in found.local.values()
+    if not partition.has_events:
+        copied = f"{counted(len(partition.rows), 'segment')} listed, {size_text(size)}, of which no event here tells"
+    local = "" if not partition.local else "; local from " + ", ".join(
+        str(local_part.begins) for local_part in partition.local.values()
     )  # fmt: skip
-    start = "" if found.log_start is None else f"; the log starts at {found.log_start}"
-    return f"{found.topic}-{found.partition}: {copied}{local}{start}"
+    start = "" if partition.log_start is None else f"; the log starts at {partition.log_start}"
+    return f"{partition.topic}-{partition.partition}: {copied}{local}{start}"

@@ -1,4 +1,4 @@
-"""`kafkalog report`: everything that is known of log directories, on one page to share."""
+"""`kafkalog report`: all facts about log directories on one page that can be shared."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["command"]
 
 
 class _Bars(Watch):
-    """Shows a bar for each part of the work."""
+    """Shows a progress bar for each part of the work."""
 
     def reading(self, what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
         @contextmanager

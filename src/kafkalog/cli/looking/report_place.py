@@ -16,9 +16,9 @@ STANDARD_OUTPUT = "-"
 
 
 def check_place(target: str, examined: Sequence[str], *, overwrite: bool) -> None:
-    """Raise `UsageError` if a report cannot be written to `target`: a directory, an existing file without
-    `overwrite`, something that is not a regular file, or a file inside an examined or log directory. Accepts `-`
-    (standard output). Creates nothing.
+    """Raise `UsageError` if a report cannot be written to `target`: it is a directory, not a regular file, an existing
+    file without `overwrite`, or a file inside an examined directory or a log directory. `-` (standard output) is
+    accepted. Creates nothing.
     """
     if target == STANDARD_OUTPUT:
         return

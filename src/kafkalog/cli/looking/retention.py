@@ -1,4 +1,4 @@
-"""`kafkalog retention`: what would be deleted now, when the rest goes, and what holds it."""
+"""`kafkalog retention`: segments that a broker would delete now, when it deletes the others, and what delays this."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ def command(
     return finish(found.findings)
 
 
-def _print(found: Sequence[PartitionRetention], now: int) -> None:
-    going = [segment for partition_retention in found for segment in partition_retention.going]
+def _print(retentions: Sequence[PartitionRetention], now: int) -> None:
+    going = [segment for partition_retention in retentions for segment in partition_retention.going]
     size = size_text(sum(segment_retention.size for segment_retention in going))
     print_table(
         f"at {time_text(now)}: {counted(len(going), 'segment')} would go, {size}",
@@ -121,20 +121,20 @@ def _print(found: Sequence[PartitionRetention], now: int) -> None:
             [each.topic, each.partition, each.policy, None if each.retention_ms < 0 else each.retention_ms,
              None if each.retention_bytes < 0 else each.retention_bytes, len(each.segments), len(each.going),
              sum(segment.size for segment in each.going), each.next_at, each.last_at, _held(each)]
-            for each in found
+            for each in retentions
         ],
     )  # fmt: skip
 
 
-def _held(each: PartitionRetention) -> str | None:
-    """Return how many segments of a partition are kept beyond their own retention time, and of the earlier segment that
-    holds the first of them: until when it stays, its base offset and its newest record's time (Kafka deletes from the
-    start of the log only). None if no segment is held.
+def _held(partition_retention: PartitionRetention) -> str | None:
+    """Return text about segments of a partition that are kept beyond their own retention time because an earlier
+    segment is not deleted yet (Kafka deletes only from the start of the log). It has their number, and the time until
+    which the earlier segment stays, its base offset and the time of its newest record. None if no segment is delayed.
     """
-    held = [segment for segment in each.segments if segment.held_by is not None]
+    held = [segment for segment in partition_retention.segments if segment.held_by is not None]
     if not held:
         return None
-    holder = next(segment for segment in each.segments if segment.base_offset == held[0].held_by)
+    holder = next(segment for segment in partition_retention.segments if segment.base_offset == held[0].held_by)
     wait = "without end" if holder.goes_at is None else f"until {time_text(holder.goes_at)}"
     newest = time_text(holder.largest_timestamp)
     by = f"by segment {holder.base_offset}, whose newest record is of {newest}"

@@ -16,9 +16,9 @@ _SHOWN = 3
 
 
 def tiering_text(found: Sequence[tuple[str, LocalStart | None]]) -> Iterator[str]:
-    """Yield sentences about tiered partitions from pairs of name and local start (None: unknown): their number and
-    the source of that knowledge, then up to `_SHOWN` partitions of which it is not certain that the remote tier is
-    complete, and how many more there are. Yields nothing if none is tiered.
+    """Yield sentences about tiered partitions. `found` has pairs of a name and a local start (None: unknown). The first
+    sentence has their number and the source of this knowledge. Then follow up to `_SHOWN` partitions whose remote tier
+    may be incomplete, and the number of further ones. Yields nothing if none is tiered.
     """
     tiered = [(name, local_start) for name, local_start in found if local_start is not None and local_start.is_tiered]
     begin_remote = [(name, start) for name, start in tiered if start.log_start < start.local_log_start]

@@ -1,4 +1,4 @@
-"""`kafkalog triage`: after a power cut, before the first start."""
+"""`kafkalog triage`: predict elections after a power failure, before the first broker is started."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["command"]
 
 @contextmanager
 def _refusal_printed(as_json: bool) -> Iterator[None]:
-    """Context manager that prints a JSON summary line with the reason if the block raises `RecoveryRefused` or
-    `StorageError`, and then raises the error again. Prints nothing if `as_json` is False.
+    """Context manager: if its block raises `RecoveryRefused` or `StorageError`, print a JSON summary line with the
+    reason, and raise the error again. Prints nothing if `as_json` is False.
     """
     try:
         yield

@@ -30,9 +30,9 @@ def _words(nodes: Iterable[int]) -> str:
 
 
 def _losses(each: PartitionTriage) -> str:
-    """Return what other copies lose under each possible leader, `under 2: 1 loses 40-59`: node ids and inclusive
-    offsets; `under N` is omitted if only one leader is possible. Leaders with a damaged log are named too. Empty if
-    nothing is lost and no leader's log is damaged.
+    """Return text about the offsets that other copies lose under each possible leader, such as `under 2: 1 loses
+    40-59`: node ids and inclusive offsets. `under N` is omitted if only one leader is possible. Leaders with a damaged
+    log are named too. Empty if nothing is lost and no leader's log is damaged.
     """
     told = []
     for leader, losses in each.losses.items():
@@ -51,44 +51,43 @@ def _row(each: PartitionTriage) -> list[object]:
             each.advice.sentence()]  # fmt: skip
 
 
-def _unknown_row(each: UnknownPartition) -> list[object]:
-    offsets = f"{each.start}-{each.end - 1}" if each.end > each.start else "none"
-    return [each.topic, each.partition, each.node, offsets, each.why]
+def _unknown_row(partition: UnknownPartition) -> list[object]:
+    offsets = f"{partition.start}-{partition.end - 1}" if partition.end > partition.start else "none"
+    return [partition.topic, partition.partition, partition.node, offsets, partition.why]
 
 
-def print_triage(found: Triage) -> None:
-    """Print the table of elections (all partitions, or if there are more than `MANY` only those at risk), the table
-    of partitions unknown to the metadata if there are any, and sentences about losses and advice.
+def print_triage(triage: Triage) -> None:
+    """Print a table of elections, a table of partitions that the metadata does not know, if there are any, and
+    sentences about losses and advice. If there are more than `MANY` partitions, the first table has only those at risk.
     """
-    shown = found.partitions if len(found.partitions) <= MANY else found.at_risk
+    shown = triage.partitions if len(triage.partitions) <= MANY else triage.at_risk
     columns: list[str | Column] = [
         "topic",
         "partition",
         Column("ISR", drop=2),
-        Column("leader" if found.order is not None else "possible leaders", wraps=True),
+        Column("leader" if triage.order is not None else "possible leaders", wraps=True),
         Column("log ends", wraps=True, drop=1),
         "best copy",
         Column("lost", wraps=True, if_any=True),
         Column("advice", wraps=True, if_any=True),
     ]
-    order = "in any order of starts" if found.order is None else f"if {', '.join(map(str, found.order))} start"
+    order = "in any order of starts" if triage.order is None else f"if {', '.join(map(str, triage.order))} start"
     print_table(f"elections {order}", columns, map(_row, shown))
-    if found.unknown:
-        print_table("partitions that the metadata does not know", _UNKNOWN, map(_unknown_row, found.unknown))
+    if triage.unknown:
+        print_table("partitions that the metadata does not know", _UNKNOWN, map(_unknown_row, triage.unknown))
     with SentenceWriter() as writer:
         writer.write("")
-        for line in _summary(found):
+        for line in _summary(triage):
             writer.write(escape_controls(line))
 
 
-def _of_unknown(found: Triage) -> list[str]:
-    """Return sentences about partitions in brokers' directories that are missing in the metadata, which get no
-    leader: their number, what a broker does to them, and where another copy of the metadata has them. Empty if there
-    are none.
+def _of_unknown(triage: Triage) -> list[str]:
+    """Return sentences about partitions that are in brokers' directories but not in the metadata, and so get no leader:
+    their number, what a broker does to them, and which other copies of the metadata have them. Empty if there are none.
     """
-    if not found.unknown:
+    if not triage.unknown:
         return []
-    partitions = len({(partition.topic, partition.partition, partition.topic_id) for partition in found.unknown})
+    partitions = len({(partition.topic, partition.partition, partition.topic_id) for partition in triage.unknown})
     each_is = "is" if partitions == 1 else "are"
     lost = (
         f"{counted(partitions, 'partition')} in the brokers' directories {each_is} lost to the cluster: nobody leads "
@@ -96,7 +95,7 @@ def _of_unknown(found: Triage) -> list[str]:
         "to 3.6 delete it): start none before the metadata is right."
     )
     lines = [lost]
-    places = sorted({partition.known_to for partition in found.unknown if partition.known_to is not None})
+    places = sorted({partition.known_to for partition in triage.unknown if partition.known_to is not None})
     more = f" and {len(places) - _PLACES} more" if len(places) > _PLACES else ""
     if places:
         lines.append(f"Known to another copy of the metadata: {', '.join(places[:_PLACES])}{more}.")
@@ -104,8 +103,8 @@ def _of_unknown(found: Triage) -> list[str]:
 
 
 def _cut_by_start(partitions: Sequence[PartitionTriage]) -> str:
-    """Return a sentence about bytes that brokers truncate from the best copies when they start, before any election;
-    names the first `_PLACES` and counts the rest. At least one of `partitions` must have such a truncation.
+    """Return a sentence about bytes that brokers truncate from the best copies when they start, before any election. It
+    names the first `_PLACES` logs and counts the others. At least one of `partitions` must have such a truncation.
     """
     cut = [(partition, log) for partition in partitions for log in partition.cut_by_start]
     named = [

@@ -1,4 +1,4 @@
-"""`kafkalog verify`: every check there is, and nothing changed."""
+"""`kafkalog verify`: run all checks, without changing anything."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def _in_order(reports: Iterable[PartitionReport]) -> list[PartitionReport]:
 
 
 def _print(report: VerifyReport, *, shallow: bool, every: bool, words: Sequence[str]) -> None:
-    """Print the first screen (verdict and next command), the sums over all partitions, and a table of the partitions
-    with findings, the most unreadable bytes first. With `every` the table has all partitions, in another order, and
-    totals.
+    """Print the first screen (verdict and next command), the totals of all partitions, and a table of the partitions
+    with findings, sorted by unreadable bytes, most first. With `every`, the table has all partitions, sorted by path,
+    and a row of totals.
 
-    `shallow`: records were not counted. `words` are options that the recommended command repeats.
+    `shallow` says that records were not counted. `words` are options that the recommended command repeats.
     """
     reports = report.partitions
     segments, batches = sum(each.segments for each in reports), sum(each.batches for each in reports)
@@ -108,7 +108,7 @@ def _print(report: VerifyReport, *, shallow: bool, every: bool, words: Sequence[
 
 
 def _repeated(server_properties: str | None, release: str | None) -> list[str]:
-    """The options on which it depends whether a broker starts."""
+    """Return the options, with their values, that affect whether a broker starts; empty if none was used."""
     given = {"--server-properties": server_properties, "--release": release}
     return [word for option, value in given.items() if value is not None for word in shell_option(option, value)]
 

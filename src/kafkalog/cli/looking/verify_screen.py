@@ -26,11 +26,11 @@ _GRAVE = codes_with(Trait.HIDES_DIRECTORY)
 
 
 def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequence[str] = ()) -> FirstScreen:
-    """Return the first screen of a verification: verdict, whether the brokers start, one line per partition with
-    findings, and a `kafkalog plan` command if a broker's directory is not clean.
+    """Return the first screen of a verification: the verdict, whether the brokers start, one line per partition with
+    findings, and a `kafkalog plan` command if a log directory is not clean.
 
-    `hurt` are the partitions with findings. `words` are options that the recommended command repeats. Reads bytes of
-    the first `_SHOWN` damaged logs again.
+    `hurt` are the partitions with findings. `words` are options that the recommended command repeats. Reads the damaged
+    places of the first `_SHOWN` partitions again.
     """
     title = f"{'clean' if report.is_clean else 'not clean'}: {paths_text(report.paths)}"
     several = len(report.directories) > 1
@@ -54,7 +54,9 @@ def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequ
 
 
 def _with_those_of_its_broker(dirty: Sequence[str], planned: Sequence[str]) -> list[str]:
-    """The directories with findings and those of the same brokers, in order: a start concerns all of them."""
+    """Return the directories with findings and all other planned directories of the same brokers, in the order of the
+    brokers' directories, because a start concerns all of them.
+    """
     real_path = {real(each): each for each in planned}
     wanted = {real(each) for each in dirty}
     return [real_path[root] for roots in of_one_broker(list(real_path)) if wanted & set(roots) for root in roots]
@@ -65,8 +67,9 @@ def _worst_first(hurt: Sequence[PartitionReport]) -> list[PartitionReport]:
 
 
 def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
-    """Return the line of one partition: its findings' codes, the first missing offset if known, the number of sound
-    records after the damage, and since when records are lost. The partition must have a warning or an error.
+    """Return the line of one partition: the codes of its findings, the first missing offset if known, the number of
+    sound records after the damage, and the time since which records are lost. The partition must have a warning or an
+    error.
 
     With `is_read` the damaged bytes are read again for this. With `several` (log directories) the name is the whole
     path.
@@ -86,7 +89,7 @@ def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
 
 
 def _batch_at(finding: Finding) -> LostBatch:
-    """Contents of the bytes at the damaged position; empty if the finding is not about a batch."""
+    """Return facts from the bytes at the damaged position; an empty `LostBatch` if the finding is not about a batch."""
     if not is_of_batch(finding) or finding.file is None or finding.position is None:
         return LostBatch()
     return lost_batch_at(finding.file, finding.position)
@@ -94,9 +97,9 @@ def _batch_at(finding: Finding) -> LostBatch:
 
 def _first_missing(first: Finding, batch: LostBatch, partition: PartitionReport) -> int | None:
     """Return the first offset that a consumer misses because of the first damage; None if it is unknown or `first` is
-    not about a batch. `batch` is what was read at the damaged position.
+    not about a batch. `batch` has the facts read at the damaged position.
 
-    The log end offset is returned only if nothing sound follows the damage.
+    Without better evidence it is the log end offset, if the log could be read.
     """
     if not is_of_batch(first):
         return None
@@ -112,11 +115,11 @@ def _first_missing(first: Finding, batch: LostBatch, partition: PartitionReport)
 
 
 def _starts(directories: Sequence[DirectoryReport], *, are_alone: bool) -> Iterator[str]:
-    """Yield sentences on how brokers start, each different answer once, in the order of `directories`. The path of the
-    first directory comes before a sentence if there are several answers or with `are_alone`. Skips directories without
-    a broker's answer.
+    """Yield sentences about the start of brokers, each different forecast once, in the order of `directories`. If there
+    are several forecasts, or with `are_alone`, each sentence begins with the path of its first directory. Directories
+    without a forecast are skipped.
 
-    `are_alone`: a part of the broker could not be read, so each answer is about this directory alone.
+    `are_alone` says that a part of the broker could not be read, so that each forecast is only about its own directory.
     """
     by_answer: dict[tuple[str, ...], list[str]] = {}
     for directory in directories:

@@ -1,1 +1,1 @@
-"""Options that several commands share: each is declared once, and means the same wherever it is given."""
+"""Options that several commands share. Each is declared once and has the same meaning in all commands."""

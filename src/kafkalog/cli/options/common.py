@@ -1,4 +1,4 @@
-"""Options with one meaning for all commands that have them, and that need no more than a line."""
+"""Simple options that several commands share."""
 
 from __future__ import annotations
 

@@ -29,12 +29,12 @@ def _parsed(match: re.Match[str]) -> Endpoint:
 
 
 class NodeEndpoint(_EndpointType):
-    """`ID=HOST:PORT`, or `HOST:PORT` where there is only one node."""
+    """Option type for `ID=HOST:PORT`, or `HOST:PORT` if there is only one node."""
 
     name = "ID=HOST:PORT"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Endpoint:
-        """The parts."""
+        """Return node id, host and port. Fails with `click.BadParameter` for another form."""
         match = _ENDPOINT.match(str(value))
         if match is None:
             self.fail(f"{value!r} is not ID=HOST:PORT, such as 1=controller-1:9093", param, ctx)
@@ -42,7 +42,7 @@ class NodeEndpoint(_EndpointType):
 
 
 class VoterList(_VotersType):
-    """`ID@HOST:PORT,…`, as `controller.quorum.voters` has it."""
+    """Option type for `ID@HOST:PORT,…`, the format of `controller.quorum.voters`."""
 
     name = "ID@HOST:PORT,..."
 

@@ -1,5 +1,5 @@
-"""Options of Kafka's own tools that a command does not have under that name: each is refused with a sentence that
-names the replacement.
+"""Refuse options of Kafka's own tools that a command does not have under that name, with a sentence that names the
+replacement.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ _GROUP_VALUED = {
 
 
 def refused_with_hints(*, flags: Mapping[str, str], valued: Mapping[str, str]) -> Callable[[Function], Function]:
-    """Return a decorator that adds hidden options to a click command; using one raises `UsageError` with a sentence
-    that names the way to do it here. Both arguments map the option's name to that sentence: `flags` take no value,
-    `valued` take one.
+    """Return a decorator that adds hidden options to a click command. If a user passes such an option, `UsageError` is
+    raised with a sentence that names the replacement. Both arguments map the option's name to this sentence: `flags`
+    take no value, `valued` take one.
     """
 
     def declare(function: Function) -> Function:

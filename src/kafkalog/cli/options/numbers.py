@@ -19,7 +19,7 @@ else:
 
 
 class Whole(_NumberType):
-    """A whole number from `low` to `high`."""
+    """Option type for a whole number from `low` to `high` (inclusive)."""
 
     name = "number"
 

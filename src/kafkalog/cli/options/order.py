@@ -20,7 +20,7 @@ class _Order(_OrderType):
     name = "order"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """The brokers."""
+        """Return the broker ids in order. Fails with `click.BadParameter` if one is not a broker id."""
         if isinstance(value, tuple):
             return value
         return tuple(BROKER_ID.convert(each, param, ctx) for each in str(value).split(","))

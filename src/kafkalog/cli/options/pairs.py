@@ -17,9 +17,10 @@ def pairs_of(
     is_secret: bool = False,
     may_be_empty: bool = True,
 ) -> dict[str, str]:
-    """Return name -> value from texts like `form`. Blanks around a name are removed; a value may be empty, unless
-    `may_be_empty` is False. Raises `UsageError` if a text has no `=`, or nothing before it, or if two texts give one
-    name different values; the message repeats the texts unless they are secret (`is_secret`).
+    """Return values by name from texts in the form NAME=VALUE; `form` is the form for messages. Blanks around a name
+    are removed; a value may be empty, unless `may_be_empty` is False. Raises `UsageError` if a text has no `=`, or
+    nothing before it, or if two texts give one name different values. The message repeats the texts unless they are
+    secret (`is_secret`).
     """
     pairs: dict[str, str] = {}
     for text in texts:

@@ -1,4 +1,4 @@
-"""`--as-of`: a view of the past; `--at-offset` and `--zxid` name a moment in the terms of one log."""
+"""`--as-of`, which shows a past state; `--at-offset` and `--zxid`, which name a moment by a position in one log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ else:
 
 
 class Zxid(_NumberType):
-    """A ZooKeeper transaction id (zxid): decimal, or hexadecimal after 0x."""
+    """Option type for a ZooKeeper transaction id (zxid): decimal, or hexadecimal after 0x."""
 
     name = "zxid"
 
@@ -50,9 +50,9 @@ class _PositionOrTime(_PositionType):
     name = "moment"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Moment:
-        """Return the moment that a text names: `0x…` is a ZooKeeper transaction id, a decimal number an offset (or
-        transaction id), and anything else a time. Fails with `click.BadParameter` for a negative or too large number,
-        or an invalid time.
+        """Return the moment that a text names. `0x…` is a ZooKeeper transaction id, a decimal number is an offset (or a
+        transaction id), and anything else is a time. Fails with `click.BadParameter` for a negative or too large
+        number, or an invalid time.
         """
         text = str(value).strip()
         number = _number(text)

@@ -1,4 +1,6 @@
-"""PATH, and `--server-properties`, which can replace it: the broker's own file names its log directories."""
+"""The argument PATH, and `--server-properties`, which can replace it because the broker's own file names its log
+directories.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ _COMMAS = re.compile(r"\s*,\s*")
 
 
 def settings_in(path: str | None) -> dict[str, str]:
-    """Return the settings of a broker's or controller's properties file, name -> value; empty if `path` is None.
-    Raises `UsageError` if it is not a properties file, `StorageError` if it cannot be read.
+    """Return the settings in the properties file of a broker or controller, by name; empty if `path` is None. Raises
+    `UsageError` if it is not a properties file, `StorageError` if it cannot be read.
     """
     from kafkalog.codec.common.errors import FormatError, UsageError
     from kafkalog.codec.common.limits import DEFAULT_LIMITS
@@ -42,33 +44,36 @@ def settings_in(path: str | None) -> dict[str, str]:
 
 
 def log_directories(path: str, settings: Mapping[str, str]) -> tuple[str, ...]:
-    """The directories in `log.dirs`, or else `log.dir`, and `metadata.log.dir`.
-
-    `path` is the file that they are from.  `UsageError` where it names none, or names them by a variable.
+    """Return the directories in `log.dirs`, or else in `log.dir`, and in `metadata.log.dir`. `path` is the file with
+    these settings. Raises `UsageError` if it names no directory, or names one by a variable.
     """
     metadata = settings.get("metadata.log.dir", "").strip()
     return _usable(path, [*_partition_directories(settings), *([metadata] if metadata else [])])
 
 
 def partition_directories(path: str, settings: Mapping[str, str]) -> tuple[str, ...]:
-    """The directories of `log.dirs`, or `log.dir`, in which a broker makes partitions; errors as `log_directories`."""
+    """Return the directories in `log.dirs`, or else in `log.dir`, in which a broker creates partitions. Raises the same
+    errors as `log_directories`.
+    """
     return _usable(path, _partition_directories(settings))
 
 
 def _partition_directories(settings: Mapping[str, str]) -> list[str]:
-    """Directories in `log.dirs`, or else in `log.dir`; split as Kafka's `Csv` splits it."""
+    """Return the directories in `log.dirs`, or else in `log.dir`, split in the same way as by Kafka's `Csv`; empty if
+    neither is set.
+    """
     name = "log.dirs" if settings.get("log.dirs") is not None else "log.dir"
     return [each for each in _COMMAS.split(settings.get(name, "").strip()) if each]
 
 
-def _usable(path: str, found: list[str]) -> tuple[str, ...]:
+def _usable(path: str, directories: list[str]) -> tuple[str, ...]:
     from kafkalog.codec.common.errors import UsageError
 
-    if not found:
+    if not directories:
         raise UsageError(f"{path} names no log directory: it sets neither log.dirs nor log.dir; give PATH")
-    if any("${" in each for each in found):
+    if any("${" in each for each in directories):
         raise UsageError(f"{path} names its log directories by a variable that only the broker knows; give PATH")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(directories))
 
 
 def _from_properties(ctx: click.Context, param: click.Parameter) -> tuple[str, ...]:
@@ -83,7 +88,7 @@ _SUPPLIED = "kafkalog.paths_from_properties"
 
 
 def _refuse_empty(ctx: click.Context, param: click.Parameter, paths: tuple[str, ...]) -> None:
-    """The empty name is what a shell makes of a variable that is not set."""
+    """Fail for an empty path, which a shell passes if a variable is not set."""
     if "" in paths:
         raise click.BadParameter("a path cannot be empty", ctx=ctx, param=param)
 
@@ -96,8 +101,8 @@ def _many(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) ->
 
 
 def properties_only_for(ctx: click.Context, use: str | None = None) -> None:
-    """Raise `UsageError` if `--server-properties` was used together with PATH, in a command that takes only its log
-    directories from it. Does nothing if the option supplied the paths or was not used.
+    """Raise `UsageError` if `--server-properties` was used together with PATH, in a command that reads only its log
+    directories from that file. Does nothing if the option supplied the paths or was not used.
 
     `use` is an option with which the command would use more settings; the message names it.
     """
@@ -125,7 +130,7 @@ SERVER_PROPERTIES = click.option(
 
 def paths_in_properties(function: Function) -> Function:
     """Add `--server-properties` to a click command, and return the command. The file only replaces PATH, so the
-    function does not receive the parameter; `UsageError` is raised at the call if both were used.
+    command's function does not receive the parameter. When the command runs, `UsageError` is raised if both were used.
     """
 
     @wraps(function)

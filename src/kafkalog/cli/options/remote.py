@@ -22,7 +22,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Remote(Struct, frozen=True, kw_only=True):
-    """The remote tier that the options name, if any, and how to read it."""
+    """The options that name a remote tier and how to read it; `uri` is None if `--remote` was not used."""
 
     uri: str | None
     layout: str | None
@@ -31,7 +31,7 @@ class Remote(Struct, frozen=True, kw_only=True):
 
     def tier(self) -> RemoteTier | None:
         """Open the remote tier; None if `--remote` was not used. Raises `UsageError` if the other options were used
-        without it or the tier is missing or does not fit them, `StorageError` if it cannot be read.
+        without it, or the tier is missing or does not fit them; `StorageError` if it cannot be read.
         """
         if self.uri is None:
             given = {"--layout": self.layout, "--storage": self.storage, "--private-key": self.private_keys}
@@ -44,9 +44,9 @@ class Remote(Struct, frozen=True, kw_only=True):
         return open_tier(self.uri, layout=self.layout, storage=_values(self.storage), keys=key_files(self.private_keys))
 
     def beside(self, paths: Sequence[str]) -> tuple[str, ...]:
-        """Return the paths to open: `paths` themselves without `--remote`, otherwise paths at which each log
-        directory or partition is combined with its remote part; a single one for the whole tier if no local
-        partition is in it or `paths` is empty. Raises `UsageError`, `StorageError`.
+        """Return the paths to open. Without `--remote` they are `paths` themselves. Otherwise they are paths in a mount
+        in which each log directory or partition is combined with its remote part; if no local partition is in the tier,
+        or `paths` is empty, a single path for the whole tier. Raises `UsageError` and `StorageError`.
         """
         tier = self.tier()
         if tier is None:
@@ -56,7 +56,7 @@ class Remote(Struct, frozen=True, kw_only=True):
         return tuple(path for _, path in mounted(paths, tier))
 
     def words(self) -> list[str]:
-        """Return the words of a command line that repeat these options; empty without `--remote`. Values of
+        """Return these options as arguments of a command line that repeats them; empty without `--remote`. Values of
         `--storage` are replaced by `...`, because they may be secrets.
         """
         if self.uri is None:

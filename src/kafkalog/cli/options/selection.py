@@ -23,12 +23,12 @@ else:
 
 
 class _Pattern(_TextType):
-    """A name, or a pattern with `*`, `?` and `[…]`."""
+    """Option type for a name, or a pattern with `*`, `?` and `[…]`."""
 
     name = "glob"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text itself."""
+        """Return the text itself. Fails with `click.BadParameter` if it is empty."""
         text = str(value)
         if not text:
             self.fail("a name cannot be empty", param, ctx)
@@ -73,14 +73,13 @@ Item = TypeVar("Item", bound=_Named)
 
 
 def topic_names(items: Iterable[_Named]) -> list[tuple[str, int]]:
-    """Topic and number of each item that has them."""
+    """Return topic and partition number of each item that has both."""
     return [(each.topic, each.partition) for each in items if each.topic is not None and each.partition is not None]
 
 
 def selected(chosen: Selection, items: Iterable[Item], unreadable: Iterable[Finding] = ()) -> list[Item]:
-    """The items that are meant, in their order; `UnknownName` where something that was named is not among them.
-
-    What `unreadable` findings are about is there, although it cannot be read.
+    """Return the selected items in their order. Raises `UnknownName` if a named topic or partition is not among them.
+    Partitions that `unreadable` findings are about count as existing, although they cannot be read.
     """
     found = list(items)
     chosen.check([*topic_names(found), *unreadable_names(unreadable)])

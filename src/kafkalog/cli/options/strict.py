@@ -33,11 +33,13 @@ def refuse_repeats(command: click.Command, ctx: click.Context, args: Sequence[st
 
 
 class StrictCommand(click.Command):
-    """A command that rejects an option given twice, and an empty value."""
+    """A command that rejects an empty value, and an option that is used twice (click would silently use the last
+    value).
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse arguments like any click command. Raises `click.UsageError` before that if an option that takes one
-        value is used twice, or if a value is empty or blank. Checks nothing during shell completion.
+        """Parse arguments like any click command. Before that, raises `click.UsageError` if an option that takes one
+        value is used twice, or if a value is empty or blank. During shell completion nothing is checked.
         """
         if not ctx.resilient_parsing:
             refuse_repeats(self, ctx, args)

@@ -35,10 +35,10 @@ else:
 
 
 class Timestamp(_TimeType):
-    """Milliseconds since 1970, an ISO 8601 date and time (UTC unless it names a zone), or a span from now such as
-    `-2h`.
+    """Option type for a time: milliseconds since 1970, an ISO 8601 date and time (UTC unless it names a zone), or a
+    span from now such as `-2h`.
 
-    A time without a date is one of today, in its zone or else in UTC. Four digits are a year, as in ISO 8601, not
+    A time without a date is on the present day, in its zone or else in UTC. Four digits are a year, as in ISO 8601, not
     milliseconds. Now is `--at` if that option is used, else the clock.
     """
 
@@ -86,15 +86,17 @@ class Timestamp(_TimeType):
 
 
 def _today(text: str, now_ms: int) -> datetime:
-    """A time of day on the day that `now_ms` is in; `ValueError` if it is none."""
+    """Return the time of day in `text` on the day that contains `now_ms`, in its own time zone or else in UTC. Raises
+    `ValueError` if `text` is not a time of day.
+    """
     clock = dates.time.fromisoformat(text)
     today = datetime.fromtimestamp(now_ms / 1000, clock.tzinfo or UTC).date()
     return datetime.combine(today, clock)
 
 
 class Age(_AgeType):
-    """A length of time in the unit of the option (days or another): a number of units, or with its own unit like
-    `36h`.
+    """Option type for a length of time: a number in the unit of the option (days or another), or a number with a unit,
+    such as `36h`.
     """
 
     name = "age"
@@ -103,8 +105,8 @@ class Age(_AgeType):
         self._unit = unit
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the length as a number of this option's unit (days or hours): `36h` is 1.5 days. A float is returned
-        unchanged. Fails with `click.BadParameter` for another text.
+        """Return the length as a number of this option's unit (days or hours): with days, `36h` is 1.5. A float is
+        returned unchanged. Fails with `click.BadParameter` for another text.
         """
         if isinstance(value, float):
             return value

@@ -1,4 +1,6 @@
-"""`kafkalog export`: records into tables of Parquet, Iceberg or Delta, each once, however often it is run."""
+"""`kafkalog export`: write records into tables of Parquet, Iceberg or Delta; each record once, even if the command is
+repeated.
+"""
 
 from __future__ import annotations
 

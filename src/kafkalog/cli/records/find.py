@@ -42,15 +42,15 @@ else:
 
 
 class _When(_WhenType):
-    """A time, or a word such as `latest`; `ListOffsetsRequest` writes the words as negative numbers, which are
-    accepted too.
+    """Option type for a time, or a word such as `latest`. The negative numbers by which `ListOffsetsRequest` encodes
+    these words are accepted too.
     """
 
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """Return a time (whatever `Timestamp` accepts) in ms since 1970, or a word such as `latest`, which may also be
-        given as its negative number in `ListOffsetsRequest`. Fails with `click.BadParameter` for anything else.
+        """Return a time in ms since 1970 (from any text that `Timestamp` accepts), or a word such as `latest`, also for
+        its negative number in `ListOffsetsRequest`. Fails with `click.BadParameter` for anything else.
         """
         text = str(value).strip()
         if text in _SPECIAL.values():
@@ -122,17 +122,17 @@ Line = TimeLine | OffsetLine
 
 
 class _Search:
-    """Searches in one partition after another, and collects findings."""
+    """Searches one partition after another, and collects findings in `findings`."""
 
     def __init__(self, isolation_level: str) -> None:
         self._committed = isolation_level == READ_COMMITTED
         self.findings: list[Finding] = []
 
     def time(self, partition: Partition, when: int | str) -> TimeLine:
-        """Return the answer to a `ListOffsets` request for a time in ms or a word such as `latest`. A time finds the
-        first record at or after it, `max-timestamp` the newest record; the offset is None if there is none. `latest` is
-        the log end offset, or the last stable offset with read_committed. For other words than `max-timestamp` the
-        timestamp is None.
+        """Return the answer to a `ListOffsets` request for a time in ms or a word. A time finds the first record at or
+        after it; `max-timestamp` finds the record with the largest timestamp. `latest` gives the log end offset, or
+        with read_committed the last stable offset. The offset is None if there is no such record. Words other than
+        `max-timestamp` give no timestamp (None).
 
         Damage and wrong index entries are added to `findings`. Raises `StorageError`.
         """
@@ -160,9 +160,9 @@ class _Search:
         )
 
     def offset(self, partition: Partition, offset: int) -> OffsetLine:
-        """Return where a consumer that fetches from `offset` begins: segment, position and batch. These are None beyond
-        the log's end, and if damage prevents the search (then `is_behind_damage` is true). Damage and wrong index
-        entries are added to `findings`. Raises `StorageError`.
+        """Return segment, position and batch at which a consumer that fetches from `offset` begins. These are None
+        beyond the end of the log, and if damage prevents the search (then `is_behind_damage` is true). Damage and wrong
+        index entries are added to `findings`. Raises `StorageError`.
         """
         self.findings += index_findings_of_offset(partition, offset)
         found, findings = locate(partition, offset)

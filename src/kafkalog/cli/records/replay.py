@@ -1,4 +1,4 @@
-"""`kafkalog replay`: the records of log directories into a live cluster, each exactly once."""
+"""`kafkalog replay`: write the records of log directories into a live cluster, each exactly once."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _SWITCH_S = 0.001
 
 
 class _Address(_AddressType):
-    """`HOST:PORT`; an address of IPv6 is in brackets."""
+    """Option type for `HOST:PORT`; an IPv6 address is in brackets."""
 
     name = "address"
 

@@ -40,8 +40,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def check_addresses(listen: tuple[str, int], advertise: tuple[str, int] | None) -> None:
-    """Raise `UsageError` if clients would be given a wildcard address such as 0.0.0.0, to which they cannot connect.
-    This is the host of `advertise` (Kafka's `advertised.listeners`) or, if that is None, of `listen`.
+    """Raise `UsageError` if the server would announce a wildcard address such as 0.0.0.0 to clients, to which they
+    cannot connect. The announced host is the one of `advertise` (Kafka's `advertised.listeners`) or, if that is None,
+    of `listen`.
     """
     host = listen[0] if advertise is None else advertise[0]
     if _is_wildcard(host):
@@ -55,8 +56,8 @@ def check_addresses(listen: tuple[str, int], advertise: tuple[str, int] | None) 
 def check_access(
     host: str, topics: list[str], *, with_tls: bool, with_users: bool, insecure: bool, complain: Callable[[str], None]
 ) -> None:
-    """Refuse to serve topics unprotected: on an address beyond loopback, TLS and users are required. Raises
-    `RecoveryRefused` otherwise; with `insecure` calls `complain` with a warning instead.
+    """Check that topics are not served unprotected: on an address beyond loopback, TLS and users are required. If they
+    are missing, raises `RecoveryRefused`; with `insecure`, calls `complain` with a warning instead.
     """
     if _is_loopback(host) or (with_tls and with_users):
         return
@@ -75,7 +76,7 @@ def check_access(
 
 
 class Certificates:
-    """TLS certificate and key; the files are checked from time to time, so a new certificate needs no restart."""
+    """TLS certificate and key, which can be loaded again without a restart of the server."""
 
     def __init__(self, certificate: str, key: str | None, client_ca: str | None) -> None:
         self._paths = certificate, key, client_ca
@@ -88,8 +89,8 @@ class Certificates:
         return [None if each is None else (each.st_ino, each.st_size, each.st_mtime_ns) for each in found]
 
     def reload(self, complain: Callable[[str], None]) -> None:
-        """Load certificate and key again if their files have changed since the last call. If they cannot be loaded,
-        the previous ones stay in use; either outcome is passed to `complain` as a sentence.
+        """Load certificate and key again if their files have changed since the last call. If they cannot be loaded, the
+        previous ones stay in use. In both cases a sentence about the result is passed to `complain`.
         """
         stamp = self._stamps()
         if stamp == self._stamp:
@@ -130,11 +131,11 @@ def _reason(error: ssl.SSLError) -> str:
 
 
 def users_of(path: str, complain: Callable[[str], None]) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """Return user -> password, and user -> patterns of topics that the user may read (lines `name.topics=a,b-*`);
-    users without such a line are missing in the second.
+    """Return the passwords by user, and the patterns of topics that a user may read by user (lines
+    `name.topics=a,b-*`). Users without such a line are missing in the second result.
 
-    Calls `complain` with a warning if others may read the file. Raises `UsageError` if the file has no user, an
-    invalid line, or topics of a user without a password; `StorageError` if it cannot be read.
+    Calls `complain` with a warning if other users of the machine may read the file. Raises `UsageError` if the file has
+    no user, an invalid line, or topics of a user without a password; `StorageError` if it cannot be read.
     """
     try:
         data = read_small(path, DEFAULT_LIMITS.checkpoint_bytes)

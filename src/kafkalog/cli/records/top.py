@@ -1,4 +1,6 @@
-"""`kafkalog top`: who fills the disk, who wrote when, and what was written twice."""
+"""`kafkalog top`: which topics, keys or producers fill the disk, when they wrote, and which records were written
+twice.
+"""
 
 from __future__ import annotations
 
@@ -139,13 +141,15 @@ def command(
 
 
 def _times(group: TopGroup) -> tuple[str, int | None, int | None]:
-    """Name of a group in a sentence, and its smallest and largest time."""
+    """Return the name of a group for a sentence, and its smallest and largest time."""
     place = "-".join(str(each) for each in (group.topic, group.partition) if each is not None)
     return place or "the records", group.first_timestamp, group.last_timestamp
 
 
 def _share(size: int, of: int, on_disk: int | None, of_disk: int | None) -> str:
-    """The share of a group: of the disk, where that is known, else of all bytes."""
+    """Return a group's share as text: of the disk if both disk sizes are known, else of all bytes; empty if the total
+    is 0.
+    """
     part, whole = (size, of) if on_disk is None or of_disk is None else (on_disk, of_disk)
     return f"{100 * part / whole:.1f} %" if whole else ""
 

@@ -1,1 +1,1 @@
-"""Commands that plan a repair, do it, take it back, and clear up."""
+"""Commands that plan a repair, carry it out, undo it, and delete what it kept."""

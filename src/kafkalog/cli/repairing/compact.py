@@ -1,4 +1,4 @@
-"""`kafkalog compact`: one pass of the broker's log cleaner, without the broker."""
+"""`kafkalog compact`: run one pass of the log cleaner without a broker."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from kafkalog.words.quarantine import quarantine_sentence
 __all__ = ["command"]
 
 
-def _print_plan(made: CompactionPlan) -> None:
-    """Print the plan of a compaction: a table of the partitions to be cleaned, then sentences about partitions that
+def _print_plan(plan: CompactionPlan) -> None:
+    """Print the plan of a compaction: a table of the partitions that are cleaned, then sentences about partitions that
     are left unchanged and why, records without a key, and other files that change.
     """
-    root = escape_controls(made.root)
-    rows = [_row(each) for each in made.partitions]
+    root = escape_controls(plan.root)
+    rows = [_row(each) for each in plan.partitions]
     if rows:
         print_table(
             f"compaction of {root}",
@@ -61,19 +61,19 @@ def _print_plan(made: CompactionPlan) -> None:
             rows,
         )
     with LineWriter() as writer:
-        if made.topics.problem is not None:
-            writer.write(escape_controls(made.topics.problem))
-        for name, why in made.declined.items():
+        if plan.topics.problem is not None:
+            writer.write(escape_controls(plan.topics.problem))
+        for name, why in plan.declined.items():
             writer.write(f"{escape_controls(name)} is left as it is: {escape_controls(told(why))}")
-        for partition in made.partitions:
+        for partition in plan.partitions:
             if partition.problem is not None:
                 writer.write(f"{escape_controls(partition.name)}: {escape_controls(partition.problem)}")
             if partition.records_without_key:
                 writer.write(f"{escape_controls(partition.name)}: {_without_key(partition.records_without_key)}")
-        others = _other_changes(made)
+        others = _other_changes(plan)
         if others:
             writer.write(f"also, {others}")
-        if not rows and not made.declined:
+        if not rows and not plan.declined:
             writer.write(
                 f"{root}: no topic in it is known to be compacted; --config cleanup.policy=compact applies to every "
                 "topic without a policy of its own"
@@ -85,16 +85,16 @@ def _without_key(count: int) -> str:
     return f"{counted(count, 'record')} {has} no key and {is_} removed"
 
 
-def _other_changes(made: CompactionPlan) -> str:
-    """Return text about files that change besides the cleaned segments, because a broker starts and stops: `69 files
-    that a start deletes are removed, 2 files are created`. Empty if there are none.
+def _other_changes(plan: CompactionPlan) -> str:
+    """Return text about files other than the cleaned segments that change, because the compaction does what a broker's
+    start and stop do: `69 files that a start deletes are removed, 2 files are created`. Empty if there are none.
     """
     gone = made_anew = changed = 0
-    for action in made.actions:
+    for action in plan.actions:
         gone += action.kind is ActionKind.REMOVE and action.path.endswith((DELETED, CLEANED, SWAP))
         if action.kind is ActionKind.WRITE and not action.path.endswith(CLEANED):
-            made_anew += action.path not in made.survey.files
-            changed += action.path in made.survey.files
+            made_anew += action.path not in plan.survey.files
+            changed += action.path in plan.survey.files
         changed += action.kind is ActionKind.TRUNCATE
     said = [
         (gone, "that a start deletes is removed", "that a start deletes are removed"),
@@ -104,16 +104,16 @@ def _other_changes(made: CompactionPlan) -> str:
     return ", ".join(f"{counted(count, 'file')} {one if count == 1 else many}" for count, one, many in said if count)
 
 
-def _row(each: CompactedPartition) -> list[object]:
+def _row(partition: CompactedPartition) -> list[object]:
     return [
-        each.name,
-        each.first_dirty_offset,
-        f"{each.dirty_ratio:.2f}",
-        "not cleaned" if each.cleaned_to is None else each.cleaned_to,
-        each.bytes_before,
-        each.bytes_after,
-        each.records_dropped,
-        counted(len(each.deleted_segments), "segment"),
+        partition.name,
+        partition.first_dirty_offset,
+        f"{partition.dirty_ratio:.2f}",
+        "not cleaned" if partition.cleaned_to is None else partition.cleaned_to,
+        partition.bytes_before,
+        partition.bytes_after,
+        partition.records_dropped,
+        counted(len(partition.deleted_segments), "segment"),
     ]
 
 
@@ -138,10 +138,10 @@ def _outcome(result: CompactionResult, *, is_new: bool) -> ExitCode:
     return exit_code_of_change(result.changed, is_new=is_new)
 
 
-def _outcome_of_plan(made: CompactionPlan) -> ExitCode:
-    if made.is_unreadable:
+def _outcome_of_plan(plan: CompactionPlan) -> ExitCode:
+    if plan.is_unreadable:
         return ExitCode.IO_ERROR
-    return ExitCode.FINDINGS if made.has_findings else ExitCode.CLEAN
+    return ExitCode.FINDINGS if plan.has_findings else ExitCode.CLEAN
 
 
 def _question(planned: Sequence[CompactionPlan]) -> str:
@@ -151,7 +151,7 @@ def _question(planned: Sequence[CompactionPlan]) -> str:
 
 
 def _reports(error: Declined, plans: Sequence[CompactionPlan]) -> list[CompactLine]:
-    """Reports of the plans that were not carried out."""
+    """Return the reports of the plans after a refusal; empty for other errors."""
     return shaped(plans, list[CompactLine]) if isinstance(error, RecoveryRefused) else []
 
 
@@ -233,7 +233,7 @@ def command(
 def _show(
     results: Sequence[CompactionResult], acting: Acting[CompactionPlan], progress: RecoveryProgress, *, is_new: bool
 ) -> ExitCode:
-    """Tell what was done; the worst exit code."""
+    """Print the results, and return the worst exit code. `is_new` says that they were written to a new place."""
     progress.pause()
     for result in results:
         acting.tell(compact_line(result), partial(_print_result, result))

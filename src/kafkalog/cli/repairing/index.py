@@ -119,8 +119,8 @@ def rebuild_command(
 
 
 def _tell(result: RecoveryResult, acting: Acting[Plan], *, cluster_metadata: bool) -> None:
-    """Print the result of an index rebuild in one log directory: its JSON line or its plan, and where the old files
-    are kept. A remark on standard error says if `__cluster_metadata-0` was skipped.
+    """Print the result of an index rebuild in one log directory: its JSON line, or its plan and the place of the old
+    files. If `__cluster_metadata-0` was skipped, a remark on standard error says so.
     """
     if not cluster_metadata and CLUSTER_METADATA_DIRECTORY in result.plan.survey.directories:
         remark(

@@ -1,4 +1,4 @@
-"""`kafkalog merge`: several copies of a partition, or several volumes, made into one healthy log or log directory."""
+"""`kafkalog merge`: merge several copies of a partition, or several volumes, into one healthy log or log directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A merge, for people: where everything came from, what is missing, and what is wrong with which copy."""
+"""Print the result of a merge: the sources of all offsets, missing offsets, and faults of the copies."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SHOWN_GAPS = 20
 
 
 def print_partition(result: MergeResult) -> None:
-    """Print a table of the ranges of a merged partition with their sources, how many more there are, and sentences
-    about what is missing or wrong; without a target also that nothing was written.
+    """Print a table of the offset ranges of a merged partition with their sources, the number of ranges that are not
+    shown, and sentences about missing offsets and faults. If the result has no target, also that nothing was written.
     """
     print_table(
         "would be merged" if result.target is None else f"merged into {escape_controls(result.target)}",
@@ -37,9 +37,9 @@ def print_partition(result: MergeResult) -> None:
 
 
 def print_directory(merged: MergedDirectory) -> None:
-    """Print the table of a merge of log directories, one row per partition, then sentences about missing offsets and
-    damage, partitions that were not merged, paths that were skipped or unreadable, and files that the target lacks.
-    Without a target says that nothing was written.
+    """Print a table of a merge of log directories with one row per partition. Sentences follow about missing offsets
+    and damage, partitions that were not merged, paths that were skipped or are unreadable, and files that the target
+    lacks. If nothing was written, the last sentence says so.
     """
     print_table(
         "would be merged" if merged.target is None else f"merged into {escape_controls(merged.target)}",

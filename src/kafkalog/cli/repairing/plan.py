@@ -1,4 +1,4 @@
-"""`kafkalog plan`: what `recover` would do, and what the broker would; nothing is changed."""
+"""`kafkalog plan`: what `recover` would change, and what a broker's start would do; nothing is changed."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ __all__ = ["command", "make_all", "show"]
 
 
 def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | Unplanned]:
-    """Make a recovery plan for each log directory, with a progress bar; return them in the order of `paths`, one
-    entry per log directory. If a directory cannot be read or is refused, its entry is an `Unplanned` with the error,
-    and the others are still planned.
+    """Make a recovery plan for each log directory, with a progress bar. Return one entry per log directory, in the
+    order of `paths`. If a directory cannot be read or is refused, its entry is an `Unplanned` with the error, and the
+    others are still planned.
 
-    Raises `UsageError` for a request that makes no sense, or if the only path is not a log directory. Changes no
-    files.
+    Raises `UsageError` for a request that makes no sense, or if the only path is not a log directory. Changes no files.
     """
     failed: dict[str, StorageError | RecoveryRefused | UsageError] = {}
     for path in paths:
@@ -80,9 +79,9 @@ def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | 
 
 
 def _lost(failed: Mapping[str, KafkaLogError], usable: Sequence[str]) -> dict[str, Finding]:
-    """Return path -> finding for the directories of `failed` that are missing or cannot be read. A missing directory
-    counts only if another one, in `usable`, can be planned. Findings say which partitions were there, as far as the
-    others know.
+    """Return a finding for each directory in `failed` that is missing or cannot be read, by path. A missing directory
+    is included only if another one, in `usable`, can be planned. The findings say which partitions were there,
+    according to the metadata in the other directories.
     """
     found = {}
     for path, error in failed.items():
@@ -102,12 +101,12 @@ def show(
     *,
     every: bool = False,
 ) -> int:
-    """Make plans and print them, a verdict on all of them first (with `as_json` one JSON line per directory); return
-    the exit code.
+    """Make plans and print them, first a verdict on all of them; with `as_json` one JSON line per directory. Return the
+    exit code: 4 if something cannot be read, 3 if a directory is refused as a whole, 1 if there are findings, changes
+    or executions to complete, else 0.
 
-    The code is 4 if something cannot be read, 3 if a directory is refused as a whole, 1 if something was found, would
-    be changed or waits to be completed, else 0. `words` are options that recommended commands repeat; with `every`
-    the tables have all partitions. Raises `UsageError`. Changes no files.
+    `words` are options that recommended commands repeat. With `every` the tables have all partitions. Raises
+    `UsageError`. Changes no files.
     """
     outcome = ExitCode.CLEAN
     made_all = make_all(paths, request, jobs)
@@ -131,16 +130,16 @@ def show(
     return outcome
 
 
-def _outcome(made: Plan | Unplanned, stands: Standing) -> ExitCode:
-    if made.is_unreadable:
+def _outcome(plan: Plan | Unplanned, stands: Standing) -> ExitCode:
+    if plan.is_unreadable:
         return ExitCode.IO_ERROR
-    if isinstance(made, Unplanned):
-        if not isinstance(made.error, UsageError):
+    if isinstance(plan, Unplanned):
+        if not isinstance(plan.error, UsageError):
             return ExitCode.REFUSED
-        return ExitCode.USAGE if made.finding is None else ExitCode.FINDINGS
-    if made.refusal is not None and made.refused_by != KEPT_BY_A_RUN:
+        return ExitCode.USAGE if plan.finding is None else ExitCode.FINDINGS
+    if plan.refusal is not None and plan.refused_by != KEPT_BY_A_RUN:
         return ExitCode.REFUSED
-    return ExitCode.FINDINGS if made.is_worth_a_look or stands.unfinished else ExitCode.CLEAN
+    return ExitCode.FINDINGS if plan.is_worth_a_look or stands.unfinished else ExitCode.CLEAN
 
 
 @click.command(name="plan")

@@ -1,4 +1,4 @@
-"""A plan, for people: what the broker would do, and what would happen to each partition."""
+"""Print a plan: the forecast of the broker's start, and the changes of each partition."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ _SHOWN = 20
 
 
 def _lost(partition: PartitionPlan, counted_lost: Mapping[str, Measured]) -> str:
-    """Return text about the offsets that a partition loses, `first-last` for each inclusive range: those that were
-    counted for the ways to recover if they are in `counted_lost` (partition name -> measured loss), otherwise those of
-    the plan. `none` without loss, `unknown` if bytes are removed whose offsets are not known.
+    """Return text about the offsets that a partition loses, `first-last` (both inclusive) for each range; `none`
+    without a loss, `unknown` if bytes are removed whose offsets are not known. `counted_lost` has the losses that were
+    measured for the ways to recover, by partition name. If the partition is missing in it, the offsets come from the
+    plan.
     """
     measured = counted_lost.get(partition.name)
     if measured is not None and measured.records_lost is not None:
@@ -83,9 +84,9 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan], lost: Map
 
 
 def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: bool) -> None:
-    """Print a table of the partitions that lose a part of their log or are renamed, and a sentence with the number of
-    rebuilt files of the others in `changing`; with `every` a table of all in `changing`. Prints `no partition changes`
-    if `changing` is empty and the plan moves no directories.
+    """Print a table of the partitions in `changing` that lose a part of their log or are renamed, and a sentence about
+    the files that are rebuilt in the others. With `every` the table has all of `changing`. If `changing` is empty and
+    the plan moves no directories, print `no partition changes`.
     """
     lost = plan.choice.own_by_partition
     listed = [each for each in changing
@@ -109,13 +110,13 @@ def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: boo
 
 
 def _moves_directories(plan: Plan) -> bool:
-    """Whether directories go to quarantine as they are, which are then named."""
+    """Whether the plan moves whole directories to quarantine."""
     return any(action.kind is ActionKind.REMOVE_DIRECTORY for action in plan.actions)
 
 
 def _content(away: PutAway) -> str:
-    """Return text about the number of files in a moved directory, at any depth, and their total size. Says that it
-    may be more if a part could not be listed; only a size if the number is unknown.
+    """Return text about a directory that is moved: the number of files in it, at any depth, and their total size. If a
+    part cannot be listed, the text says that it may be more. If the number is unknown, it is only the size.
     """
     if away.files is None:
         return size_text(away.size)
@@ -125,8 +126,8 @@ def _content(away: PutAway) -> str:
 
 
 def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionPlan]) -> None:
-    """Write a line for each of the first `_SHOWN` files or directories that move to quarantine as a whole, and sums
-    of changed files and removed log bytes. A note follows if the recovery does not examine everything.
+    """Write a line for each of the first `_SHOWN` files or directories that move to quarantine as a whole, then the
+    number of changed files and of removed log bytes. If the recovery does not examine everything, a note says so.
     """
     away = put_away(plan)
     for each in away[:_SHOWN]:
@@ -145,8 +146,8 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
 
 
 def _write_apart(writer: LineWriter, plan: Plan) -> None:
-    """Write sentences about the parts of a plan outside of its tables: repairs by other commands, partitions that
-    become `-stray`, logs that start beyond their end, partitions that begin empty after their remote part, and
+    """Write sentences about the parts of a plan that its tables do not show: repairs by other commands, partitions that
+    become `-stray`, logs whose start is beyond their end, partitions that begin empty after their remote part, and
     partitions that are left unchanged.
     """
     _, typed = what_to_type(plan, NOTHING_GIVEN)
@@ -166,7 +167,8 @@ def _write_apart(writer: LineWriter, plan: Plan) -> None:
 
 def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) -> Outlook:
     """Return the contents of the first screen for one plan. `given` has the options that recommended commands repeat.
-    With `acts` the plan is carried out next, so no command is recommended if it changes something and is not refused.
+    `acts` says that the plan is carried out next: then no command is recommended, unless the plan is refused or changes
+    nothing.
     """
     is_done_next = acts and plan.changes and plan.refusal is None
     note, commands = (DONE_NEXT, []) if is_done_next else what_to_type(plan, given)
@@ -187,18 +189,18 @@ def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) 
 
 
 def title_of(plans: Sequence[Plan]) -> str:
-    """The first line of the first screen."""
+    """Return the first line of the first screen."""
     where = plans[0].root if len(plans) == 1 else f"{len(plans)} log directories"
     return escape_controls(f"plan for {where} in mode {plans[0].mode}")
 
 
 def print_plans(plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: bool = False,
                 problems: Sequence[str] = (), acts: bool = False) -> None:  # fmt: skip
-    """Print the verdict on all plans together, then the details of each; a single plan without `problems` has the
+    """Print the verdict on all plans together, then the details of each plan. A single plan without `problems` has the
     verdict in its own screen. Prints nothing if `plans` is empty.
 
-    `given` has the options that recommended commands repeat; with `every` tables have all partitions. `problems` are
-    sentences about directories for which there is no plan. With `acts` the plans are carried out next.
+    `given` has the options that recommended commands repeat. With `every` the tables have all partitions. `problems`
+    are sentences about directories for which there is no plan. `acts` says that the plans are carried out next.
     """
     is_one = len(plans) == 1 and not problems
     given = given if problems else of_all_together(plans, given)
@@ -213,8 +215,8 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False,
     """Print the first screen of a plan, then tables and sentences about changes and damage, and the table of the ways
     to recover if records may be lost.
 
-    `given` has the options that recommended commands repeat; with `every` the tables have all partitions. Without
-    `with_screen` a title replaces the screen. With `acts` the plan is carried out next, unless it is refused.
+    `given` has the options that recommended commands repeat. With `every` the tables have all partitions. Without
+    `with_screen` a title replaces the screen. `acts` says that the plan is carried out next, unless it is refused.
     """
     full = "--full" in given.words or plan.mode not in (Mode.SAFE, Mode.STRICT)
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))

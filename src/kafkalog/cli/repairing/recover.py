@@ -1,4 +1,4 @@
-"""`kafkalog recover`: plan, ask, act; nothing is destroyed and everything can be undone."""
+"""`kafkalog recover`: make a plan, ask the user, act. Nothing is destroyed, and everything can be undone."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ __all__ = ["command"]
 
 
 def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False) -> int:
-    """Print the results of recoveries, as text or as JSON lines; return the exit code: 4 if something could not be
+    """Print the results of recoveries, as text or as JSON lines, and return the exit code: 4 if something could not be
     read, 3 if a partition was refused, 1 if nothing was changed and a fault remains, 2 if something was changed in
-    place, else 0. `is_new`: the results are in a new copy.
+    place, else 0. `is_new` says that the results are in a new copy.
     """
     for result in results:
         if as_json:
@@ -168,7 +168,7 @@ command.help = (command.help or "").replace("{modes}", _MODES)
 
 
 class _Together:
-    """Plans that are printed as soon as all of them are made: the verdict on all of them comes first."""
+    """Collects plans and prints them once all of them are made, because the verdict on all of them comes first."""
 
     def __init__(self, acting: Acting[Plan], words: Given, *, every: bool, accepts_loss: bool) -> None:
         self.expected = 1
@@ -179,16 +179,16 @@ class _Together:
         self._accepts_loss = accepts_loss
         self._waiting: list[Plan] = []
 
-    def add(self, made: Plan) -> None:
-        """Receive a plan; print all of them if this is the last."""
-        self._acting.planned(made)
-        self._waiting.append(made)
+    def add(self, plan: Plan) -> None:
+        """Add a plan; print all plans if this is the last one."""
+        self._acting.planned(plan)
+        self._waiting.append(plan)
         if len(self._waiting) >= self.expected:
             self.print()
 
     def print(self, problems: Sequence[str] = ()) -> None:
-        """Print the plans that were collected and forget them; with --json they are forgotten without being printed.
-        `problems` are sentences about directories without a plan.
+        """Print the collected plans and forget them; with --json, only forget them. `problems` are sentences about
+        directories without a plan.
         """
         plans, self._waiting = self._waiting, []
         is_agreed = all(plan.refusal is None and (self._accepts_loss or not plan.needs_consent) for plan in plans)
@@ -198,7 +198,9 @@ class _Together:
 
     @contextmanager
     def at_the_latest(self) -> Iterator[None]:
-        """Context at whose end plans that still wait are printed, because a directory without a plan was refused."""
+        """Context manager that prints the plans that are still waiting at its end, for example because a directory
+        without a plan was refused.
+        """
         try:
             yield
         finally:
@@ -208,8 +210,8 @@ class _Together:
 def _agreed(
     acting: Acting[Plan], to_show: _Together, paths: Sequence[str], request: Recovery, jobs: int
 ) -> list[Plan | None]:
-    """Make the plans, print them and ask the user to agree; return one entry per log directory, in the order of
-    `paths`: its plan, or None if an unfinished run is to be completed there.
+    """Make the plans, print them and ask the user to agree. Return one entry per log directory, in the order of
+    `paths`: its plan, or None if an unfinished execution must be completed there first.
 
     The plans are added to `acting.plans`. Raises `RecoveryRefused` if the user does not agree or a plan is refused, and
     the error of the first directory that could not be planned. Changes no files.
@@ -239,7 +241,9 @@ def _agreed(
 
 
 def _unfinished(path: str, quarantine: PathLike | None) -> tuple[UnfinishedRun, ...]:
-    """Runs that were cut short; none if unknown: whoever plans says why."""
+    """Return the unfinished executions of a log directory; empty if they cannot be read, which planning then
+    reports.
+    """
     try:
         return standing(log_directory_of(path), quarantine).unfinished
     except KafkaLogError:
@@ -247,16 +251,17 @@ def _unfinished(path: str, quarantine: PathLike | None) -> tuple[UnfinishedRun, 
 
 
 def _refuse_with_dry_run(given: Mapping[str, object]) -> None:
-    """`UsageError` for an option about acting, where nothing is to be done."""
+    """Raise `UsageError` for an option that only has an effect if the plan is carried out."""
     for name, value in given.items():
         if value:
             raise UsageError(f"--dry-run changes nothing: {name} cannot be used with it")
 
 
 def _reports(error: Declined, plans: Sequence[Plan], paths: Sequence[str]) -> list[ResultJson]:
-    """Return a JSON report for each directory after an error: for one with a plan, that nothing was done, or the report
-    that the error carries; for one of `paths` without a plan, the error as the reason if it is known to concern this
-    directory, else that another directory was refused first.
+    """Return a JSON report for each directory after the error `error`, which has ended the command. For a directory
+    with a plan, it is the report that the error carries, or else says that nothing was done. For one of `paths` without
+    a plan, it has the error as the reason if that concerns this directory, or else says that another directory was
+    refused first.
     """
     reports = {plan.root: result_json(nothing_done(plan)) for plan in plans}
     why: dict[str, Declined] = {}

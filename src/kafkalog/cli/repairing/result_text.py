@@ -1,4 +1,4 @@
-"""Text of a recovery's result."""
+"""Print the result of a recovery."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["print_result"]
 
 
 def print_result(result: RecoveryResult) -> None:
-    """Print the result of a recovery: notes, earlier runs that were completed or set aside, partitions left
-    unchanged, what was kept and lost, what a broker does next, and the command that reverses the recovery. If nothing
-    was changed, says what state the directory is in.
+    """Print the result of a recovery: notes, earlier executions that were completed or set aside, partitions that were
+    left unchanged, kept and lost records, the next start of a broker, and the command that reverses the recovery. If
+    nothing was changed, print the state of the directory instead.
     """
     root = escape_controls(result.plan.root)
     with SentenceWriter() as writer:

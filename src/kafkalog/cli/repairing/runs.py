@@ -1,4 +1,4 @@
-"""`kafkalog runs`: what recoveries have left, and its permanent deletion."""
+"""`kafkalog runs`: list what executions keep, and delete it permanently."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _SHOWN_ORIGINALS = 20
 
 
 def _show(paths: Sequence[str], quarantine: str | None, as_json: bool) -> int:
-    """List the runs kept for each log directory, as a table or with `as_json` as JSON lines; return
-    `ExitCode.FINDINGS` if one is unfinished or unreadable, else `ExitCode.CLEAN`. `quarantine` is another directory
-    in which runs are kept. Raises `StorageError`, `UsageError`.
+    """List the executions that are kept for each log directory, as a table or with `as_json` as JSON lines. Return
+    `ExitCode.FINDINGS` if one is unfinished or unreadable, else `ExitCode.CLEAN`. `quarantine` is another directory in
+    which executions are kept. Raises `StorageError` and `UsageError`.
     """
     worst = ExitCode.CLEAN
     for path in paths:
@@ -55,7 +55,7 @@ def _print(*lines: str) -> None:
             writer.write(line)
 
 
-def _print_runs(root: str, found: Sequence[RunInfo]) -> None:
+def _print_runs(root: str, run_infos: Sequence[RunInfo]) -> None:
     print_table(
         escape_controls(root),
         [
@@ -79,12 +79,12 @@ def _print_runs(root: str, found: Sequence[RunInfo]) -> None:
                 run_info.allocated_bytes,
                 "possible" if run_info.undoable else "no",
             ]
-            for run_info in found
+            for run_info in run_infos
         ],
     )
-    for place in dict.fromkeys(os.path.dirname(run_info.directory) for run_info in found):
+    for place in dict.fromkeys(os.path.dirname(run_info.directory) for run_info in run_infos):
         _print(f"kept in {escape_controls(place)}")
-    for info in found:
+    for info in run_infos:
         if info.why_not is not None:
             what = info.state if info.state is RunState.UNREADABLE else "cannot be undone"
             _print(f"{info.run_id} {what}: {escape_controls(info.why_not)}")
@@ -103,8 +103,8 @@ def _machine(run: RunInfo) -> str:
 
 
 def _print_loss(root: str, run: RunInfo) -> None:
-    """Print what is lost permanently if a run is purged: its files and bytes on disk, and the first
-    `_SHOWN_ORIGINALS` originals. Deletes nothing.
+    """Print what would be lost permanently if an execution was purged: the number of its files and bytes on disk, and
+    the first `_SHOWN_ORIGINALS` originals. Deletes nothing.
     """
     with LineWriter() as writer:
         writer.write(

@@ -1,4 +1,6 @@
-"""`kafkalog staging`: what Spark jobs left beside a log directory that were killed before their commit."""
+"""`kafkalog staging`: files that Spark jobs left beside a log directory because they were killed before their
+commit.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,7 @@ def command(
 
 
 def _log_directories(path: str) -> list[str]:
-    """The log directories that a path means; itself where there is none yet, as before the first commit."""
+    """Return the log directories at a path; the path itself if there is none yet, as before a first commit."""
     return (log_dirs_at(path) if os.path.isdir(path) else []) or [path]
 
 

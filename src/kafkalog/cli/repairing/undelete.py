@@ -52,11 +52,10 @@ def _remains(
     quarantine: str | None,
     unreadable: dict[str, StorageError],
 ) -> dict[str, Sequence[Remains]]:
-    """Return path -> deleted files of the chosen topics and partitions; without `patterns` or `numbers`, of all.
-    Directories that cannot be read are added to `unreadable`, in place.
+    """Return the deleted data of the chosen topics and partitions by path; of all topics without `patterns`, of all
+    partitions without `numbers`. Directories that cannot be read are added to `unreadable`.
 
-    Raises `UnknownName` if a pattern matches no deleted topic, unless something was unreadable (the files may be
-    there).
+    Raises `UnknownName` if a pattern matches no deleted topic, unless something was unreadable (the data may be there).
     """
     found: dict[str, Sequence[Remains]] = {}
     look = partial(deleted, quarantine=quarantine, on_unreadable=unreadable.__setitem__, beside=paths)
@@ -77,8 +76,8 @@ def _remains(
 
 @contextmanager
 def _nearest_name(paths: Sequence[str], patterns: Sequence[str], quarantine: str | None) -> Iterator[None]:
-    """Context manager that turns the refusal to restore a topic without deleted files into `UnknownName`, with the
-    nearest name, if no deleted topic has this name. Other refusals pass unchanged.
+    """Context manager that replaces the refusal to restore a topic without deleted data by `UnknownName`, with the
+    nearest name, if no deleted topic has this name. Other refusals are not changed.
     """
     try:
         yield
@@ -89,7 +88,9 @@ def _nearest_name(paths: Sequence[str], patterns: Sequence[str], quarantine: str
 
 
 def _topics(paths: Sequence[str], patterns: Sequence[str], numbers: Sequence[int], quarantine: str | None) -> list[str]:
-    """The topics to put back: names as they are, which the recovery itself looks for, and what patterns stand for."""
+    """Return the topics to restore, each once: names are unchanged (the recovery itself looks for them), and patterns
+    are replaced by the deleted topics that they match.
+    """
     if not any(map(is_glob, patterns)):
         return list(dict.fromkeys(patterns))
     found = _remains(paths, patterns, numbers, quarantine, {})
@@ -115,12 +116,14 @@ def _list(
 
 
 def _is_of(place: str, root: str) -> bool:
-    """Whether it is in a log directory or in what its runs keep; relative places are of the directory itself."""
+    """Whether a path is in the log directory `root` or in a directory that its executions keep. A relative path counts
+    as inside.
+    """
     return not os.path.isabs(place) or place == root or place.startswith((f"{root}/", f"{root}."))
 
 
-def _print_remains(root: str, found: Sequence[Remains], rest: str) -> None:
-    if not found:
+def _print_remains(root: str, all_remains: Sequence[Remains], rest: str) -> None:
+    if not all_remains:
         _print(f"{escape_controls(root)}: no deleted data is still on disk{' ' if rest else ''}{rest}")
         return
     print_table(
@@ -150,34 +153,36 @@ def _print_remains(root: str, found: Sequence[Remains], rest: str) -> None:
                 remains.run_id or remains.directory,
                 remains.topic_id if remains.name_is_cut else None,
             ]
-            for remains in found
+            for remains in all_remains
         ],
     )
-    _print(*(_outcome(remains) for remains in found), *_damage(found))
+    _print(*(_outcome(remains) for remains in all_remains), *_damage(all_remains))
 
 
-def _damage(found: Sequence[Remains]) -> Iterator[str]:
-    for remains in found:
+def _damage(all_remains: Sequence[Remains]) -> Iterator[str]:
+    for remains in all_remains:
         for segment in remains.segments:
             if segment.damage is not None:
                 yield escape_controls(f"{segment.path} is damaged: {segment.damage}; what is sound behind it counts")
 
 
 def _told_unreadable(reasons: Sequence[tuple[str, str]]) -> ExitCode:
-    """Say on standard error which directories cannot be read; the exit code where nothing is changed."""
+    """Print on standard error which directories cannot be read. Return the exit code for a command that changes
+    nothing: IO_ERROR if there are any, else CLEAN.
+    """
     for place, reason in reasons:
         sentence = reason if place in reason else f"{place}: {reason}"
         remark(f"{sentence}; its deleted data is neither shown nor restored")
     return ExitCode.IO_ERROR if reasons else ExitCode.CLEAN
 
 
-def _outcome(each: Remains) -> str:
-    where = f"{each.run_id}: {each.directory}" if each.run_id is not None else each.directory
-    if each.why_not is not None:
-        return escape_controls(f"{where}: not restored: {told(each.why_not)}")
-    if each.name_is_cut:
-        return escape_controls(f"{where}: {cut_name_text(each.topic_id)}: --as TOPIC gives the whole name")
-    return escape_controls(f"{where}: {told(each.outcome)}")
+def _outcome(remains: Remains) -> str:
+    where = f"{remains.run_id}: {remains.directory}" if remains.run_id is not None else remains.directory
+    if remains.why_not is not None:
+        return escape_controls(f"{where}: not restored: {told(remains.why_not)}")
+    if remains.name_is_cut:
+        return escape_controls(f"{where}: {cut_name_text(remains.topic_id)}: --as TOPIC gives the whole name")
+    return escape_controls(f"{where}: {told(remains.outcome)}")
 
 
 def _print(*lines: str) -> None:
@@ -217,8 +222,8 @@ def _show_taken(taken: TakenOut, as_json: bool) -> None:
     )
 
 
-def _show_plan(made: UndeletePlan) -> None:
-    _print(*_told(made.put_back, made.left, made.notes))
+def _show_plan(plan: UndeletePlan) -> None:
+    _print(*_told(plan.put_back, plan.left, plan.notes))
 
 
 def _show_put_back(result: UndeleteResult, as_json: bool) -> None:

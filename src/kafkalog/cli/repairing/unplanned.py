@@ -1,4 +1,4 @@
-"""A log directory for which no plan could be made, and the reason, so that the others still get their plans."""
+"""A log directory for which no plan could be made, with the reason; the other directories still get their plans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ __all__ = ["Unplanned"]
 
 
 class Unplanned(Struct, frozen=True):
-    """A directory without a plan, and the reason: it could not be read, or it or another one was refused."""
+    """A directory without a plan, and the reason: it could not be read, or it was refused, or another directory was
+    refused first.
+    """
 
     root: str
     error: StorageError | RecoveryRefused | UsageError | None
@@ -27,12 +29,12 @@ class Unplanned(Struct, frozen=True):
 
     @property
     def is_unreadable(self) -> bool:
-        """The operating system is why."""
+        """Whether there is no plan because the operating system reported an error."""
         return isinstance(self.error, StorageError)
 
     @property
     def sentence(self) -> str:
-        """Return why there is no plan, as one sentence with the directory's name: the I/O error, the refusal, or that
+        """Reason why there is no plan, as one sentence with the directory's name: the I/O error, the refusal, or that
         another directory was refused first.
         """
         if self.finding is not None:
@@ -45,8 +47,8 @@ class Unplanned(Struct, frozen=True):
         return why if self.root in why else f"{self.root}: {why}"
 
     def as_json(self) -> ResultJson:
-        """Return an empty result with the reason as `refusal`, and a finding with a relative path if the directory,
-        or a file in it, is missing or cannot be read.
+        """Return a result without changes, with the reason as `refusal`. If the directory or a file in it is missing or
+        cannot be read, the result also has a finding with a relative path.
         """
         findings: list[Finding] = []
         if isinstance(self.error, StorageError):

@@ -1,6 +1,4 @@
-"""Text about the possible ways to recover: a table to compare them, a recommendation, and the command that follows
-it.
-"""
+"""Print the possible ways to recover: a table that compares them, a recommendation, and the command for it."""
 
 from __future__ import annotations
 
@@ -27,10 +25,11 @@ from kafkalog.words.ways import label_of, mode_words, needs_copies, needs_text
 __all__ = ["print_ways", "sentence_of_damage_left", "sentences_of_log_starts"]
 
 def print_ways(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False) -> None:
-    """Print a table that compares the ways to recover, for all partitions together, and the recommended one with its
-    command, or why none is recommended. Prints nothing if no way may lose records.
+    """Print a table that compares the ways to recover, for all partitions together, and the recommended way with its
+    command, or the reason why none is recommended. Prints nothing if no way may lose records.
 
-    `given` has the options that recommended commands repeat; with `every` each partition gets a table of its own too.
+    `given` has the options that recommended commands repeat. With `every`, each partition also gets a table of its own
+    if there are several.
     """
     ways = plan.choice.ways
     if not any(way.measured.may_lose for way in ways):
@@ -90,7 +89,7 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
 
 
 def _without(best: RecoveryWay, ways: Sequence[RecoveryWay]) -> Iterator[str]:
-    """Yield sentences about what some other way leaves to readers and the recommended one does not."""
+    """Yield sentences about faults that some other way leaves to readers and the recommended way `best` removes."""
     if not best.measured.overlaps and any(way.measured.overlaps for way in ways):
         yield "without it readers of committed data may get aborted records from overlapping segments"
     if any(way.measured.held_back > best.measured.held_back for way in ways):
@@ -100,8 +99,8 @@ def _without(best: RecoveryWay, ways: Sequence[RecoveryWay]) -> Iterator[str]:
 
 
 def sentences_of_log_starts(plan: Plan) -> list[str]:
-    """Return a sentence for each changing partition whose log start offset is beyond its log end offset: the plan
-    lowers the log start, but consumers get no records before it. Empty if there are none.
+    """Return a sentence for each changing partition whose log start offset is beyond its log end offset. The plan
+    lowers the log start offset, but consumers get no records before it. Empty if there is no such partition.
     """
     wrong = {finding.file for finding in plan.findings if finding.code is FindingCode.LOG_END_BELOW_LOG_START}
     return [
@@ -112,31 +111,31 @@ def sentences_of_log_starts(plan: Plan) -> list[str]:
     ]
 
 
-def sentence_of_damage_left(found: Measured) -> str | None:
-    """Sentence about unreadable data that stays in the log; None if there is none."""
-    if not found.damage_left:
+def sentence_of_damage_left(measured: Measured) -> str | None:
+    """Return a sentence about damage that stays in the log; None if there is none."""
+    if not measured.damage_left:
         return None
-    places = "1 damaged place remains" if found.damage_left == 1 else f"{found.damage_left} damaged places remain"
+    places = "1 damaged place remains" if measured.damage_left == 1 else f"{measured.damage_left} damaged places remain"
     what = "stops there"
-    if found.damage_passed == found.damage_left:
+    if measured.damage_passed == measured.damage_left:
         what = "goes on in the next segment, without what is lost"
-    elif found.damage_passed:
-        what = f"stops there, but goes on in the next segment after {found.damage_passed} of them"
+    elif measured.damage_passed:
+        what = f"stops there, but goes on in the next segment after {measured.damage_passed} of them"
     return f"{places} in the log, and a consumer {what}"
 
 
-def _besides(found: Measured) -> list[str]:
+def _besides(measured: Measured) -> list[str]:
     """Return sentences about faults that a way to recover leaves, although it loses no record: damage, unreadable
     transaction markers, decreasing leader epochs. Empty if there are none.
     """
-    damage = sentence_of_damage_left(found)
+    damage = sentence_of_damage_left(measured)
     sentences = [] if damage is None else [damage]
-    if found.markers_damaged:
+    if measured.markers_damaged:
         sentences.append(
-            f"{counted(found.markers_damaged, 'marker')} of the end of a transaction cannot be read: what it wrote "
+            f"{counted(measured.markers_damaged, 'marker')} of the end of a transaction cannot be read: what it wrote "
             "stays open, or ends as the producer's next transaction does (see kafkalog transactions)"
         )
-    if found.epoch_falls:
+    if measured.epoch_falls:
         sentences.append(
             "leader epochs decrease from one batch to the next: one of them is wrong, and replicas use them"
         )
@@ -144,8 +143,8 @@ def _besides(found: Measured) -> list[str]:
 
 
 def _table(title: str, ways: Sequence[RecoveryWay]) -> None:
-    """Print a table of ways to recover, one row each. The column with the number of places that stay damaged appears
-    only if there are some.
+    """Print a table of ways to recover, one row each. It has a column for the number of remaining damaged places only
+    if a way leaves some.
     """
     has_damage = any(way.measured.damage_left for way in ways)
     print_table(
@@ -189,7 +188,7 @@ def _kept(way: RecoveryWay) -> object:
 
 
 def _lost(way: RecoveryWay) -> object:
-    """A number where it is one, which the table aligns."""
+    """Return the number of lost records if it is known exactly, so that the table aligns it; otherwise text."""
     measured = way.measured
     return measured.records_lost if measured.is_exact and measured.records_lost is not None else lost_text(measured)
 
@@ -220,5 +219,5 @@ def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay], *, is_all: bool = Tr
     return f"{what}, and no other way {'' if is_all else 'of these '}loses less"
 
 
-def _but_skipped(found: Measured) -> str:
-    return f", and {found.records_hidden} of them skipped" if found.records_hidden else ""
+def _but_skipped(measured: Measured) -> str:
+    return f", and {measured.records_hidden} of them skipped" if measured.records_hidden else ""

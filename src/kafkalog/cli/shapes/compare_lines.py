@@ -216,26 +216,26 @@ Line = PartitionLine | GroupLine | SummaryLine
 """One line for each topic-partition, with `--groups` one for each loss of a consumer group, and one summary."""
 
 
-def partition_line(found: PartitionComparison) -> PartitionLine:
-    """Return the `--json` line of one topic-partition with all its copies. Fields about the best copy are None if
-    there is none, and those about replicas and leader if the metadata does not have the partition.
+def partition_line(partition: PartitionComparison) -> PartitionLine:
+    """Return the `--json` line of one topic-partition with all its copies. Fields about the best copy are None if there
+    is none. Fields about replicas and leader are None if the metadata does not have the partition.
     """
-    state, best = found.replica_state, found.best
+    state, best = partition.replica_state, partition.best
     return PartitionLine(
-        topic=found.topic,
-        partition=found.partition,
-        clean=found.is_clean,
+        topic=partition.topic,
+        partition=partition.partition,
+        clean=partition.is_clean,
         best=None if best is None else best.path,
         best_node_id=None if best is None else best.node_id,
-        why=found.why,
-        best_may_be_elected=found.is_elected,
+        why=partition.why,
+        best_may_be_elected=partition.is_elected,
         replicas=None if state is None else state.replicas,
         isr=None if state is None else state.isr,
         elr=None if state is None else state.eligible,
         leader=None if state is None else state.leader,
         leader_epoch=None if state is None else state.leader_epoch,
-        missing_on=found.missing,
-        copies=[_copy_line(copy, differs=found.differs(copy)) for copy in found.copies],
+        missing_on=partition.missing,
+        copies=[_copy_line(copy, differs=partition.differs(copy)) for copy in partition.copies],
     )
 
 
@@ -263,20 +263,20 @@ def group_line(loss: GroupLoss) -> GroupLine:
     )
 
 
-def summary_line(found: Comparison) -> SummaryLine:
+def summary_line(comparison: Comparison) -> SummaryLine:
     """Return the summary of a comparison of log directories: numbers of partitions and copies, the source of ISRs,
     paths that were skipped or unreadable, and findings.
     """
     return SummaryLine(
-        paths=found.paths,
-        clean=found.is_clean,
-        partitions=len(found.partitions),
-        partitions_not_clean=sum(not partition.is_clean for partition in found.partitions),
-        copies=sum(len(partition.copies) for partition in found.partitions),
-        damaged_copies=sum(copy.damage is not None for partition in found.partitions for copy in partition.copies),
-        memory=found.memory,
-        memory_problem=found.memory_problem,
-        left_out=found.left_out,
-        unreadable=[UnreadableLine(*each) for each in found.unreadable],
-        findings=shaped(found.findings, list[FindingJson]),
+        paths=comparison.paths,
+        clean=comparison.is_clean,
+        partitions=len(comparison.partitions),
+        partitions_not_clean=sum(not partition.is_clean for partition in comparison.partitions),
+        copies=sum(len(partition.copies) for partition in comparison.partitions),
+        damaged_copies=sum(copy.damage is not None for partition in comparison.partitions for copy in partition.copies),
+        memory=comparison.memory,
+        memory_problem=comparison.memory_problem,
+        left_out=comparison.left_out,
+        unreadable=[UnreadableLine(*each) for each in comparison.unreadable],
+        findings=shaped(comparison.findings, list[FindingJson]),
     )

@@ -79,8 +79,8 @@ def result_line(result: ResultJson) -> ResultLine:
 
 
 def _in_options(plan: PlanJson) -> dict[str, object]:
-    """Return name -> value for the fields in which the JSON line differs from the plan: ways and needs as
-    command-line options. Fields for programs only are `UNSET`, so they do not appear in the line.
+    """Return the fields in which the JSON line differs from the plan, by name: ways and needs are command-line options.
+    Fields that only programs need are `UNSET`, so the line does not have them.
     """
     best = plan.recommended_way
     needs = [] if best is None else needs_in(best)

@@ -115,7 +115,7 @@ class QuorumRecoverLine(Struct, frozen=True, kw_only=True):
 
 
 def plan_line(plan: QuorumPlan) -> QuorumRecoverLine:
-    """Return the `--json` line of a plan that is not carried out yet: `changed` is false, and it has no runs."""
+    """Return the `--json` line of a plan that was not carried out: `changed` is false, and it has no executions."""
     own = {member.node for member in plan.members}
     return QuorumRecoverLine(
         way=plan.wanted.way,
@@ -138,8 +138,8 @@ def plan_line(plan: QuorumPlan) -> QuorumRecoverLine:
 
 
 def result_line(result: QuorumResult) -> QuorumRecoverLine:
-    """Return the `--json` line of a recovery that was carried out: the plan's, with `changed`, `into` and the run on
-    each directory.
+    """Return the `--json` line of a recovery that was carried out: the fields of its plan, with `changed`, `into` and
+    the execution on each directory.
     """
     runs = [
         RunLine(

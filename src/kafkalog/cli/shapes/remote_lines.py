@@ -112,8 +112,8 @@ Line = SegmentLine | SummaryLine | RebuiltLine
 
 
 def segment_line(row: RemoteRow) -> SegmentLine:
-    """Return the line of a remote segment: from events, the listing of the tier, or both. Fields known only from
-    events are None or empty without them, and `objects` is empty if the segment was not listed.
+    """Return the line of a remote segment that is known from events, from the listing of the tier, or from both.
+    Without events, the fields that only they have are None or empty. `objects` is empty if the segment was not listed.
     """
     segment = row.segment
     objects = {} if row.listed is None else row.listed.objects

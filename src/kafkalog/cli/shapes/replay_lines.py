@@ -150,8 +150,8 @@ Result: a line for each partition and each committed offset, and one with totals
 
 
 def plan_lines(plan: ReplayPlan) -> Iterator[Line]:
-    """Yield the lines of the plan: one per topic, one for the topic that records progress, and one per partition with
-    records that are not replayed because of an open transaction.
+    """Yield the lines of the plan: one per topic, one for the topic that records progress, and one for each partition
+    in which records are not replayed because of an open transaction.
     """
     for topic in plan.topics:
         settings = topic.settings
@@ -179,9 +179,9 @@ def plan_lines(plan: ReplayPlan) -> Iterator[Line]:
 
 
 def result_lines(result: ReplayResult, waiting: Sequence[Waiting]) -> Iterator[Line]:
-    """Yield the lines of the result: one per partition, sorted; one per committed offset that was written, then per
-    offset that was left unchanged; last the totals. `waiting` are the records of open transactions that were not
-    replayed.
+    """Yield the lines of the result: one per partition, sorted; one for each committed offset that was set; one for
+    each offset that was left unchanged; last the totals. `waiting` are the partitions with records of open
+    transactions, which were not replayed.
     """
     for (topic, partition), offset_map in sorted(result.maps.items()):
         yield PartitionLine(

@@ -105,7 +105,7 @@ Line = RunsLine | PurgeLine
 
 
 def run_line(run: RunInfo) -> RunLine:
-    """Return the JSON object of one run (execution of a recovery). `lost` is None if its loss is unknown."""
+    """Return the JSON object of one execution. `lost` in it is None if its loss is unknown."""
     return RunLine(
         run_id=run.run_id, state=run.state, began=run.began, mode=run.mode, machine=run.machine,
         foreign=run.is_foreign, owner=run.owner, recorded_root=run.recorded_root, tool_version=run.tool_version,

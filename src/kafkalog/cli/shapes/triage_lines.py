@@ -133,37 +133,37 @@ Line = PartitionLine | SummaryLine
 """One line per partition, then one summary line."""
 
 
-def partition_line(found: PartitionTriage) -> PartitionLine:
-    """Return the `--json` line of one partition. Keys of JSON objects are strings, so broker ids in `outcomes` and
-    `loses` become text.
+def partition_line(partition: PartitionTriage) -> PartitionLine:
+    """Return the `--json` line of one partition. Broker ids in `outcomes` and `loses` are text, because the keys of
+    JSON objects are strings.
     """
-    known = found.known
+    known = partition.known
     return PartitionLine(
-        topic=found.topic,
-        partition=found.partition,
-        leaders=found.leaders,
+        topic=partition.topic,
+        partition=partition.partition,
+        leaders=partition.leaders,
         outcomes={
             str(leader): {str(node): end for node, end in sorted(ends.items())}
-            for leader, ends in found.outcomes.items()
+            for leader, ends in partition.outcomes.items()
         },
         loses={
             str(leader): {str(node): loss for node, loss in sorted(losses.items())}
-            for leader, losses in found.losses.items()
+            for leader, losses in partition.losses.items()
         },
-        foreseen=found.is_foreseen,
+        foreseen=partition.is_foreseen,
         replicas=known.replicas,
         isr=known.isr,
         elr=known.elr,
         last_known_elr=known.last_known_elr,
         leader=known.leader,
-        logs=[_log_line(log, found) for _, log in sorted(found.logs.items())],
-        best=found.best,
-        better_copy=found.may_be_led_worse,
-        advice=found.advice,
+        logs=[_log_line(log, partition) for _, log in sorted(partition.logs.items())],
+        best=partition.best,
+        better_copy=partition.may_be_led_worse,
+        advice=partition.advice,
     )
 
 
-def _log_line(log: ReplicaLog, found: PartitionTriage) -> LogLine:
+def _log_line(log: ReplicaLog, partition: PartitionTriage) -> LogLine:
     return LogLine(
         node=log.node,
         path=log.path,
@@ -171,30 +171,30 @@ def _log_line(log: ReplicaLog, found: PartitionTriage) -> LogLine:
         end=log.end,
         last_epoch=log.lineage.last_epoch,
         high_watermark=log.high_watermark,
-        best=log.node in found.best,
-        flaws=found.flaws.get(log.node),
+        best=log.node in partition.best,
+        flaws=partition.flaws.get(log.node),
         cut_bytes=log.cut_bytes,
     )
 
 
-def summary_line(found: Triage, refusal: str | None = None) -> SummaryLine:
+def summary_line(triage: Triage, refusal: str | None = None) -> SummaryLine:
     """Return the summary line of a triage. `refusal` is the reason why triage was refused (other fields are then
     mostly empty); None if it was not.
     """
     return SummaryLine(
-        cluster_id=found.cluster_id,
-        metadata=found.source if refusal is None else None,
-        start_order=found.order,
-        partitions=len(found.partitions),
-        at_risk=len(found.at_risk),
-        cut_by_start=len(found.cut_by_start),
-        may_lose=sum(partition.may_lose for partition in found.partitions),
-        may_have_no_leader=sum(partition.may_have_none for partition in found.partitions),
-        best_order=found.best_order,
-        worse_in_best_order=found.worse_in_best_order,
-        not_starting=[BrokerLine(node, why) for node, why in sorted(found.not_starting.items())],
-        without_disks=found.without_disks,
-        unknown=found.unknown,
+        cluster_id=triage.cluster_id,
+        metadata=triage.source if refusal is None else None,
+        start_order=triage.order,
+        partitions=len(triage.partitions),
+        at_risk=len(triage.at_risk),
+        cut_by_start=len(triage.cut_by_start),
+        may_lose=sum(partition.may_lose for partition in triage.partitions),
+        may_have_no_leader=sum(partition.may_have_none for partition in triage.partitions),
+        best_order=triage.best_order,
+        worse_in_best_order=triage.worse_in_best_order,
+        not_starting=[BrokerLine(node, why) for node, why in sorted(triage.not_starting.items())],
+        without_disks=triage.without_disks,
+        unknown=triage.unknown,
         refusal=refusal,
     )
 

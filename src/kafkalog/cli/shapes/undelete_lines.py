@@ -142,8 +142,8 @@ Line = RemainsOfDirectoryLine | PutBackLine | TakenOutLine
 
 
 def put_back_line(result: UndeleteResult) -> PutBackLine:
-    """Return the `--json` line of a log directory in which deleted data was restored, with the file operations and
-    the run that `undo` reverses.
+    """Return the `--json` line of a log directory in which deleted data was restored, with the file operations and the
+    execution that `undo` can reverse.
     """
     done = result.done
     return PutBackLine(

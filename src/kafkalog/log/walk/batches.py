@@ -236,13 +236,13 @@ def _run_scanner(source: Source, position: int, limits: Limits, check_crc: bool 
 
 
 def scanner_of_runs(source: Source) -> RunScanner | None:
-    """Return a scanner for a log in runs; None without compiled code."""
+    """Return a scanner that yields the log in runs; None without compiled code."""
     return _run_scanner(source, 0, DEFAULT_LIMITS) if is_there() else None
 
 
 class RunsThenBatches:
-    """Iterator over `runs`, which begin at byte 0 and end at damage or at the end of the log, and then over the batches
-    that are left. Afterwards `end` is the scanner of those.
+    """Iterator over `runs`, which begin at byte 0 and end at damage or at the end of the log, and then over the
+    remaining batches one by one. Afterwards `end` is the scanner of the remaining batches.
     """
 
     def __init__(

@@ -53,8 +53,8 @@ Place = tuple[int, int]
 
 
 class _Around:
-    """Recorder of the valid batches before and after each damage, from which the unreadable offsets follow. Of several
-    damages without a valid batch in between, the first stands for all.
+    """Records the last valid batch before each damage and the first one after it, which shows the offsets that cannot
+    be read. If several damages have no valid batch between them, only the first of them gets the offsets.
     """
 
     def __init__(self, damages: Iterable[Place], segments: Sequence[Segment], limits: Limits) -> None:
@@ -68,9 +68,9 @@ class _Around:
         self._unread: dict[Place, Unread | None] = {}
 
     def met(self, segment: Segment, first: RecordBatch, last: RecordBatch) -> None:
-        """Record consecutive valid batches of a segment, given the first and the last of them. Every damage before
-        `first` ends there, so its unreadable offsets are then known. Nothing is recorded if `first` is itself one of
-        the damages (valid checksum, wrong content). Must be called in the order of the log.
+        """Record consecutive valid batches of a segment; `first` and `last` are the first and the last of them. The
+        unreadable offsets of each damage before `first` are then known. Nothing is recorded if `first` is itself one of
+        the damages (its checksum is valid, but its content is wrong). Must be called in the order of the log.
         """
         number = self._numbers[segment.path]
         if (number, first.position) in self._damages:
@@ -103,7 +103,7 @@ class _Around:
 
 
 class _Count:
-    """Counter of batches and their data records, one by one or in runs, in `found`. Records below `log_start` and
+    """Counts batches and their data records, one by one or in runs, in `found`. Records below offset `log_start` and
     records with repeated offsets are not counted.
     """
 
@@ -114,8 +114,8 @@ class _Count:
         self.found = BehindDamage()
 
     def take(self, run: AnyRun, segment: Segment, *, is_behind: bool) -> None:
-        """Process the next run; if `is_behind` (it is after the first damage), count its batches and its data records
-        with new offsets.
+        """Process the next run of batches. If `is_behind` is True, because the run is after the first damage, its
+        batches and its data records with new offsets are counted.
         """
         if len(run) == 1 or run.first_offset < self._next_offset or not run.are_codecs_known:
             for batch in run:
@@ -127,7 +127,9 @@ class _Count:
             self._add(segment, len(run), run.data_records())
 
     def _one(self, batch: RecordBatch, segment: Segment, *, is_behind: bool) -> None:
-        """Process one batch as `take`. A batch whose offsets do not fit the segment is ignored."""
+        """Process one batch in the same way as `take`. A batch whose offsets do not fit the segment is ignored, because
+        no consumer reads it.
+        """
         header = batch.header
         last = header.last_offset
         first = header.first_offset

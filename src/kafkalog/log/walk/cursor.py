@@ -1,10 +1,12 @@
 """State of a scan of a segment: position, expected offset, and how to treat the next batch. Every reader of a log has
 one. It reads runs through `judged`, or calls `judge` for each batch; at bytes that are not a batch it calls `ended`,
-and then `resume`. The reader itself decodes batches, because decoding checks and decompresses in one pass. The
-rules about the expected offset are in `codec.rules.batches.Continuity`: it is one more than the highest offset so far,
-and at first the segment's base offset. A scan that begins elsewhere or continues after damage accepts the first batch
-there with any offset. A batch with an unexpected offset is judged by reading the header after it; without one, as for
-the last batch of a log, the offset is accepted.
+and then `resume`.
+
+The reader itself decodes batches, because decoding checks and decompresses in one pass. The rules about the expected
+offset are in `codec.rules.batches.Continuity`: it is one more than the highest offset so far, and at first the
+segment's base offset. A scan that begins elsewhere or continues after damage accepts the first batch there with any
+offset. A batch with an unexpected offset is judged by reading the header after it; without one, as for the last batch
+of a log, the offset is accepted.
 """
 
 from __future__ import annotations
@@ -101,7 +103,7 @@ class Cursor:
     def judged(
         self, scanned: Iterable[BatchRun | RecordBatch], *, gaps: bool
     ) -> Generator[AnyRun, None, None]:
-        """Yield everything that a scanner finds, in order, after judging it: see `judged`."""
+        """Yield the batches of a scanner in order, as runs with their findings: see the function `judged`."""
         return judged(scanned, self.continuity, self.one, gaps=gaps)
 
     def took(self, next_offset: int) -> None:
@@ -109,7 +111,7 @@ class Cursor:
         self.continuity.took(next_offset - 1)
 
     def ended(self, walk: FinishedWalk, *, through_damage: bool, end: int | None = None) -> EndOfWalk:
-        """Return how the log ends at bytes that are no batch, and where it continues before position `end`."""
+        """Return how the log ends at bytes that are not a batch, and where it continues before byte position `end`."""
         return end_of_walk(walk, self._resync, self._behind, through_damage=through_damage, end=end)
 
     def search(self, position: int, next_offset: int) -> int | None:
@@ -138,10 +140,11 @@ def judged(
     *,
     gaps: bool,
 ) -> Generator[AnyRun, None, None]:
-    """Yield everything that a scanner finds, in order: the pieces of a run that have no findings as runs, and every
-    other batch as the run of one that `judge` returns for it. Advances `continuity` over the pieces; `judge` must
-    advance it over its batch. With `gaps`, missing offsets inside a piece or before it are accepted. After a batch that
-    must be judged, more are likely, so up to 256 batches are then judged one by one.
+    """Yield the batches that a scanner finds as runs, in order. Consecutive batches without findings are yielded
+    together as one run. Every other batch is passed to `judge` and yielded as the run of one batch that it returns.
+    Advances `continuity` over the runs; `judge` must advance it over its batch. With `gaps`, missing offsets inside a
+    run or before it are accepted. After a batch that had to be judged, up to 256 batches are judged one by one, because
+    more of them are likely to need it.
     """
     for found in scanned:
         if isinstance(found, RecordBatch):

@@ -55,7 +55,9 @@ class EndOfWalk(Struct, frozen=True, kw_only=True):
 
     @property
     def is_tail(self) -> bool:
-        """Whether the end is what an interrupted append leaves at the end of a log, with nothing after it."""
+        """Whether the scan ended at an unfinished append at the end of a log (a torn or zero tail), with nothing after
+        it.
+        """
         return self.stop in _TAILS
 
 

@@ -25,9 +25,11 @@ def first_damage(
 ) -> tuple[Finding | None, int]:
     """Return the first finding that is damage, and the offset after the last sound batch before it. Without damage the
     finding is None, and the offset is the log end offset; for an empty log it is `base_offset`. An incomplete batch or
-    zeros at the end are damage too. `base_offset` is the base offset of the segment, `next_base` that of the next
-    segment (None for the last one). `headers` is a cache for the headers of valid batches, if other scans need them
-    too; the scan reads and fills it.
+    zeros at the end are damage too.
+
+    `base_offset` is the base offset of the segment, `next_base` the base offset of the next segment (None for the last
+    one). `headers` is a cache for the headers of valid batches, if other scans need them too; the scan reads and fills
+    it.
     """
     continuity = Continuity(base_offset, next_segment=next_base)
     runs = headers.runs(source, source.size) if headers is not None else scanner_of_runs(source) or ()

@@ -47,16 +47,16 @@ class Span(Struct, frozen=True):
 
 
 def batch_spans(segment: Segment, next_base: int | None = None) -> list[Span]:
-    """Return a span for each batch of the segment. The last one includes everything through which headers do not
-    lead.
+    """Return a span for each batch of the segment, in file order. If no header follows a batch, its span includes all
+    the rest of the segment. Raises `StorageError`.
     """
     with segment.open() as source:
         return list(walk_headers(source, segment.base_offset, 0, min(source.size, segment.size), next_base=next_base))
 
 
 def spans_from(segment: Segment, offset: int, next_base: int | None = None) -> Iterator[Span]:
-    """Yield a span for each batch, from one at or before the batch with `offset` on. The last one is as in
-    `batch_spans`.
+    """Yield a span for each batch, starting at or before the batch that contains `offset`. If no header follows a
+    batch, its span includes all the rest of the segment.
     """
     with segment.open() as source:
         position = segment.position_of(offset, source)
@@ -69,8 +69,8 @@ def joined_spans(
 ) -> Iterator[Span]:
     """Yield consecutive spans of whole batches from byte `position` to `end` (exclusive), each with at least `step`
     bytes except the last. `offset` is the base offset expected at `position`, `next_base` the base offset of the next
-    segment (None: last segment). If no header follows a batch, the rest is in one span with it. Only headers are read,
-    by compiled code if it is there.
+    segment (None: last segment). If no header follows a batch, its span extends to `end`. Only headers are read, by
+    compiled code if it is installed.
     """
     if isinstance(source, FileSource) and source.descriptor >= 0 and is_there():
         for span, expected in _by_compiled_code(source, offset, position, end, step, next_base):
@@ -101,10 +101,10 @@ def _by_compiled_code(
         position, offset = behind, expected
 
 
-def _joined(found: Iterable[Span], step: int) -> Iterator[Span]:
+def _joined(spans: Iterable[Span], step: int) -> Iterator[Span]:
     """Join consecutive spans and yield the joined ones in order, each with at least `step` bytes except the last."""
     joined: Span | None = None
-    for span in found:
+    for span in spans:
         if joined is not None and joined.size >= step:
             yield joined
             joined = None

@@ -1,9 +1,10 @@
-"""Find the position of an offset through the offset index, which is verified against the log. As in
-`OffsetIndex.lookup`, the greatest entry at or below the target is used. An index has no checksum, may end in zeros or
-belong to another log, so the batch at the position must be valid and begin at or below both the target and the entry's
-offset. No checksum covers a batch's base offset, so the batch must also be confirmed, see `_is_confirmed`: a scan that
-begins at a batch with a wrong base offset would pass it over. Otherwise earlier entries are tried, and finally position
-0 is used.
+"""Find the position of an offset through the offset index, which is verified against the log.
+
+As in `OffsetIndex.lookup`, the greatest entry at or below the target is used. An index has no checksum, may end in
+zeros or belong to another log, so the batch at the position must be valid and begin at or below both the target and the
+entry's offset. No checksum covers a batch's base offset, so the batch must also be confirmed, see `_is_confirmed`:
+otherwise a scan could begin at a batch with a wrong base offset and miss the target. If an entry fails, earlier ones
+are tried, and finally position 0 is used.
 """
 
 from __future__ import annotations
@@ -88,10 +89,12 @@ def start_position(
     log: Source, index: Source | None, *, base_offset: int, target: int, limits: Limits = DEFAULT_LIMITS
 ) -> int:
     """Return a byte position from which a scan of `log` finds every batch with offsets at or above `target`. If the
-    log's offsets increase, all batches before that position end below `target`. The position comes from one of the last
-    four entries of `index` at or below `target`: the last one at which a confirmed batch begins, or else, if there are
-    more than four, the first one at which a valid batch begins that fits. It is 0 if there is none, without an index,
-    and if `target` is at or below `base_offset`.
+    log's offsets increase, all batches before that position end below `target`. It is 0 if no better position is
+    proven, without an index, and if `target` is at or below `base_offset`.
+
+    The last four entries of `index` at or below `target` are tried, from the highest to the lowest. The first one at
+    which a confirmed batch begins is used. If none is confirmed, but the index has more than four such entries, the
+    lowest of the four at which a fitting valid batch begins is used.
     """
     if index is None or target <= base_offset:
         return 0

@@ -15,15 +15,18 @@ __all__ = ["MissingOffsets", "was_emptied"]
 
 
 def was_emptied(log_size: int, time_index: Source | None) -> bool:
-    """Whether an empty log once had batches: rolling a segment that has some writes a time index entry. Segments that
-    the cleaner empties have an empty index (`LogSegment.onBecomeInactiveSegment`, `Cleaner`).
+    """Whether a log once had batches although it is empty now: `log_size` is 0, and the first entry of the time index
+    is not all zeros. A broker writes such an entry when it rolls a segment that has batches. False without a time
+    index, and for a segment that the cleaner emptied: its index is empty too (`LogSegment.onBecomeInactiveSegment`,
+    `Cleaner`).
     """
     return log_size == 0 and time_index is not None and any(time_index.read(0, TIME_ENTRY.size))
 
 
 class MissingOffsets:
-    """Collector of missing offset ranges, in `found`. Call its methods for segments, batches and damage in the order of
-    the log. Offsets below `cleaned_until` may have been removed by compaction and are not counted as missing.
+    """Collects the ranges of offsets that are missing between segments, in `found`. Call its methods for segments,
+    batches and damage in the order of the log. Offsets below `cleaned_until` may have been removed by compaction and
+    are not counted as missing.
     """
 
     def __init__(self, cleaned_until: int = 0) -> None:

@@ -79,8 +79,8 @@ def _candidates(source: Source, start: int, expected: Expected) -> Iterator[int]
 
 
 def _old_candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:
-    """Yield the positions of possible v0 and v1 entries from `start` on: those of an offset whose bytes, except the
-    last two, are the expected ones.
+    """Yield the positions of possible v0 and v1 entries from `start` on, in ascending order. An entry begins with its
+    offset, so a position qualifies if its first six bytes are those of the expected offset, or that value plus 1.
     """
     high = max(expected.next_offset, 0) >> 16  # an entry may claim an offset below zero
     positions = [_finds(source, start, prefix.to_bytes(6, "big")) for prefix in (high, high + 1) if prefix < 1 << 47]
@@ -124,9 +124,10 @@ def _header_at(window: Window, position: int, size: int) -> BatchHeader | None:
 def _chain_end(
     source: Source, position: int, expected: Expected, limits: Limits
 ) -> tuple[int, StopReason, RecordBatch | None]:
-    """Return the end (byte position) of the chain of valid batches that begins at `position`, in which the offsets of
-    each batch plausibly continue those of the one before; the reason for its end; and its last batch. Without a batch
-    the end is `position` and the batch None. The reason is CORRUPT before a valid batch that is not plausible.
+    """Follow the chain of valid batches that begins at `position`, as long as the offsets of each batch plausibly
+    continue those of the batch before it. Return the byte position of its end, the reason for its end, and its last
+    batch. If no batch is in the chain, the end is `position` and the batch is None. If the chain ends at a valid batch
+    that is not plausible, the reason is CORRUPT.
     """
     scanner = Scanner(source, position=position, limits=limits)
     last: RecordBatch | None = None
@@ -161,10 +162,10 @@ class Resync:
         to a proven batch, the bytes inside the damaged one are not examined.
         """
         end = self.source.size if end is None else end
-        found = self._behind_own_end(damaged_at, expected)
-        if found is None:
-            found = self._search(damaged_at, expected, _DEEPEST, end)
-        return None if found is None or found >= end else found
+        position = self._behind_own_end(damaged_at, expected)
+        if position is None:
+            position = self._search(damaged_at, expected, _DEEPEST, end)
+        return None if position is None or position >= end else position
 
     def _behind_own_end(self, position: int, expected: Expected) -> int | None:
         """Follow the lengths of damaged batches from byte position `position` to the first valid batch, and return its
@@ -198,9 +199,9 @@ class Resync:
         return behind is not None and behind.magic == _V2 and behind.base_offset == header.next_offset
 
     def behind_mended(self, position: int) -> int | None:
-        """Return the position of a batch with a valid checksum after one that is whole with a corrected length; None if
-        there is none. The second batch's header may hold impossible values: the log still does not end inside the
-        first.
+        """Return the position of a batch with a valid checksum that follows the damaged one at `position`, if flipping
+        one bit of that one's length makes its checksum right; otherwise None. The following batch's header may hold
+        impossible values: even then the log does not end inside the damaged batch.
         """
         end = self._mended_end(position)
         if end is None or end >= self.source.size:
@@ -208,7 +209,9 @@ class Resync:
         return None if next(iter(Scanner(self.source, position=end, limits=self._limits)), None) is None else end
 
     def _mended_end(self, position: int) -> int | None:
-        """Return the end of the batch if its checksum is right after flipping one bit of its length; otherwise None."""
+        """Return the byte position of the batch's end if its checksum is right after flipping one bit of its length;
+        otherwise None.
+        """
         if position not in self._mended:
             self._mended[position] = self._mend(position)
         return self._mended[position]

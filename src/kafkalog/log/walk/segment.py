@@ -51,7 +51,7 @@ class Segment(Struct, frozen=True):
 
     def was_emptied(self) -> bool:
         """Whether the log is empty although its time index has an entry, which shows that it once had batches. False if
-        the log is not empty or the time index is missing. Other `StorageError` is raised.
+        the log is not empty, or the time index is missing or not a regular file. Raises other `StorageError`.
         """
         path = self.files.get(FileKind.TIME_INDEX)
         if self.size or path is None:

@@ -51,11 +51,13 @@ def spans(
     end: int = NO_END,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[Span]:
-    """Return the whole segment as consecutive spans of about equal size, at most about `every` bytes each; one span if
-    it is smaller, an empty list if it is empty. Only the part with offsets from `start` to `end` (exclusive) is cut, as
-    far as the offset index shows it: the first span also has all bytes before that part, the last one all bytes after
-    it, which are not examined. `next_base` is the base offset of the next segment; None for the last one. Raises
-    `StorageError` if the log cannot be read.
+    """Return consecutive spans that cover the whole segment, of about equal size and at most about `every` bytes each.
+    There is only one span if the segment is smaller than that, and none (an empty list) if it is empty.
+
+    Only the part with offsets from `start` to `end` (exclusive) is cut, as far as the offset index shows it. The first
+    span then also has all bytes before that part, and the last one all bytes after it, which are not examined.
+    `next_base` is the base offset of the next segment; None for the last one. Raises `StorageError` if the log cannot
+    be read.
     """
     with segment.open() as source:
         size = min(source.size, segment.size)
@@ -80,11 +82,11 @@ def spans(
 def likely_spans(
     source: FileSource, segment: Segment, position: int, end: int, step: int, rows: int, next_base: int | None = None
 ) -> Iterator[Span]:
-    """Yield consecutive spans from the batch at byte `position` to `end`, each found when it is requested. They have
-    about `step` bytes, or fewer to hold at most about `rows` offsets. Cuts come from the offset index and the headers
-    at its positions, without proof: they are wrong if the index is. After the last index entry, or from one that does
-    not fit, all headers are read instead (`joined_spans`). The first span gets the segment's base offset as its first
-    offset, whatever `position` is.
+    """Yield consecutive spans from the batch at byte `position` to `end` (exclusive); each is searched only when it is
+    requested. They have about `step` bytes, or fewer so that they hold at most about `rows` offsets. Cuts come from the
+    offset index and the headers at its positions, without proof: they are wrong if the index is. After the last index
+    entry, or from an entry that does not fit the log, all headers are read instead (`joined_spans`). The first span
+    gets the segment's base offset as its first offset, whatever `position` is.
     """
     offset = segment.base_offset
     for cut, expected in _likely_cuts(source, segment, position, end, step, rows, next_base):
@@ -187,13 +189,13 @@ def _indexed(
     next_base: int | None,
     limits: Limits,
 ) -> tuple[list[tuple[int, int]], int, bool] | None:
-    """Return cuts near the `wanted` byte positions (position and base offset of each), the offset after the last batch,
-    and whether headers lead from the last cut to the end of the file. Return None if there is no index or it does not
-    help.
+    """Return three results: cuts near the `wanted` byte positions (position and base offset of each), the offset after
+    the last batch, and whether headers lead from the last cut to the end of the file. Return None if there is no index
+    or it does not help.
 
-    `asked` has the first and the end of the requested offsets, relative to the base offset. If the index continues
-    beyond them, a last cut is made after them and the rest of the file is not examined: the second result is then the
-    offset of that cut, and the third is False.
+    `asked` has the first and the end (exclusive) of the requested offsets, relative to the base offset. If the index
+    continues beyond them, a last cut is made after them, and the rest of the file is not examined: the second result is
+    then the offset of that cut, and the third is False.
     """
     path = segment.files.get(FileKind.OFFSET_INDEX)
     base_offset = segment.base_offset
@@ -258,9 +260,9 @@ def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], li
 def _cuts(
     source: Source, base_offset: int, entries: Sequence[OffsetEntry], wanted: range, limits: Limits
 ) -> list[tuple[int, int]] | None:
-    """Return proven positions with their base offsets, for each wanted byte position the first at or after it, in
-    increasing order and without duplicates; fewer if the index ends before. Return None if none of four index entries
-    from a wanted position on can be proven, or if offsets do not increase.
+    """Return proven positions with their base offsets, in increasing order and without duplicates: for each wanted byte
+    position the first one at or after it. The list ends early if the index does. None if none of the four index entries
+    from a wanted position on can be proven, or if the base offsets do not increase.
     """
     cuts: list[tuple[int, int]] = []
     for position in wanted:

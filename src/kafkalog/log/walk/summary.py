@@ -96,8 +96,8 @@ class SegmentLine(Struct, frozen=True, kw_only=True):
 
 
 def segment_line(summary: SegmentSummary, behind: tuple[int, int] = (0, 0)) -> SegmentLine:
-    """Convert a summary to its line. `behind` are the numbers of batches and records behind damage, which a summary
-    does not have.
+    """Convert a summary to its line of output. `behind` has the numbers of batches and records after damage, which a
+    summary does not have.
     """
     segment = summary.segment
     return SegmentLine(
@@ -126,10 +126,10 @@ def summarize(
     limits: Limits = DEFAULT_LIMITS,
     on_bytes: Callable[[int], None] | None = None,
 ) -> SegmentSummary:
-    """Scan a whole segment, verifying checksums, and return its summary. First and last offset and timestamp are None
-    if the segment has no batches (or no timestamps). Damage does not raise: it ends the scan, and is in the findings.
-    `next_segment` is the base offset of the next segment; None for the last one. `on_bytes` is called with the size in
-    bytes of each batch or run. Raises only `StorageError`.
+    """Scan a whole segment, verifying checksums, and return its summary. Its first and last offset are None if the
+    segment has no batches, its timestamps if no batch has one. Damage does not raise: it ends the scan and is in the
+    findings. `next_segment` is the base offset of the next segment; None for the last one. `on_bytes` is called with
+    the size in bytes of each batch or run. Raises only `StorageError`.
     """
     facts = _Facts(segment, limits)
     with segment.open() as source:
@@ -183,8 +183,9 @@ class _Facts:
         self.ends_below: Finding | None = None
 
     def add(self, run: AnyRun) -> None:
-        """Add the next run to the counts, offsets and timestamps, and its findings; a gap in its offsets becomes one.
-        The offsets of a displaced batch, whose header has wrong ones, are ignored.
+        """Add the next run: its batches to the counts, its offsets and timestamps to the ranges, its findings to
+        `findings`. Each gap in its offsets becomes a finding of severity INFO. The offsets of a displaced batch, whose
+        header has wrong ones, are ignored.
         """
         path = self._segment.path
         self.findings.extend(finding.in_file(path) for finding in run.findings)

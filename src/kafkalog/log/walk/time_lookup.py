@@ -1,7 +1,8 @@
-"""Find the position of a timestamp through the time index, which is verified against the log. An entry says that no
-record up to its offset is newer than its timestamp (`TimeIndex.lookup`). It is used only if the entries before it
-increase, and the log has a valid batch that ends at exactly that offset with exactly that largest timestamp. An index
-of other data does not have such an entry.
+"""Find the position of a timestamp through the time index, which is verified against the log.
+
+An entry says that no record up to its offset is newer than its timestamp (`TimeIndex.lookup`). It is used only if the
+entries before it increase, and the log has a valid batch that ends at exactly that offset with exactly that largest
+timestamp. An index of other data does not have such an entry.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ _NEVER = 1 << 64
 
 
 def _entries_before(segment: Segment, timestamp: int) -> list[TimeEntry]:
-    """Return the last two time index entries below `timestamp` (ms), oldest first; fewer if there are not as many.
-    Reading ends at an entry that does not increase. Empty if there is none, or if the index is missing or not a regular
-    file.
+    """Return the last two time index entries with timestamps below `timestamp` (ms), in ascending order; fewer if there
+    are not two. Reading ends at an entry that does not increase. Empty if there are none, or if the index is missing or
+    not a regular file. Raises other `StorageError`.
     """
     path = segment.files.get(FileKind.TIME_INDEX)
     last: deque[TimeEntry] = deque(maxlen=_TRIES)
@@ -79,8 +80,9 @@ class OlderBatches(NamedTuple):
 def older_batches(
     segment: Segment, source: FileSource, timestamp: int, *, limits: Limits = DEFAULT_LIMITS
 ) -> OlderBatches:
-    """Return the batches of `source`, the opened log, before which a search for a record of `timestamp` (ms) or later
-    need not begin: none if the time index does not help.
+    """Return the batches at the start of the log that a search for records of `timestamp` (ms) or later may skip.
+    `source` is the opened log of `segment`. If the time index does not help, there are none: position 0, the segment's
+    base offset, and -1. Raises `StorageError`.
     """
     for entry in reversed(_entries_before(segment, timestamp)):
         position = _behind(segment, source, entry, limits)
@@ -103,9 +105,10 @@ def _behind(segment: Segment, source: FileSource, entry: TimeEntry, limits: Limi
 
 
 class NewestTimestamps:
-    """Largest timestamps of all segments from number `first` on, except the last, learned when lookups need them. A
-    broker has them in memory (`LogSegment.maxTimestampSoFar`); here they come from batches, or from time index entries
-    that the log confirms. Segments that end in damage, or were modified just now, are not learned.
+    """The largest timestamps of all segments from number `first` on, except the last segment. They are learned when
+    look-ups need them. A broker has them in memory (`LogSegment.maxTimestampSoFar`); here they come from batches, or
+    from time index entries that the log confirms. The timestamp of a segment that ends in damage or was modified just
+    now is not learned.
     """
 
     def __init__(self, segments: Sequence[Segment], first: int) -> None:
@@ -116,11 +119,13 @@ class NewestTimestamps:
         self._lock = Lock()
 
     def first_with(self, timestamp: int) -> Sliced[int]:
-        """Find the number of the first segment that may have a record of `timestamp` (ms) or later. This is a generator
-        (`Sliced`) that pauses while it reads segments; the number is its return value. Learns the largest timestamps of
-        more segments as needed. The number of the last segment, or of one whose timestamp cannot be learned, is
-        returned if no earlier one matches. For remote segments with unknown timestamps, their time indexes are searched
-        by bisection.
+        """Find the number of the first segment that may have a record of `timestamp` (ms) or later. A generator
+        (`Sliced`) that pauses while it reads segments; the number is its return value. Reads segments whose largest
+        timestamp is not known yet, in order, until one matches.
+
+        If none matches, the number of the last segment is returned. If the timestamp of a segment cannot be learned,
+        its number is returned. For remote segments with unknown timestamps, their time indexes are searched by
+        bisection.
         """
         if not self._newest and self._first < len(self._segments) and self._segments[self._first].is_untold:
             return self._searched(timestamp)
@@ -130,8 +135,10 @@ class NewestTimestamps:
         return self._first + number
 
     def _searched(self, timestamp: int) -> int:
-        """Return that number by binary search: if each segment takes a request, timestamps are assumed to rise from
-        segment to segment.
+        """Return the number of the first segment that may have a record of `timestamp` (ms) or later, by binary search
+        over the remote segments whose largest timestamp is unknown. Timestamps are assumed to rise from segment to
+        segment, because each probe takes a request. If none of these segments matches, the result is the number after
+        the last one.
         """
         untold = [number for number in range(self._first, len(self._segments)) if self._segments[number].is_untold]
         found = bisect_left(untold, timestamp, key=lambda number: _last_of_index(self._segments[number]))

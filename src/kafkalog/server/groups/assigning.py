@@ -19,12 +19,13 @@ def uniform(
     counts: Mapping[str, int],
     before: Mapping[str, Collection[Place]],
 ) -> dict[str, frozenset[Place]]:
-    """Assign each partition of the subscribed topics to one member that subscribes to it; return the partitions of each
-    member, perhaps none.
+    """Assign each partition of the subscribed topics to one member that subscribes to its topic. Return the partitions
+    of each member; empty for a member that gets none.
 
-    `subscriptions` has the topics of each member, `counts` the number of partitions of each topic; other topics are
-    ignored. Topics with the same subscribers are assigned together, those with the fewest subscribers first. Partitions
-    go to the members with the fewest; a member keeps those it has in `before` up to its share.
+    `subscriptions` has the topics of each member, and `counts` the number of partitions of each topic; topics without a
+    count are ignored. Topics with the same subscribers are assigned together, beginning with those that have the fewest
+    subscribers. Each partition goes to a member with the fewest partitions, but members keep partitions that they have
+    in `before`, up to their share.
     """
     takers: dict[str, list[str]] = {}
     for member, topics in sorted(subscriptions.items()):
@@ -43,13 +44,13 @@ def uniform(
 
 def _deal(
     members: tuple[str, ...], places: list[Place], before: Mapping[str, Collection[Place]],
-    given: dict[str, list[Place]],
+    assigned: dict[str, list[Place]],
 ) -> None:  # fmt: skip
     among = set(places)
     had = {member: sorted(among.intersection(before.get(member, ()))) for member in members}
     shares = dict.fromkeys(members, 0)
     # who has least comes first, among them who keeps one more in this way, and of these who had most
-    waiting = [(len(given[member]), not had[member], -len(had[member]), member) for member in members]
+    waiting = [(len(assigned[member]), not had[member], -len(had[member]), member) for member in members]
     heapq.heapify(waiting)
     for _ in places:
         load, _, most, member = waiting[0]
@@ -58,9 +59,9 @@ def _deal(
     taken: set[Place] = set()
     for member in members:
         kept = [place for place in had[member] if place not in taken][: shares[member]]
-        given[member] += kept
+        assigned[member] += kept
         taken.update(kept)
         shares[member] -= len(kept)
     free = (place for place in places if place not in taken)
     for member in members:
-        given[member] += [place for _, place in zip(range(shares[member]), free, strict=False)]
+        assigned[member] += [place for _, place in zip(range(shares[member]), free, strict=False)]

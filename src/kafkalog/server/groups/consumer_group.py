@@ -91,7 +91,9 @@ class ConsumerGroup(Struct, kw_only=True):
         return STABLE if done else RECONCILING
 
     def retarget(self, counts: Mapping[str, int]) -> None:
-        """Start a new epoch with a new target."""
+        """Start a new group epoch with a new target assignment for all members. `counts` has the number of partitions
+        by topic.
+        """
         self.epoch += 1
         self.counts = counts
         wanted = {member.id: member.wishes.topics for member in self.members.values()}
@@ -118,13 +120,14 @@ class ConsumerGroup(Struct, kw_only=True):
         self.target.pop(member_id, None)
 
     def reconcile(self, member: ConsumerMember, owned: frozenset[Place] | None, now: float) -> None:
-        """Move a member one step towards its target assignment (`CurrentAssignmentBuilder`); changes the member, or
-        nothing if it has arrived.
+        """Move a member one step towards its target assignment (`CurrentAssignmentBuilder`). Changes the fields of
+        `member`; does nothing if it has reached the target already.
 
         `owned` are the partitions that the member reports in this heartbeat, None if it reports none; `now` is in
-        seconds. First, assigned partitions that are not in the target are revoked: until the member reports that it no
-        longer owns them, which it must do before `revoked_by`, it gets nothing new. Then it gets the epoch of the group
-        and the partitions of the target that no other member holds; `is_waiting` is set if some are still held.
+        seconds. First, assigned partitions that are not in the target are revoked. The member gets nothing new until it
+        reports that it no longer owns them, and it must report this before `revoked_by`. Then it gets the epoch of the
+        group and those partitions of the target that no other member holds; `is_waiting` is set if other members still
+        hold some of the target.
         """
         if member.revoking:
             if owned is None or owned & member.revoking:

@@ -187,9 +187,9 @@ class ConsumerGroups:
 
     @staticmethod
     def _replaced(group: ConsumerGroup, standing: ConsumerMember, body: Fields) -> ConsumerMember:
-        """Give the static member `standing` a new member id, from the request or random if that is empty, and return
-        the same object. It keeps its assignment and target, starts again at epoch 0, and a pending revocation is
-        forgotten. Changes the group.
+        """Give the static member `standing` a new member id, which is the id in the request, or a random one if that is
+        empty; return the same object. The member keeps its assignment and target, and starts again at epoch 0. A
+        pending revocation is dropped. Changes the group.
         """
         del group.members[standing.id]
         target = group.target.pop(standing.id, None)
@@ -230,11 +230,11 @@ class ConsumerGroups:
         ):
             raise _RefusedError(Code.GROUP_MAX_SIZE_REACHED, "all groups together have too many members")
 
-    def _owned(self, given: list[Fields] | None) -> frozenset[Place] | None:
-        if given is None:
+    def _owned(self, topics: list[Fields] | None) -> frozenset[Place] | None:
+        if topics is None:
             return None
         names = self._catalog.names
-        return frozenset((names[each["topic_id"]], number) for each in given if each["topic_id"] in names
+        return frozenset((names[each["topic_id"]], number) for each in topics if each["topic_id"] in names
                          for number in each["partitions"])  # fmt: skip
 
     def _by_id(self, places: Iterable[Place]) -> list[Fields]:

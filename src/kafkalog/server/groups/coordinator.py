@@ -60,7 +60,7 @@ class Coordinator:
             self._announce()
 
     def has_members(self, group_id: str) -> bool:
-        """Return whether a classic group has members or is about to."""
+        """Whether a classic group has members, or member ids that were assigned but have not joined yet."""
         group = self._groups.get(group_id)
         return group is not None and bool(group.members or group.pending)
 
@@ -73,9 +73,10 @@ class Coordinator:
         """Answer `JoinGroup` of a client at address `host`: return the response, or a promise of it until the rebalance
         is finished.
 
-        Adds the member to its group, which is created if necessary, and starts a rebalance. The response is an error if
-        the member is refused or unknown, if it first needs a member id (MEMBER_ID_REQUIRED), or if the rebalance takes
-        too long (REBALANCE_IN_PROGRESS). Only the leader gets the list of members.
+        Adds the member to its group, which is created if necessary, and starts a rebalance. The response has an error
+        if the member is refused or unknown, if it first needs a member id (MEMBER_ID_REQUIRED, with the id), or if the
+        rebalance takes too long (REBALANCE_IN_PROGRESS). Only the leader's response has the list of members. If the
+        client leaves during the wait, the member counts as not joining any more.
         """
         body, now = request.body, time.monotonic()
         with self._lock:
@@ -191,10 +192,11 @@ class Coordinator:
         """Answer `SyncGroup`: return the member's assignment, or a promise of it until the leader has sent the
         assignments.
 
-        The leader's assignments are stored for all members, and the group becomes stable; a member's session timer
-        restarts when it gets its assignment. The response is an error if group, member or generation is unknown, the
-        protocol is null (in versions that have this field), a new rebalance has begun, the assignments are too large,
-        or the leader is too late.
+        A request of the leader stores its assignments for all members, and the group becomes stable. A member's session
+        timer restarts when it gets its assignment. The response has an error if group, member or generation is unknown,
+        if the assignments are too large (COORDINATOR_NOT_AVAILABLE), if the protocol is null in a version that has this
+        field (INCONSISTENT_GROUP_PROTOCOL), or if a new rebalance has begun or the leader is too late
+        (REBALANCE_IN_PROGRESS).
         """
         body, now = request.body, time.monotonic()
         if request.version >= _FIRST_WITH_PROTOCOL and None in (body["protocol_type"], body["protocol_name"]):
@@ -237,8 +239,10 @@ class Coordinator:
         return Later(poll, int(member.rebalance_s * 1000) + _GRACE_MS, Change.GROUPS, cancel)
 
     def heartbeat(self, request: Request) -> Fields:
-        """Answer `Heartbeat` of a member, and restart its session timer. The error code is REBALANCE_IN_PROGRESS if the
-        member must join again. If group, member or generation is unknown, it is another one, and no timer restarts.
+        """Answer `Heartbeat` of a member. NONE, and the member's session timer restarts; REBALANCE_IN_PROGRESS, if the
+        member must join again (the timer restarts too). Otherwise no timer restarts, and the error code says what is
+        wrong: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID (also for an unknown group), FENCED_INSTANCE_ID or
+        ILLEGAL_GENERATION.
         """
         with self._lock:
             code, group, member = self._known(request.body)
@@ -249,12 +253,13 @@ class Coordinator:
         return {"error_code": code}
 
     def leave(self, request: Request) -> Fields:
-        """Answer `LeaveGroup`: remove the named members, by instance id or member id, which starts a rebalance of the
-        others.
+        """Answer `LeaveGroup`: remove the named members from the group, which starts a rebalance of the others. A
+        member is named by its instance id or its member id. A member id that was assigned but has not joined yet is
+        removed too.
 
-        From version 3 on each member has its own error; before, the response has the only member's. UNKNOWN_MEMBER_ID
-        if group or member is unknown (a member that has an id and has not joined yet is removed without an error);
-        INVALID_GROUP_ID for an empty group id.
+        From version 3 on, the response has an error code for each member; before, it has the code of the only member.
+        The code is UNKNOWN_MEMBER_ID if the group or member is unknown. For an empty group id the response has
+        INVALID_GROUP_ID, and nothing is removed.
         """
         body, now = request.body, time.monotonic()
         asked = body.get("members", [{"member_id": body.get("member_id", ""), "group_instance_id": None}])
@@ -279,13 +284,14 @@ class Coordinator:
         return {"error_code": Code.NONE, "members": results}
 
     def may_commit(self, body: Fields, version: int, *, is_recorded: bool) -> Code:
-        """Return NONE if a commit is allowed: from a member of the current generation, or, with a negative generation,
-        to a group without members (no member id may be given if the group exists here). Otherwise the error code.
+        """Return NONE if a commit is allowed, otherwise the error code. `body` is the `OffsetCommit` request in version
+        `version`; `is_recorded` means that the group has commits already.
 
-        `body` is the `OffsetCommit` request in version `version`; `is_recorded` means that the group has commits. A
-        generation in a group that does not exist here is UNKNOWN_MEMBER_ID if the group has commits, else
-        GROUP_ID_NOT_FOUND (ILLEGAL_GENERATION in old versions). While the leader's assignments are missing the code is
-        REBALANCE_IN_PROGRESS. Restarts the session timer of a valid member.
+        A commit with a generation is allowed to a member of the current generation, whose session timer restarts; while
+        the leader's assignments are missing the code is REBALANCE_IN_PROGRESS. A commit with a negative generation and
+        without a member id is allowed if the group has no members. If the group does not exist here, a negative
+        generation is allowed; any other gives UNKNOWN_MEMBER_ID if the group has commits, else GROUP_ID_NOT_FOUND
+        (ILLEGAL_GENERATION in old versions).
         """
         with self._lock:
             if body["group_id"] not in self._groups:

@@ -85,11 +85,11 @@ class Group(Struct, kw_only=True):
         return len(self.id) + sum(map(len, self.pending)) + sum(member.size for member in self.members.values())
 
     def accepts(self, protocol_type: str, protocols: list[tuple[str, bytes]], besides: str) -> bool:
-        """Whether a member with this type and these (protocol name, metadata) pairs can be in the group: all members
-        must have one protocol in common.
+        """Whether a member with this protocol type and these (protocol name, metadata) pairs can be in the group,
+        because all members then have a protocol in common. False for an empty type or without protocols. True for any
+        others if the group has no other members.
 
-        The member with the id `besides` is ignored, since it joins again. False for an empty type or no protocols; if
-        there are no other members, any others fit.
+        The member with the id `besides` is ignored, since it is joining again.
         """
         others = [member for member in self.members.values() if member.id != besides]
         if not protocols or not protocol_type:

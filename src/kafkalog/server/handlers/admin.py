@@ -28,8 +28,9 @@ class AdminHandler:
         self._catalog = catalog
 
     def describe_log_dirs(self, request: Request) -> Fields:
-        """Answer `DescribeLogDirs`: for each directory with served logs, sorted by path, the requested partitions in it
-        (perhaps none; all if `topics` is null) with their sizes in bytes. The size of the disk is unknown (-1).
+        """Answer `DescribeLogDirs`: one entry for each directory with served logs, sorted by path. An entry has the
+        requested partitions in that directory with their sizes in bytes (all if `topics` is null; possibly none). The
+        size of the disk is unknown (-1).
         """
         asked = request.body["topics"]
         wanted = None if asked is None else {
@@ -77,10 +78,11 @@ class AdminHandler:
         return {"error_code": Code.NONE, "error_message": "", "entries": entries}
 
     def describe_user_scram_credentials(self, request: Request) -> Fields:
-        """Answer `DescribeUserScramCredentials`: mechanisms and iterations of the named users, in the order of the
-        request, or of all users, sorted, if none is named; never secrets (`ScramImage.describe`).
+        """Answer `DescribeUserScramCredentials`: mechanisms and iterations of the named users in the order of the
+        request, or of all users, sorted, if none is named (`ScramImage.describe`). Secrets are never included.
 
-        A user named twice gets the error DUPLICATE_RESOURCE once, an unknown one RESOURCE_NOT_FOUND.
+        A user that is named twice has one entry, with the error DUPLICATE_RESOURCE. An unknown user has
+        RESOURCE_NOT_FOUND.
         """
         known: dict[str, list[Fields]] = {}
         for user, mechanism, iterations in self._catalog.cluster.scram:

@@ -19,7 +19,9 @@ _FIRST_WITH_KINDS = 1
 
 
 class ConfigsHandler:
-    """Answers from the KRaft image, without broker settings."""
+    """Answers requests about configurations from the cluster's metadata, which does not have the broker's own
+    settings.
+    """
 
     def __init__(self, catalog: Served) -> None:
         self._catalog = catalog

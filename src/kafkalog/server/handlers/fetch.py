@@ -57,7 +57,7 @@ Computed = Callable[[Request, Connection, Callable[[], Answer]], Later]
 
 
 class _Found(Struct, kw_only=True):
-    """Result for one partition."""
+    """Result of a fetch for one partition."""
 
     code: Code = Code.NONE
     high_watermark: int = -1
@@ -83,10 +83,10 @@ class _Found(Struct, kw_only=True):
 
 
 class FetchHandler:
-    """Answers fetches for the topics in `catalog`. Handlers made by `of` share sessions and limits.
+    """Answers `Fetch` requests for the topics in `catalog`. Handlers made by `of` share sessions and limits.
 
-    `walk` is called with a log and a search to run in it by a worker; a change is announced when it ends. `computed`
-    makes a promise for a long computation.
+    `walk` runs a search of a log in a worker thread, and announces a change of logs when it ends. `computed` runs a
+    long computation in another thread and returns a promise of its result.
     """
 
     def __init__(self, catalog: Served, walk: Callable[[ServedLog, Sliced[object]], None], computed: Computed) -> None:
@@ -108,8 +108,9 @@ class FetchHandler:
         now.
 
         Opens, updates or closes the client's fetch session. A fetch of more than 1100 partitions is answered by another
-        thread, unless it is paced already; raises `CrowdedError` if too many requests wait for that thread. Errors of a
-        partition are in its part of the response and end the wait; an invalid session is the error of the response.
+        thread, unless it already runs in one; raises `CrowdedError` if too many requests wait for that thread. An error
+        that concerns one partition is in the response for that partition, and ends the wait. An invalid session is an
+        error of the whole response.
         """
         body = request.body
         number, epoch = body.get("session_id", NO_SESSION), body.get("session_epoch", FINAL_EPOCH)
@@ -139,8 +140,8 @@ class FetchHandler:
     def _at_length(self, request: Request, work: _Work, connection: Connection) -> Answer:
         """Answer a fetch of many partitions: return the response, or a promise of it while there are too few bytes.
 
-        While waiting nothing is read: the partitions are read once more, by a worker, when the wait is over. If too
-        many partitions of other fetches wait, the response has only what exists now.
+        During the wait nothing is read; when it is over, a worker reads the partitions once more. If too many
+        partitions of other fetches wait already, the response has only the data that exists now.
         """
         found, total, at_once = self._read_all(work)
         held = None
@@ -281,10 +282,10 @@ class FetchHandler:
             pass
         return None
 
-    def _response(self, work: _Work, found: list[tuple[Key, Asked, _Found]]) -> Fields:
+    def _response(self, work: _Work, results: list[tuple[Key, Asked, _Found]]) -> Fields:
         session = work.session
         topics: dict[str, list[Fields]] = {}
-        for key, asked, one in found:
+        for key, asked, one in results:
             news = one.size > 0 or one.code is not Code.NONE or one.diverging is not None
             told = (one.high_watermark, one.log_start) == (asked.high_watermark, asked.log_start)
             asked.high_watermark, asked.log_start = one.high_watermark, one.log_start
@@ -299,25 +300,26 @@ class FetchHandler:
 
 
 def _ending(poll: Callable[[bool], Fields | None], held: Held) -> Callable[[bool], Fields | None]:
-    """Return a callback that calls `poll`, the callback of a promise, and returns its result. As soon as that is a
-    response, `held` is released: the promise's part of the limit for waiting fetches.
+    """Return a callback that calls `poll`, the callback of a promise, and returns its result. When the result is a
+    response, `held` is released; it is the promise's part of the limit for waiting fetches.
     """
 
     def polled(is_over: bool) -> Fields | None:
-        found = poll(is_over)
-        if found is not None:
+        response = poll(is_over)
+        if response is not None:
             held.release()
-        return found
+        return response
 
     return polled
 
 
 def _diverging(log: ServedLog, asked: Asked, end: int) -> tuple[int, int] | None:
-    """Return the leader epoch and its end offset up to which a client's log agrees with this one, if the client's last
-    fetched epoch or offset is beyond it; `end` is the log end offset.
+    """Return where the client's log diverges from this one: a leader epoch and the end offset of that epoch here, up to
+    which both agree. `end` is the log end offset.
 
-    None if the logs agree, the client named no epoch, or the log has no epochs; `_NOWHERE` (-1, -1) if the client's
-    epoch is newer than all epochs of the log.
+    Returned only if the client's last fetched epoch or its offset is beyond that point. None if the logs agree, the
+    client sent no epoch, or the log has no epochs. `_NOWHERE` (-1, -1) if the client's epoch is newer than all epochs
+    of the log.
     """
     if asked.last_fetched_epoch < 0 or not log.epochs:  # where a damaged disk lists none, a client is believed
         return None
@@ -333,7 +335,9 @@ def _is_replica(body: Fields) -> bool:
 
 
 class _Work:
-    """What a fetch asks for. With a session the partitions are in the session and not copied here."""
+    """The partitions and limits of one fetch. With a session, the partitions stay in the session and are not copied
+    here.
+    """
 
     __slots__ = ("asked", "committed", "incremental", "is_replica", "least", "most", "session", "uses_ids", "wait")
 

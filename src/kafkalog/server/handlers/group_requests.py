@@ -37,12 +37,13 @@ class GroupHandler:
         self._commits = commits
 
     def offset_commit(self, request: Request) -> Fields:
-        """Answer `OffsetCommit`: keep the commits in this server (and its file), never in a log.
+        """Answer `OffsetCommit`: keep the commits in this server (and in its file, if there is one), never in a log.
+        Valid partitions are committed even if others are not.
 
-        Each partition has an error code: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, or TOPIC_AUTHORIZATION_FAILED if
-        the user may not read the topic; the group's error if the member may not commit; OFFSET_METADATA_TOO_LARGE for
-        metadata over 4096 characters. Valid partitions are committed even if others are not. If they cannot be kept,
-        all of them have COORDINATOR_NOT_AVAILABLE (too many commits) or UNKNOWN_SERVER_ERROR (the file cannot be
+        Each partition has an error code. It is UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION for an unknown one,
+        TOPIC_AUTHORIZATION_FAILED if the user may not read the topic, the code of `may_commit` if the member may not
+        commit, and OFFSET_METADATA_TOO_LARGE for metadata of more than 4096 characters. If the valid commits cannot be
+        kept, they have COORDINATOR_NOT_AVAILABLE (too many commits) or UNKNOWN_SERVER_ERROR (the file cannot be
         written).
         """
         body = request.body
@@ -107,12 +108,13 @@ class GroupHandler:
         return topic["name"] if "name" in topic else self._catalog.names.get(topic["topic_id"])
 
     def offset_fetch(self, request: Request) -> Fields:
-        """Answer `OffsetFetch`: the offsets committed to this server, else those in the log directories; -1 for a
-        partition without a commit. A null list of topics means all commits of the group.
+        """Answer `OffsetFetch`: for each requested partition the offset committed to this server, or else the one in
+        the log directories; -1 for a partition without a commit. A null list of topics requests all commits of the
+        group.
 
-        If commits of a group may be missing from the files, partitions without a commit have the error
-        KAFKA_STORAGE_ERROR instead, and so has a request for all commits. A wrong member id or epoch of the new
-        consumer protocol is the error of its group, which then has no topics. May read the files of committed offsets.
+        If commits of the group may be missing from the files, a partition without a commit has KAFKA_STORAGE_ERROR
+        instead of -1, and a request for all commits has this error too. A wrong member id or epoch of the new consumer
+        protocol is an error of its group, which then has no topics. May read the files of committed offsets.
         """
         body = request.body
         if request.version < _FIRST_WITH_GROUPS:
@@ -188,14 +190,18 @@ class GroupHandler:
         return {"error_code": Code.NONE, "groups": groups}
 
     def describe_groups(self, request: Request) -> Fields:
-        """Answer `DescribeGroups`."""
+        """Answer `DescribeGroups`: state, protocol and members of each requested group, in the order of the request,
+        each once. May read the files of committed offsets.
+        """
         recorded = {each.group_id: each for each in self._commits.recorded_groups() if each.type.lower() == _CLASSIC}
         here = self._coordinator.groups()
         return {"groups": [self._described(name, here.get(name), recorded.get(name), request.version)
                            for name in dict.fromkeys(request.body["groups"])]}  # fmt: skip
 
     def describe_consumer_groups(self, request: Request) -> Fields:
-        """Answer `ConsumerGroupDescribe`."""
+        """Answer `ConsumerGroupDescribe`: epochs, state and members of each requested group, in the order of the
+        request, each once. May read the files of committed offsets.
+        """
         recorded = {recorded_group.group_id: recorded_group.epoch for recorded_group in self._commits.recorded_groups()
                     if recorded_group.type.lower() == _CONSUMER}  # fmt: skip
         return self._consumer_groups.describe(request, recorded)

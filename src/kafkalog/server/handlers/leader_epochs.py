@@ -14,27 +14,33 @@ _UNKNOWN = -1
 
 
 def absent_code(catalog: Served, topic: str) -> Code:
-    """Why a client finds no such partition."""
+    """Return the error code for a partition that is not served: UNKNOWN_TOPIC_OR_PARTITION, or
+    TOPIC_AUTHORIZATION_FAILED if the client may not read the topic.
+    """
     return Code.UNKNOWN_TOPIC_OR_PARTITION if catalog.permits(topic) else Code.TOPIC_AUTHORIZATION_FAILED
 
 
 def epoch_error(log: ServedLog, current: int) -> Code:
-    """Compare a client's leader epoch with that of the log (`Partition.checkCurrentLeaderEpoch`). -1 matches any."""
+    """Compare a client's leader epoch `current` with the epoch of the log (`Partition.checkCurrentLeaderEpoch`). Return
+    FENCED_LEADER_EPOCH if `current` is older, UNKNOWN_LEADER_EPOCH if it is newer; NONE if both are equal or one is
+    unknown (negative).
+    """
     if current < 0 or log.leader_epoch < 0 or current == log.leader_epoch:
         return Code.NONE
     return Code.FENCED_LEADER_EPOCH if current < log.leader_epoch else Code.UNKNOWN_LEADER_EPOCH
 
 
 class LeaderEpochHandler:
-    """Answers from the leader epochs of the logs."""
+    """Answers `OffsetForLeaderEpoch` requests from the leader epochs of the logs."""
 
     def __init__(self, catalog: Served) -> None:
         self._catalog = catalog
 
     def offset_for_leader_epoch(self, request: Request) -> Fields:
         """Answer `OffsetForLeaderEpoch`: for each partition the largest leader epoch that is not above the requested
-        one, and its end offset (see `epoch_end`). If the request is below all epochs: the requested epoch and the start
-        of the first one. Both are -1 if the request is above all epochs, or there are none.
+        one, and its end offset (see `epoch_end`). If all epochs of the log are above the requested one, the requested
+        epoch and the start of the first epoch are returned. Both are -1 if the requested epoch is above all epochs of
+        the log, or the log has none.
 
         A partition that is not served, a wrong current leader epoch, or a log that cannot be read has an error code.
         """

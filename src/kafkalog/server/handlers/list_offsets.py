@@ -25,19 +25,19 @@ _UNKNOWN = -1
 
 
 class ListOffsetsHandler:
-    """Answers from the logs."""
+    """Answers `ListOffsets` requests from the bounds and batches of the logs."""
 
     def __init__(self, catalog: Served) -> None:
         self._catalog = catalog
 
     def is_quick(self, request: Request) -> bool:
-        """Return whether only the bounds of logs are needed."""
+        """Whether the request can be answered from the bounds of logs alone, without a search."""
         committed = request.body.get("isolation_level", 0) == 1
         times = {each["timestamp"] for topic in request.body["topics"] for each in topic["partitions"]}
         return times <= ({EARLIEST} if committed else {EARLIEST, LATEST})
 
     def list_offsets(self, request: Request) -> Fields:
-        """Answer a quick `ListOffsets`."""
+        """Answer `ListOffsets` at once, without slices; see `find_offsets`. For requests that are quick."""
         return run_slices(self.find_offsets(request))
 
     def find_offsets(self, request: Request) -> Sliced[Fields]:
@@ -104,11 +104,14 @@ def _find(log: ServedLog, when: int, *, committed: bool) -> Sliced[OffsetAndTime
 
 
 def _of_tiers(when: int, start: int, tiers: TierBounds | None) -> int:
-    """Return the offset for EARLIEST_LOCAL, LATEST_TIERED or EARLIEST_PENDING (`when`) as `UnifiedLog` does.
+    """Return the answer of `UnifiedLog` to the special timestamp `when`:
 
-    `start` is the log start offset, `tiers` the bounds of the two tiers. EARLIEST_LOCAL is the start of the local part,
-    LATEST_TIERED the last remote offset (-1 if there is none), EARLIEST_PENDING the offset after it, but at least
-    `start`. Without remote storage (None): `start` for EARLIEST_LOCAL, else -1.
+    * EARLIEST_LOCAL: the start of the local part
+    * LATEST_TIERED: the last remote offset, -1 if there is none
+    * EARLIEST_PENDING: the offset after the last remote one, but at least `start`
+
+    `start` is the log start offset, `tiers` the bounds of the two tiers. Without remote storage (`tiers` is None) the
+    answer is `start` for EARLIEST_LOCAL, and -1 otherwise.
     """
     if tiers is None:
         return start if when == EARLIEST_LOCAL else _UNKNOWN

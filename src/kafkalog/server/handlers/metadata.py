@@ -47,11 +47,11 @@ class MetadataHandler:
         return {"node_id": self._node, "host": self._host, "port": self._port, "rack": None}
 
     def metadata(self, request: Request) -> Fields:
-        """Answer `Metadata`: this broker, and all topics or those requested by name or id.
+        """Answer `Metadata`: this broker, and all topics or the topics that are requested by name or id.
 
-        Null means all topics, in version 0 also an empty list. If a requested topic has an id, names are ignored. An
-        unknown or forbidden topic has an error code, and a partition without a log here has LEADER_NOT_AVAILABLE.
-        Before version 12 topic ids are refused with INVALID_REQUEST.
+        A null list requests all topics; in version 0 an empty list does too. If a requested topic has an id, names are
+        ignored. An unknown or forbidden topic has an error code, and a partition without a log here has
+        LEADER_NOT_AVAILABLE. Before version 12, topic ids are refused with INVALID_REQUEST.
         """
         asked = request.body["topics"]
         everything = asked is None or (request.version == 0 and not asked)
@@ -150,8 +150,9 @@ class MetadataHandler:
         return topics, None
 
     def describe_cluster(self, request: Request) -> Fields:
-        """Answer `DescribeCluster`: the cluster id ('' if unknown) and this server as the only broker and controller. A
-        request for controllers (MISMATCHED_ENDPOINT_TYPE) or another endpoint type is an error.
+        """Answer `DescribeCluster`: the cluster id ('' if unknown), and this server as the only broker and controller.
+        A request for controllers has the error MISMATCHED_ENDPOINT_TYPE, one for another endpoint type
+        UNSUPPORTED_ENDPOINT_TYPE.
         """
         kind = request.body.get("endpoint_type", _BROKERS)
         if kind != _BROKERS:
@@ -168,8 +169,8 @@ class MetadataHandler:
         }  # fmt: skip
 
     def find_coordinator(self, request: Request) -> Fields:
-        """Answer `FindCoordinator`: this server, for groups and transactions; INVALID_REQUEST for other types, such as
-        share groups.
+        """Answer `FindCoordinator`: this server for groups and transactions. For other types, such as share groups, the
+        error is INVALID_REQUEST and the node -1. In versions with a list of keys, each key has an entry.
         """
         kind, is_single = request.body.get("key_type", _GROUP), "key" in request.body
         if kind in (_GROUP, _TRANSACTION):

@@ -23,7 +23,9 @@ _REMEMBERED = 100
 
 
 class ProducersHandler:
-    """Answers from the logs, one partition per slice. Results are kept while a log is unchanged."""
+    """Answers `DescribeProducers` requests by reading the logs, one partition per slice. Results are kept while a log
+    is unchanged.
+    """
 
     def __init__(self, catalog: Served) -> None:
         self._catalog = catalog

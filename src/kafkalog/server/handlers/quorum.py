@@ -20,8 +20,8 @@ _THE_PARTITION = [(CLUSTER_METADATA_TOPIC, [0])]
 
 
 class QuorumHandler:
-    """Answers from the log of the cluster's metadata. This server has no followers, so only its own end of the log is
-    known.
+    """Answers `DescribeQuorum` from the log of the cluster's metadata. This server has no followers, so only its own
+    log end offset is known.
     """
 
     def __init__(self, catalog: Served) -> None:

@@ -112,8 +112,8 @@ def _array(field: Field, version: int, asked: Mapping[str, Any], code: Code) -> 
 
 
 def _one(field: Field, value: object) -> dict[str, object]:
-    """Return {field name: value} for a request element that is a plain name or number: the first field of the
-    response's struct with a matching type. Empty if there is none.
+    """Return {field name: value} for a request element that is a plain name or number. The field is the first one of
+    the response's struct whose type matches; an empty dictionary if there is none.
     """
     kind = str if isinstance(value, str) else int
     for each in field.fields:

@@ -23,7 +23,7 @@ _API_VERSIONS, _HANDSHAKE, _AUTHENTICATE = "ApiVersions", "SaslHandshake", "Sasl
 
 
 class _Failures:
-    """Delays after wrong passwords, growing with each failure of an address."""
+    """Delays of responses after wrong passwords; they grow with each failure of a client address."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -47,8 +47,8 @@ class _Failures:
 
 
 class SaslHandler:
-    """`users` are passwords by name; without any, no authentication is needed. `largest` is the limit for requests
-    after authentication.
+    """Authenticates clients with SASL/PLAIN. `users` has the passwords by user name; if it is empty, no authentication
+    is needed. `largest` is the limit for the size of requests after authentication, in bytes.
     """
 
     def __init__(
@@ -60,17 +60,17 @@ class SaslHandler:
         self._failures = _Failures()
 
     def admit(self, request: Request, connection: Connection) -> None:
-        """Raise `RequestError` for a request that needs authentication first."""
+        """Raise `RequestError`, which closes the connection, if the client must authenticate before this request."""
         allowed = (_API_VERSIONS, _HANDSHAKE, _AUTHENTICATE)
         if self._users and not connection.authenticated and request.api.name not in allowed:
             raise RequestError(f"{request.api.name} before SASL has told who asks")
 
     def handshake(self, request: Request, connection: Connection) -> Fields:
-        """Answer `SaslHandshake`; the connection's mechanism is set to PLAIN, the only one offered.
+        """Answer `SaslHandshake`: set the connection's mechanism to PLAIN, the only one offered.
 
-        ILLEGAL_SASL_STATE if no authentication is required or the client is already authenticated;
-        UNSUPPORTED_SASL_MECHANISM, after a message, for another mechanism. Raises `RequestError`, which closes the
-        connection, for version 0.
+        The error is ILLEGAL_SASL_STATE if no authentication is required or the client is already authenticated. It is
+        UNSUPPORTED_SASL_MECHANISM for another mechanism, which is also reported. Raises `RequestError`, which closes
+        the connection, for version 0.
         """
         mechanisms = [_PLAIN] if self._users else []
         if not self._users or connection.authenticated:
@@ -88,9 +88,10 @@ class SaslHandler:
         """Answer `SaslAuthenticate`: check user name and password. If they are right, mark the connection as
         authenticated, and set its user and its limit for the size of requests.
 
-        If they are wrong, the problem is reported, and a promise of the error response is returned, which is sent after
-        a delay; then the connection is closed. Without a handshake, if already authenticated, or if no authentication
-        is required, the error is ILLEGAL_SASL_STATE.
+        If they are wrong, this is reported. The result is then a promise of the error response
+        SASL_AUTHENTICATION_FAILED, which is sent after a delay, and the connection is closed afterwards. Without a
+        handshake, or if the client is already authenticated or no authentication is required, the error is
+        ILLEGAL_SASL_STATE.
         """
         nothing = {"error_message": None, "auth_bytes": b"", "session_lifetime_ms": 0}
         if not self._users or connection.mechanism is None or connection.authenticated:

@@ -21,11 +21,11 @@ _NOBODY = -1
 
 
 def api_versions(request: Request, cluster: ClusterFacts, told: Sequence[Api]) -> Fields:
-    """Answer `ApiVersions`: for each request in `told` its key and the range of versions that are answered.
+    """Answer `ApiVersions`: the key of each request in `told` and the range of versions that are answered.
 
     If the request's own version is unknown, the response has UNSUPPORTED_VERSION and only the versions of
-    `ApiVersions`. From version 5 on a client may name a cluster and a node: REBOOTSTRAP_REQUIRED if they are not this
-    one, INVALID_REQUEST if one of them is missing.
+    `ApiVersions`. From version 5 on, a client may name the cluster and node that it expects. The response has
+    REBOOTSTRAP_REQUIRED if this server is another one, and INVALID_REQUEST if only one of them is named.
     """
     keys = [
         {

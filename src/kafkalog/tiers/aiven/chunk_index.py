@@ -33,7 +33,7 @@ _PACKED = replace(DEFAULT_LIMITS, decompressed_batch_bytes=_COUNT + _BASE + _WID
 
 
 class ChunkIndex(Struct, frozen=True, kw_only=True):
-    """Chunks by number."""
+    """Sizes and positions of the chunks of a log, by chunk number."""
 
     size: int
     """size of the log"""

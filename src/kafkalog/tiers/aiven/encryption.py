@@ -87,9 +87,9 @@ class PrivateKeys:
     def unwrap(self, key: WrappedKey, path: str) -> SegmentCipher:
         """Decrypt the key of the segment whose manifest is at `path`, and return the cipher for the segment's objects.
 
-        The private key of the key's pair is used, or the one with the id '' if that pair has none. Raises
-        `StorageError` with `path` if neither was given, or if it does not decrypt the key: it belongs to another pair,
-        or the manifest is damaged.
+        The private key of the key's pair is used; if there is none, the private key with the id ''. Raises
+        `StorageError` with `path` if neither exists, or if it does not decrypt the key, because it belongs to another
+        pair or the manifest is damaged.
         """
         pair = key.pair if key.pair in self._numbers else ANY
         if pair not in self._numbers:

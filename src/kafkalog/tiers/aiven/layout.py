@@ -129,11 +129,11 @@ class AivenTier:
     ) -> str:
         """Return the topic of a directory, whose `name` may begin with the end of the plugin's `key.prefix`.
 
-        The topic is read from the first and the last readable manifest of its segments, with three attempts each.
-        Returns `name` unchanged if these two differ or none can be read. `listed` has the objects by suffix of each
-        (partition, base offset, segment id).
+        The topic is read from the first and from the last readable manifest of its segments; at most three manifests
+        are tried from each end. Returns `name` unchanged if the two topics differ or no manifest can be read. `listed`
+        has, for each (partition, base offset, segment id), its objects by suffix.
         """
-        said: set[str] = set()
+        topics: set[str] = set()
         with_manifest = [objects[_MANIFEST].path for _, objects in sorted(listed.items()) if _MANIFEST in objects]
         for paths in (with_manifest, with_manifest[:0:-1]):
             for path in paths[:3]:
@@ -142,9 +142,9 @@ class AivenTier:
                 except KafkaLogError:
                     continue
                 if described is not None and described.topic_id == topic_id and name.endswith(described.topic):
-                    said.add(described.topic)
+                    topics.add(described.topic)
                     break
-        return said.pop() if len(said) == 1 else name
+        return topics.pop() if len(topics) == 1 else name
 
     def others(self) -> list[str]:
         """Other objects found by the last listing."""
@@ -323,13 +323,13 @@ def _segment(name: str) -> tuple[int, str, str] | None:
     return int(digits), segment_id, suffix
 
 
-def _opened(path: str, made: Callable[[RemoteFile], RemoteFile]) -> RemoteFile:
-    """Open the object at `path` and return the result of calling `made` with the open file. If `made` fails, the file
+def _opened(path: str, wrap: Callable[[RemoteFile], RemoteFile]) -> RemoteFile:
+    """Open the object at `path` and return the result of calling `wrap` with the open file. If `wrap` fails, the file
     is closed and the error raised. Raises `StorageError` if it cannot be opened.
     """
     file = FileSource(path)
     try:
-        return made(file)
+        return wrap(file)
     except BaseException:
         file.close()
         raise

@@ -29,7 +29,7 @@ def _header_key(key: str) -> str:
 def envelope(topic: str, partition: int, record: Record) -> str:
     """Return a record as the compact JSON object that kcat's `-J` prints: topic, partition, offset, tstype and ts (both
     omitted without a timestamp), broker (always -1), headers (omitted if empty; a flat list of names and values), key
-    and payload. Data that is not UTF-8 is null there, and is in base64 in a further field with the suffix `_b64`.
+    and payload. Data that is not UTF-8 is null, and a further field with the suffix `_b64` has it in base64.
     """
     found: dict[str, object] = {"topic": topic, "partition": partition, "offset": record.offset}
     kind = _TYPES.get(record.timestamp_type)

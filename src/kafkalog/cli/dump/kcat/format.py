@@ -46,8 +46,8 @@ def _literal(text: str) -> bytes:
 
 
 def delimiter(text: str) -> str:
-    r"""Return a delimiter with kcat's escapes replaced: `\n`, `\t`, and `\xNN` below 0x80; higher `\xNN` stay as they
-    are, and become bytes later. Raises `UsageError` for `\x` without hexadecimal digits.
+    r"""Return a delimiter with kcat's escapes replaced: `\n`, `\t`, and `\xNN` below 0x80; higher `\xNN` are
+    left unchanged, and become bytes later. Raises `UsageError` for `\x` without hexadecimal digits.
     """
 
     def character(match: re.Match[str]) -> str:
@@ -59,7 +59,7 @@ def delimiter(text: str) -> str:
 
 
 def default_format(message_delimiter: str, key_delimiter: str | None) -> str:
-    """The format where `-f` is not given."""
+    """Return the format that is used without `-f`: the value, preceded by the key if `-K` sets a delimiter for it."""
     if key_delimiter is None:
         return f"%s{delimiter(message_delimiter)}"
     return f"%k{delimiter(key_delimiter)}%s{delimiter(message_delimiter)}"
@@ -97,7 +97,7 @@ def _parts(text: str) -> list[bytes | str]:
 
 
 class KcatFormat(Struct, frozen=True, kw_only=True):
-    """A parsed format, with what else changes how a record is printed."""
+    """A parsed format string, and the options that change how a record is printed."""
 
     parts: tuple[bytes | str, ...]
     null: bool = False
@@ -110,7 +110,9 @@ class KcatFormat(Struct, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, text: str, *, null: bool = False, key_serdes: str | None = None, value_serdes: str | None = None,
               for_people: bool = False) -> KcatFormat:  # fmt: skip
-        """The format that the words of the command line ask for; raises `UsageError`."""
+        """Parse the format string and the other options of the command line. Raises `UsageError` if the format is
+        invalid.
+        """
         return cls(
             parts=tuple(_parts(text)),
             null=null,
@@ -126,7 +128,9 @@ class KcatFormat(Struct, frozen=True, kw_only=True):
         return first if isinstance(first, bytes) else b""
 
     def of(self, topic: str, partition: int, record: Record) -> bytes:
-        """The bytes of one record; `FormatError` where `-s` does not fit."""
+        """Return the bytes that are printed for one record. Raises `FormatError` if the data does not fit the letters
+        of `-s`.
+        """
         return b"".join(
             part if isinstance(part, bytes) else self._token(part, topic, partition, record) for part in self.parts
         )

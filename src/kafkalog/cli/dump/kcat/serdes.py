@@ -14,9 +14,9 @@ _LONGEST = 1000
 
 
 def serdes(texts: tuple[str, ...]) -> tuple[str | None, str | None]:
-    """Return the `struct` letters for keys and those for values, from all texts of kcat's `-s`; None if there are
-    none. `key=LETTERS` or `value=LETTERS` is for one of them, LETTERS alone for both; a later text replaces an
-    earlier one. Raises `UsageError` for `avro`, no letters, too many, or an unknown letter.
+    """Return the `struct` letters for keys and the letters for values, from all texts of kcat's `-s`; each is None if
+    no text sets it. `key=LETTERS` and `value=LETTERS` set one of them, LETTERS alone sets both; a later text replaces
+    an earlier one. Raises `UsageError` for `avro`, no letters, too many, or an unknown letter.
     """
     found: dict[str, str | None] = {"key": None, "value": None}
     for text in texts:
@@ -38,11 +38,11 @@ def serdes(texts: tuple[str, ...]) -> tuple[str | None, str | None]:
 
 
 def unpack(what: str, pattern: str, data: bytes) -> bytes:
-    """Return `data` unpacked by the letters of kcat's `-s`, as text in bytes: numbers in decimal, big-endian unless
-    `<` comes before; `c` is one byte and `s` all the rest, both unchanged; a space is itself. Bytes after the last
-    letter are ignored.
+    """Return the fields of `data`, unpacked by the letters of kcat's `-s`, as text in bytes. Numbers are decimal, and
+    read in big-endian order unless `<` precedes them. `c` is one byte and `s` all remaining bytes, both unchanged; a
+    space is printed as a space. Bytes after the last letter are ignored.
 
-    Raises `FormatError` if `data` is too short, or if bytes are left at a `$`. `what` names the data in its message.
+    Raises `FormatError` if `data` is too short, or if bytes remain at a `$`. `what` names the data in the message.
     """
     parts: list[bytes] = []
     position, order = 0, ">"

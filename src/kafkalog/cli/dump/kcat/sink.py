@@ -1,4 +1,4 @@
-"""Records as kcat prints them."""
+"""Write records in the output format of kcat."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ __all__ = ["KcatSink", "kcat_format_of"]
 
 @dataclass
 class KcatSink:
-    """Writes records in kcat's format: bytes unchanged, except on a terminal, where they are made printable."""
+    """Writes records in kcat's format. Bytes are written unchanged, except on a terminal, where they are made
+    printable.
+    """
 
     writer: LineWriter
     format: KcatFormat
@@ -32,12 +34,12 @@ class KcatSink:
     """records that `-s` does not fit"""
 
     def begin(self, partition: Partition) -> None:
-        """Remember where the records are."""
+        """Set the topic and partition of the records that follow."""
         self._topic = partition.topic or ""
         self._partition = partition.partition if partition.partition is not None else -1
 
     def take(self, segment: Segment | None, batch: RecordBatch, records: Sequence[Record]) -> None:
-        """Write a batch's records in kcat's format, in one piece. A record to which the letters of `-s` do not fit is
+        """Write a batch's records in kcat's format, all at once. A record that does not fit the letters of `-s` is
         omitted, reported on standard error, and counted in `failed`.
         """
         pieces = []
@@ -60,9 +62,9 @@ class KcatSink:
 
 
 def kcat_format_of(request: Dump) -> KcatFormat:
-    """Return the format in which the options print records: `-f`, or else one made from the delimiters of `-D` and `-K`
-    (for `-J` without a key). Binary data is made printable if standard output is a terminal. Raises `UsageError` for an
-    invalid format, delimiter or `-s`.
+    """Return the format in which the options print records: the one of `-f`, or else one made from the delimiters of
+    `-D` and `-K` (with `-J` without a key). Binary data is made printable if standard output is a terminal. Raises
+    `UsageError` for an invalid format, delimiter or `-s`.
     """
     key_serdes, value_serdes = serdes(request.serdes)
     text = request.kcat_format
