@@ -33,7 +33,7 @@ class Migrated(Struct, frozen=True):
 
 
 def elsewhere(mine: Iterable[CommittedOffset], others: Iterable[CommittedOffset]) -> dict[OffsetKey, int]:
-    """Offsets that are stored in both places with different values, with the value of `others`."""
+    """Return the offsets that both sides have with different values, with the value of `others`."""
     known = {other.key: other.offset for other in others}
     return {offset.key: known[offset.key] for offset in mine if known.get(offset.key, offset.offset) != offset.offset}
 
@@ -74,8 +74,12 @@ def into_kafka(offsets: Iterable[CommittedOffset], into: PathLike, partitions: i
     if by_group:
         made_log_directory(into)
     return [
-        Migrated(group, commit_offsets(into, group, dict(found), offsets_topic_num_partitions=partitions), len(found))
-        for group, found in sorted(by_group.items())
+        Migrated(
+            group,
+            commit_offsets(into, group, dict(group_offsets), offsets_topic_num_partitions=partitions),
+            len(group_offsets),
+        )
+        for group, group_offsets in sorted(by_group.items())
     ]
 
 
@@ -90,7 +94,7 @@ def _word(path: str) -> str:
 
     `zkCli.sh` knows quotes of both kinds but no escapes. Raises `UsageError` if the path has both kinds of quotes.
     """
-    if not any(each.isspace() or each in "\"'" for each in path):
+    if not any(character.isspace() or character in "\"'" for character in path):
         return path
     if '"' in path and "'" in path:
         raise UsageError(f"{path} has quotes of both kinds, which zkCli.sh cannot read")
@@ -105,14 +109,14 @@ def zookeeper_script(offsets: Iterable[CommittedOffset], tree: Tree | None, chro
     `UsageError` for a group or topic that cannot be the name of a ZooKeeper node or be quoted.
     """
     nodes = tree.nodes if tree is not None else {}
-    made: set[str] = set()
-    for offset in sorted(offsets, key=lambda one: one.key):
+    created: set[str] = set()
+    for offset in sorted(offsets, key=lambda commit: commit.key):
         parts = ["consumers", _name(offset.key.group), "offsets", _name(offset.key.topic), str(offset.key.partition)]
         path = chroot
         for part in parts[:-1]:
             path = f"{path}/{part}"
-            if path not in nodes and path not in made:
-                made.add(path)
+            if path not in nodes and path not in created:
+                created.add(path)
                 yield f'create {_word(path)} ""'
         path = f"{path}/{parts[-1]}"
         there = nodes.get(path)

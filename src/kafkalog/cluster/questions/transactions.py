@@ -1,4 +1,4 @@
-"""Producers of every partition, transactional ids, and transactions that are open or hang."""
+"""Producers of every partition, transactional ids, and transactions that are open or hanging."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["ClusterTransactions", "transactions"]
 
 
 class ClusterTransactions(Struct, frozen=True, kw_only=True):
-    """Transactions as the chosen partitions and the coordinator's logs have them."""
+    """Producers of the chosen partitions, and transactions in them and in the coordinator's logs."""
 
     producers: tuple[PartitionProducers, ...]
     """by partition"""

@@ -1,8 +1,7 @@
-"""Read a snapshot of ZooKeeper's tree (`FileSnap`, `SnapStream`): sessions, access lists, nodes and up to three
-checksums.
+"""A snapshot of ZooKeeper's tree (`FileSnap`, `SnapStream`): sessions, access lists, nodes and up to three checksums.
 
-A snapshot is written while transactions continue, so it may contain effects of later ones than its name says.  Files
-may be compressed as a whole (`.gz`, `.snappy`).  Every count is compared with the remaining bytes.
+A snapshot is written while transactions continue, so it may contain effects of transactions after the one in its name.
+Files may be compressed as a whole (`.gz`, `.snappy`). Every count is compared with the remaining bytes.
 """
 
 from __future__ import annotations
