@@ -24,12 +24,12 @@ __all__ = ["sign_of_newer_metadata"]
 
 
 def sign_of_newer_metadata(best: QuorumLog, logs: Sequence[QuorumLog], limits: Limits) -> str | None:
-    """Return a sentence with the first sign that the log `best` is older than the quorum's last commit; None if there
-    is no sign.
+    """Return a sentence with the first sign that the log `best` is older than the quorum's last commit; None without
+    such a sign.
 
     Signs are: an epoch, a snapshot or a checkpointed high watermark beyond the end of `best` in any file; and
     partitions with a topic or a leader epoch that its metadata lacks, because controllers record both before a broker
-    learns of them. A sign is not a proof: an election may have ended without a record, and a topic may have been
+    learns of them. A sign does not prove it: an election may have ended without a record, and a topic may have been
     deleted. `logs` are all copies that the caller has; their log directories are listed, and the metadata of `best` is
     read if one of them has partitions. Raises `StorageError` if files of `best` cannot be read.
     """

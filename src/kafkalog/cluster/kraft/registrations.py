@@ -18,7 +18,7 @@ def unregistered_brokers(image: MetadataImage, path: str) -> list[Finding]:
 
     Brokers that lead or are in sync are errors and come first; other replicas are warnings. Both are sorted by id. A
     broker gets at most one finding of each kind. An unregistered broker remains a replica until its partitions are
-    reassigned (`handleBrokerUnregistered` removes it only from the ISR), so this alone is no error.
+    reassigned (`handleBrokerUnregistered` removes it only from the ISR), so this alone is not an error.
     """
     replicas: dict[int, list[str]] = {}
     in_sync: dict[int, list[str]] = {}

@@ -26,7 +26,7 @@ __all__ = ["DecidedPartition", "OpenProducer", "Waiting"]
 
 
 class OpenProducer(Struct, frozen=True, kw_only=True):
-    """A producer with an open transaction."""
+    """Open transaction."""
 
     producer_id: int
     """producer id of the transaction"""
