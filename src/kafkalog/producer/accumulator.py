@@ -78,7 +78,7 @@ class Accumulator:
 
     def drain(self, now_ms: int, *, everything: bool = False) -> list[OpenBatch]:
         """Remove and return the batches that are ready at the monotonic time `now_ms`: full, followed by another batch
-        of their partition, or not written within `linger_ms`. With `everything`, remove and return all batches.
+        of their partition, or at least `linger_ms` old. With `everything`, remove and return all batches.
 
         Batches of one partition are in the order in which they were begun. The list is empty if none is ready.
         """

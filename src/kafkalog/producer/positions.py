@@ -152,8 +152,8 @@ class Positions:
         return follower.look(partition)
 
     def ended(self, key: TopicPartition, partition: Partition, end: int, open_transaction: str | None) -> None:
-        """Record that committed data of a partition ends at offset `end` because of an open transaction, or with None
-        that it does not. `open_transaction` describes the transaction.
+        """Record whether committed data of a partition ends at offset `end` because of an open transaction.
+        `open_transaction` describes the transaction; None means that there is none.
         """
         with self.guard:
             self._open.pop(key, None)

@@ -70,11 +70,15 @@ class Reach(Struct, frozen=True):
         return [each for each in candidates if self.may_pass(column == pa.scalar(each, pa.binary()))]
 
     def start_offset(self) -> int:
-        """Return the largest offset below which no row passes the filter; 0 if rows of any offset can pass."""
+        """Return the largest offset below which no row passes the filter: 0 if rows of any offset can pass, `NO_END` if
+        none can.
+        """
         return _least(0, NO_END, lambda end: self.may_pass(ds.field("offset") < pa.scalar(end, pa.int64())))
 
     def end_offset(self) -> int:
-        """Return the smallest offset at and above which no row passes the filter."""
+        """Return the smallest offset from which on no row passes the filter: `NO_END` if rows of any offset can pass, 0
+        if none can.
+        """
         return _least(0, NO_END, lambda begin: not self.may_pass(ds.field("offset") >= pa.scalar(begin, pa.int64())), 0)
 
     def start_timestamp(self) -> int | None:
