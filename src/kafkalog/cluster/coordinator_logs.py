@@ -1,6 +1,4 @@
-"""How completely a coordinator's topic was read, which decides whether a missing name is unknown or certainly
-absent.
-"""
+"""How completely a coordinator's topic was read. This decides whether a missing name is unknown or certainly absent."""
 
 from __future__ import annotations
 

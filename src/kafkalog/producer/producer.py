@@ -1,4 +1,4 @@
-"""Writes records to the logs of a directory: encode, partition, batch, append (`KafkaProducer`, `Sender`).
+"""Writing of records to the logs of a directory: encode, partition, batch, append (`KafkaProducer`, `Sender`).
 
 The older Scala `Producer` (`ProducerSendThread`) had a single queue. A record is in its log when its future has a
 result. When it is durable depends on the settings of the log, or on `flush`.
@@ -65,10 +65,10 @@ class TransactionAbortedError(KafkaLogError):
 
 @checked("send")
 class Producer:
-    """Writes many partitions of a log directory. Use as a context manager, or call `close`. Thread-safe.
+    """Writes records to many partitions of a log directory. Use as a context manager, or call `close`. Thread-safe.
 
-    The directory is locked as by a broker. The error of a record is in its future. `flush` and `close` also raise the
-    first error since their last call, so that none is lost.
+    The directory is locked as by a broker. If a record cannot be written, its future has the error. `flush` and `close`
+    also raise the first error since their last call, so that no error is lost.
     """
 
     def __init__(
@@ -247,11 +247,12 @@ class Producer:
         return waiting.future
 
     def _put(self, topic: str, partition: int | None, partitions: int, waiting: Waiting) -> None:
-        """Reserve room for a record and add it to the batch of its partition (None: the sticky partition chooses).
+        """Reserve room for a record and add it to the batch of its partition (None: the sticky partitioner chooses).
         `partitions` is the topic's number of partitions. Wakes the background thread if a batch became ready.
 
-        With `async` it may wait for room; raises `QueueFullError` if there is none in time. Raises `UsageError` if the
-        producer is closed, or a transactional producer has no open transaction; this is checked again after waiting.
+        With `async` it may wait for room; raises `QueueFullError` if there is no room in time. Raises `UsageError` if
+        the producer is closed, or a transactional producer has no open transaction; this is checked again after
+        waiting.
         """
         with self._changed:
             self._check_sending()

@@ -80,8 +80,8 @@ def export(
     jobs: Count = 1,
     on_bytes: Callable[[int], None] | None = None,
 ) -> ExportResult:
-    """Add the records of topics to tables below the directory `target`, one for each topic; see docs/tables.md. Returns
-    what was added, by partition, with findings.
+    """Add the records of topics to tables below the directory `target`, one for each topic; see docs/tables.md. Return
+    the added offsets, by partition, with findings.
 
     Each table stores the offset after its last record, and only later records are added, so a repeated or interrupted
     export adds each record once. `target` is created if it is missing.

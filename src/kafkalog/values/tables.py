@@ -58,8 +58,8 @@ def _wants(chosen: Selection) -> Wants:
 class KafkaTable:
     """The records of some topics.
 
-    It offers `__arrow_c_stream__` and `__arrow_c_schema__`, so that pyarrow, pandas, Polars, DuckDB and others take it
-    as it is; `kafkalog.polars.scan` and `kafkalog.duckdb.dataset` also hand filters and columns down.
+    It has `__arrow_c_stream__` and `__arrow_c_schema__`, so that pyarrow, pandas, Polars, DuckDB and others accept it
+    directly; `kafkalog.polars.scan` and `kafkalog.duckdb.dataset` also pass filters and columns to it.
 
     * `request`: which records, and in which columns; may be left out for the defaults
     * `paths`: log directories, partitions or segments

@@ -1,4 +1,4 @@
-"""Write offsets of a consumer group into `__consumer_offsets`, as the coordinator writes them, without a broker."""
+"""Writing of a consumer group's offsets into `__consumer_offsets`, in the coordinator's format, without a broker."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ def commit_offsets(
 
     An offset of None deletes the group's offset. `timestamp` is the time of the commit in ms since 1970, by default
     now. Everything is written as one batch and flushed. Raises `UsageError` for an invalid offset or group, while a
-    broker or another writer has the directory open, and if the existing groups lie as with another number of
-    partitions. Raises `FormatError` if the cluster's metadata is damaged.
+    broker or another writer has the directory open, and if the existing groups are in partitions that another number of
+    partitions would give. Raises `FormatError` if the cluster's metadata is damaged.
 
     * `group`: the group id
     * `offsets`: (topic, partition) -> offset, or offset with metadata
@@ -161,7 +161,8 @@ def _commit(
     `path` is a log directory, or a sequence with all directories of a broker. `offsets` maps (topic, partition) to an
     offset, with or without metadata; None deletes the group's offset. `given` is the number of partitions that the
     caller passed, or None; `timestamp` is in ms since 1970, None for now. If `look` is True, all groups in the
-    directories are read, and `UsageError` is raised if they lie as with another number of partitions.
+    directories are read, and `UsageError` is raised if they are in partitions that another number of partitions would
+    give.
 
     Locks the directories, creates the partition if it is missing, appends one batch and flushes it. Raises `UsageError`
     for an empty group id, an invalid offset, a wrong number of partitions, directories in use, or a partition whose
@@ -197,8 +198,8 @@ def _count(directories: BrokerDirectories, known: KnownTopic | None, given: int 
 
     Raises `UsageError` if `given` differs from the metadata. Without metadata, raises it if `given` is below 1, or if a
     partition number in the directories is not below the result. `group` is the group that will be written: without
-    metadata, `UsageError` is also raised if existing groups lie as with another number of partitions. Pass None to skip
-    this check.
+    metadata, `UsageError` is also raised if existing groups are in partitions that another number of partitions would
+    give. Pass None to skip this check.
     """
     if known is not None and known.partitions:
         if given is not None and given != len(known.partitions):

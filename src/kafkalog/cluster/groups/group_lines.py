@@ -1,4 +1,6 @@
-"""Convert groups and committed offsets to JSON objects, one per line, with the field names of Kafka's admin client."""
+"""Conversion of groups and committed offsets to JSON objects, one per line, with the field names of Kafka's admin
+client.
+"""
 
 from __future__ import annotations
 

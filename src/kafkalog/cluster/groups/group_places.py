@@ -1,8 +1,8 @@
 """Number of partitions of `__consumer_offsets` (`offsets.topic.num.partitions`), and the brokers that coordinate
 groups.
 
-The cluster's metadata has both.  Without it Kafka's default of 50 is used, unless the groups lie as in a topic with as
-many partitions as are here.
+The cluster's metadata has both. Without metadata Kafka's default of 50 is used, unless the groups are in the partitions
+that the number of partitions here gives.
 """
 
 from __future__ import annotations
@@ -58,12 +58,11 @@ def partition_count(places: Collection[tuple[str, int]], numbers: Iterable[int])
 
 
 def refuse_other_count(group: str, places: Collection[tuple[str, int]], numbers: Iterable[int], count: int) -> None:
-    """Raise `UsageError` if existing groups lie as with another number of partitions than `count`.
+    """Raise `UsageError` if existing groups are in other partitions than a topic with `count` partitions would give.
 
     `places` are pairs of group id and the partition that has the group; `numbers` are the partition numbers that are
-    present. If a group is in another partition than `count` gives, a number that agrees with every group is searched
-    and named in the message. If there is no such number, the error is raised only if `group` itself is in another
-    partition.
+    present. A number of partitions that agrees with every group is searched and named in the message. If there is no
+    such number, the error is raised only if `group` itself is in another partition than `count` gives.
     """
     elsewhere = [(name, number) for name, number in places if coordinator_partition(name, count) != number]
     if not elsewhere:

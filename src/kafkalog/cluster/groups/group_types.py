@@ -1,4 +1,4 @@
-"""Track the type of each group, record by record, as a coordinator does when it loads a partition of
+"""The type of each group, tracked record by record as by a coordinator that loads a partition of
 `__consumer_offsets`.
 """
 

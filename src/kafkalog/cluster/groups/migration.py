@@ -1,7 +1,8 @@
-"""Convert committed offsets from ZooKeeper to `__consumer_offsets` and back, as for a change of `offsets.storage`.
+"""Conversion of committed offsets from ZooKeeper to `__consumer_offsets` and back, as for a change of
+`offsets.storage`.
 
-Nothing is changed in place: Kafka's form is written into a new log directory, for ZooKeeper a script for `zkCli.sh` is
-made.  Follows `ZookeeperConsumerConnector.commitOffsets` and `commit_offsets`.
+No data is changed in place: offsets for Kafka are written into a new log directory, and for ZooKeeper a script for
+`zkCli.sh` is generated. Follows `ZookeeperConsumerConnector.commitOffsets` and `commit_offsets`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compare a group's stored assignment with the one that its assignor computes from the stored subscriptions."""
+"""Comparison of a group's stored assignment with the one that its assignor computes from the stored subscriptions."""
 
 from __future__ import annotations
 
@@ -121,9 +121,9 @@ def verdict(group: Group, counts: Mapping[str, int]) -> Verdict:
 
     The result says whether both are equal, and has the derived assignment and a sentence for each contradiction in the
     stored one. `same` and `derived` are None if the assignment cannot be derived. They are also None if a sticky
-    assignor gives another one, but subscriptions differ and clients may be older than the algorithm used here.
-    Otherwise, for sticky assignors, the assignment that clients up to 2.8 compute is accepted as well. `problems` is
-    empty unless it is a classic consumer group.
+    assignor computes another assignment than the stored one, but subscriptions differ and clients may be older than the
+    algorithm used here. Otherwise, for sticky assignors, the assignment that clients up to 2.8 compute is accepted as
+    well. `problems` is empty unless it is a classic consumer group.
     """
     derived = assignment_of(group, counts)
     stored = {member.member_id: member.assignment or frozenset() for member in group.members}

@@ -1,4 +1,4 @@
-"""Read one node's copy of the metadata log: its end, the voters, and the node's own vote."""
+"""One node's copy of the metadata log: its end, the voters, and the node's own vote."""
 
 from __future__ import annotations
 
@@ -372,9 +372,9 @@ def _read_log(quorum_log: QuorumLog, partition: Partition, limits: Limits) -> No
 
 
 def _drop_log(quorum_log: QuorumLog, newest: MetadataSnapshot) -> None:
-    """Let `quorum_log` begin and end at the snapshot `newest`, as after a start, which deletes a log that ends before
-    its newest snapshot (the caller has checked this). If the log had batches, also set `drops_log` and add a finding.
-    No file is changed.
+    """Set the fields of `quorum_log` so that the log begins and ends at the snapshot `newest`. A start does the same,
+    because it deletes a log that ends before its newest snapshot (the caller has checked this). If the log had batches,
+    also set `drops_log` and add a finding. No file is changed.
     """
     if len(quorum_log.batches):
         epoch, end = quorum_log.log_end

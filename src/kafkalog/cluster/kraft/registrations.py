@@ -1,4 +1,4 @@
-"""Find brokers that the metadata names as replicas or leaders although they are not registered."""
+"""Search for brokers that the metadata names as replicas or leaders although they are not registered."""
 
 from __future__ import annotations
 

@@ -110,7 +110,9 @@ class _Walk:
         self._online = self._with_directory(partition)
 
     def _with_directory(self, partition: PartitionImage) -> frozenset[int]:
-        """Brokers of the partition that are registered with the replica's directory online (`LeaderAcceptor`)."""
+        """Return the ids of the partition's brokers that are registered with the replica's directory online
+        (`LeaderAcceptor`).
+        """
         place = dict(zip(partition.replicas, partition.directories, strict=False))
         brokers = self._starts.image.brokers
         return frozenset(

@@ -87,7 +87,7 @@ def effective_settings(
     * `select`: only settings of these topics, and none of brokers
     * `broker`: only settings of this broker, or with `select` of the topics on this broker; None: of all
     * `started_with`: settings of the broker's server.properties
-    * `defaults`: False: without settings that nobody has made
+    * `defaults`: False: leave out settings that have only Kafka's default value
     * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper
     * `replica`: which directory counts if the metadata log is in several: `"longest"`, or its path
     """

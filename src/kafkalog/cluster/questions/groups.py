@@ -110,10 +110,10 @@ def groups(
     * `select`: only groups with commits or assignments for these topic-partitions
     * `rebalance`: a change that `after_leaving`, `after_joining` and `after_growth` of the result answer about
     * `as_of`: a past moment
-    * `metadata`: a KRaft log directory or ZooKeeper dataDir with the cluster's topics; None: what is beside the groups
+    * `metadata`: a KRaft log directory or ZooKeeper dataDir with the cluster's topics; None: the metadata in `paths`
     * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper
     * `replica`: which directory counts if a partition is in several: `"longest"`, or its path
-    * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata says it; None: 50
+    * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata states it; None: 50
     """
     logs, zookeeper = split_zookeeper(paths)
     refuse_without_logs(logs, {

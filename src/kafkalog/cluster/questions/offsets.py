@@ -127,7 +127,7 @@ def offsets(
     * `as_of`: a past moment; log ends are only known for now
     * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper
     * `replica`: which directory counts if a partition is in several: `"longest"`, or its path
-    * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata says it; None: 50
+    * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata states it; None: 50
     * `log_ends`: False: the logs that commits refer to are not read
     """
     logs, zookeeper = split_zookeeper(paths)

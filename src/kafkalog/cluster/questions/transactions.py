@@ -46,9 +46,9 @@ def transactions(
     """Return producers, transactional ids and open transactions, from partitions and `__transaction_state`. Reads only;
     damage and hanging transactions become findings.
 
-    A transaction hangs if its coordinator no longer has it, so that nobody writes its end marker. Ages count to the
-    clock's time. Raises `UsageError` if the paths hold no Kafka data, `UnknownName` for a transactional id, topic or
-    partition that does not exist, `StorageError` for I/O.
+    A transaction hangs if its coordinator no longer has it, so that its end marker will never be written. Ages of
+    transactions are in ms up to the present time. Raises `UsageError` if the paths hold no Kafka data, `UnknownName`
+    for a transactional id, topic or partition that does not exist, `StorageError` for I/O.
 
     * `paths`: log directories or partition directories
     * `select`: only producers of these topic-partitions, and transactional ids with one of them in their transaction

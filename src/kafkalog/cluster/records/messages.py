@@ -48,7 +48,7 @@ def decode(message: Message, version: int, data: bytes, *, position: int = 0) ->
 
 
 def read(message: Message, version: int, stream: Input) -> dict[str, Any]:
-    """Read the fields of one message at the position of `stream`, which is then at the end of the message.
+    """Read the fields of one message from the position of `stream`; afterwards `stream` is at the end of the message.
 
     Resets `stream.elements_left`, the limit of array elements. Raises `FormatError` for invalid bytes or an exceeded
     limit, with position and field name if they are known.

@@ -1,4 +1,6 @@
-"""Convert producers and transactional ids to JSON objects, one a line, with the field names of Kafka's admin client."""
+"""Conversion of producers and transactional ids to JSON objects, one per line, with the field names of Kafka's admin
+client.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute the new state of a partition in ZooKeeper mode after one of its brokers is lost."""
+"""New state of a partition in ZooKeeper mode after one of its brokers is lost."""
 
 from __future__ import annotations
 

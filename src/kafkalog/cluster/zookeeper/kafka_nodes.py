@@ -1,7 +1,7 @@
-"""Parse Kafka's nodes in ZooKeeper (`ZkData`): controller, topics, partition states, configurations.
+"""Parsers for the data of Kafka's nodes in ZooKeeper (`ZkData`): controller, topics, partition states, configurations.
 
-Data is UTF-8, mostly JSON with a version; a chroot may precede every path.  Data that cannot be parsed gives None,
-never an error, because other programs write these nodes.
+Data is UTF-8, mostly JSON with a version; a chroot may precede every path. Data that cannot be parsed gives None, never
+an error, because other programs write these nodes.
 """
 
 from __future__ import annotations

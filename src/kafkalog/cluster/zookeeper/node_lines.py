@@ -1,4 +1,4 @@
-"""Convert ZooKeeper nodes to JSON objects, one per line, with ZooKeeper's field names."""
+"""Conversion of ZooKeeper nodes to JSON objects, one per line, with ZooKeeper's field names."""
 
 from __future__ import annotations
 
