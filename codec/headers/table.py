@@ -94,7 +94,7 @@ class HeaderRun(BatchRun):
         return order_of_run(self.cells, highest)
 
     def last_v2(self, first: int, end: int) -> int | None:
-        """Return the number of the last v2 batch from number `first` to `end` (exclusive); None if there is none."""
+        """Return the number of the last v2 batch among numbers `first` to `end` (exclusive); None if there is none."""
         if first >= end:
             return None
         part = self if (first, end) == (0, len(self)) else self.part(first, end)

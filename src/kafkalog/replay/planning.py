@@ -83,9 +83,9 @@ class ReplayPlan(Struct, frozen=True, kw_only=True):
     def refuse(self, options: Replay) -> None:
         """Raise `RecoveryRefused` if records would be lost, unless `options.accept_loss` is set.
 
-        The `reason` of the exception is `damaged` if a partition has damage, behind which nothing would be replayed. It
-        is `retention` if topics keep their old settings (`keep_settings`), with which the target would at once delete
-        or compact replayed records.
+        The `reason` of the exception is `damaged` if a partition has damage, because records after it would not be
+        replayed. It is `retention` if topics keep their old settings (`keep_settings`) and the target would at once
+        delete or compact replayed records because of them.
         """
         if options.accept_loss:
             return

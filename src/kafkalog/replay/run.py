@@ -80,7 +80,7 @@ def replay(
     what was written: the number of records and bytes, topics created, group offsets committed or left as they were, and
     the offset map of each partition, from its start.
 
-    * `request`: which records, and how; if it is a path, that is the first of `paths` and options have their defaults
+    * `request`: which records, and how; a path is the first of `paths`, and then all options have their defaults
     * `target`: `HOST:PORT` of one of the cluster's brokers
     * `map_path`: Parquet file for the offset maps, see `write_parquet`, by default `replay-ID.parquet` in the current
       directory; a new file, or the map of this replay, which is replaced if there is more to replay. A journal is kept

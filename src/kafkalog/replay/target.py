@@ -160,7 +160,9 @@ class Target:
         return {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
 
     def is_empty(self, topic: str, partition: int) -> bool:
-        """Whether nothing was ever written to a partition: its high watermark is 0. Raises `ClusterError`."""
+        """Whether no record was ever written to a partition, that is, its high watermark is 0. Raises
+        `ClusterError`.
+        """
         with self._translated_errors(f"cannot ask for the offsets of {topic}-{partition}"):
             _low, high = self._consumer.get_watermark_offsets(
                 self._kafka.TopicPartition(topic, partition), timeout=_TIMEOUT
@@ -199,11 +201,10 @@ class Target:
 
     def progress(self) -> dict[Key, int]:
         """Return the next source offset by (target topic, partition), from all committed records of the progress topic;
-        empty if it has none.
+        empty if it has none. Calls `check` while waiting.
 
-        Call `begin` first: it ends transactions that an earlier process left open there. Raises `ClusterError` if
-        nothing new arrives within 60 seconds, and `RecoveryRefused` if a record of another program is in the topic;
-        calls `check` while waiting.
+        Call `begin` first: it aborts transactions that an earlier process left open there. Raises `ClusterError` if no
+        new record arrives within 60 seconds, and `RecoveryRefused` if a record of another program is in the topic.
         """
         progress: dict[Key, int] = {}
         waiting = set(self._partitions(self.progress_topic))

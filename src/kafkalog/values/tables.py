@@ -99,8 +99,8 @@ class KafkaTable:
         self.schema = self._one_schema()
 
     def __repr__(self) -> str:
-        """Return a text with the topics and their numbers of partitions (at most 10 topics, in order of their names),
-        the number of rows, estimated from the offsets, and the columns.
+        """Return a text with the topics and their numbers of partitions (at most 10 topics, sorted by name), the
+        approximate number of rows, computed from the offsets, and the columns.
         """
         topics = Counter(str(partition.topic or partition.path) for partition in self.partitions)
         shown = ", ".join(f"{topic} ({counted(number, 'partition')})" for topic, number in sorted(topics.items())[:10])

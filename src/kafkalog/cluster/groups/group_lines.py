@@ -217,8 +217,8 @@ def offset_line(commit: CommittedOffset, *, pending: bool = False) -> OffsetFiel
     """Convert one committed offset to its JSON object.
 
     Leader epoch, expiry timestamp, log partition, log offset and producer id become null if they are -1 (unknown).
-    `source` says where the commit is stored; `zxid` and `chroot` are set if that is ZooKeeper. With `pending` the
-    object has `pending: true` (the offset waits for the end of its transaction); otherwise it has no such key.
+    `source` is `kafka` or `zookeeper`; `zxid` and `chroot` are null for offsets in Kafka. With `pending` the object has
+    `pending: true` (the offset waits for the end of its transaction); otherwise it has no such key.
     """
     return OffsetFields(
         group=commit.key.group,
@@ -276,8 +276,8 @@ def names_of(partitions: Iterable[tuple[str, int]] | None) -> list[str] | None:
 def member_line(member: Member) -> MemberJson:
     """Convert one group member to its JSON object.
 
-    Partitions are sorted `topic-number` names, null if the assignment is unknown. `subscription` lists the subscribed
-    topics, null if it is unknown.
+    `assignment` and `target_assignment` are sorted `topic-number` names, null if unknown. `subscription` lists the
+    subscribed topics, null if unknown.
     """
     subscription = member.subscription
     return MemberJson(

@@ -40,8 +40,8 @@ def elsewhere(mine: Iterable[CommittedOffset], others: Iterable[CommittedOffset]
 
 
 def offsets_partitions(tree: Tree, chroot: str, given: int | None) -> int | None:
-    """Number of partitions of `__consumer_offsets`: from ZooKeeper's topic node, else `given`; None if both are
-    unknown.
+    """Return the number of partitions of `__consumer_offsets`: from ZooKeeper's topic node, else `given`; None if both
+    are unknown.
 
     Raises `UsageError` if both are known and differ.
     """
@@ -93,7 +93,7 @@ def _name(text: str) -> str:
 def _word(path: str) -> str:
     """Quote a path for a `zkCli.sh` command line; unchanged if it has neither spaces nor quotes.
 
-    `zkCli.sh` knows quotes of both kinds but no escapes. Raises `UsageError` if the path has both kinds of quotes.
+    `zkCli.sh` accepts quotes of both kinds but no escapes. Raises `UsageError` if the path has both kinds of quotes.
     """
     if not any(character.isspace() or character in "\"'" for character in path):
         return path
@@ -105,9 +105,9 @@ def _word(path: str) -> str:
 def zookeeper_script(offsets: Iterable[CommittedOffset], tree: Tree | None, chroot: str = "") -> Iterator[str]:
     """Yield command lines for `zkCli.sh` that store these offsets in ZooKeeper, sorted by group, topic and partition.
 
-    With `tree`, the present nodes, only missing nodes are created and different ones set. Without it both commands are
-    written for each offset; creating an existing node fails without harm. Paths begin with `chroot`. Raises
-    `UsageError` for a group or topic that cannot be the name of a ZooKeeper node or be quoted.
+    With `tree`, the present nodes, only missing nodes are created, and only nodes with other values are set. Without
+    it, both commands are written for each offset; creating an existing node fails without harm. Paths begin with
+    `chroot`. Raises `UsageError` for a group or topic that cannot be the name of a ZooKeeper node or be quoted.
     """
     nodes = tree.nodes if tree is not None else {}
     created: set[str] = set()

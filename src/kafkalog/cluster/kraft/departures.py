@@ -72,9 +72,10 @@ def topic_rules(
 ) -> TopicRules:
     """Determine the election settings of a topic: whether unclean elections are allowed, and the minimum ISR size.
 
-    Both are the effective topic settings on the broker `controller` (None for cluster settings only), whose properties
-    file has the settings `static`. `unclean` allows unclean elections in any case. The minimum is at most the
-    replication factor of partition 0, and 1 if it is not set or not a number.
+    Both are the topic's effective settings on the active controller, the broker `controller`, whose properties file has
+    the settings `static`; if `controller` is None, only the cluster's settings and `static` apply. `unclean` allows
+    unclean elections in any case. The minimum is at most the replication factor of partition 0, and at most 1 if it is
+    not set or not a number.
     """
     settings = effective_of_topic(image.configs, topic.name, broker=controller, static=static)
     allowed = unclean or (UNCLEAN in settings and settings[UNCLEAN].value.lower() == "true")

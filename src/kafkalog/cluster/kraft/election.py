@@ -139,9 +139,9 @@ class _Change:
     def _fill_elr(self) -> None:
         """Set `self.elr`, the eligible leader replicas: replicas outside the ISR that have all committed records.
 
-        If the ISR is below the minimum, the replicas that leave the ISR are added; else `self.elr` becomes empty. A
-        replica that is in the ISR, or was restarted uncleanly, is left out. Ordered as Java's `HashSet` iterates.
-        Nothing changes if ELR is disabled.
+        If the ISR has fewer members than the minimum, the replicas that leave it are added; otherwise `self.elr`
+        becomes empty. A replica that is in the ISR, or was restarted uncleanly, is left out. The order is that of a
+        Java `HashSet`. Nothing changes if ELR is disabled.
         """
         if not self.rules.elr:
             return
@@ -193,10 +193,10 @@ class _Change:
         return (leader,)
 
     def _last_known(self, isr: tuple[int, ...] | None) -> tuple[int, ...]:
-        """Last known leader after the change, as a tuple of at most one broker id.
+        """Return the last known leader after the change, as a tuple of at most one broker id.
 
-        The previous leader if the ISR becomes empty; unchanged while there is no leader; empty once there is one.
-        Unchanged if ELR is disabled. `isr` is the new ISR, None if it does not change.
+        It is the previous leader if the ISR becomes empty, unchanged while there is no leader, and empty once there is
+        one. It is unchanged if ELR is disabled. `isr` is the new ISR, None if it does not change.
         """
         before = self.before
         if not self.rules.elr:

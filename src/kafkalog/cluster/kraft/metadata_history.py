@@ -35,7 +35,7 @@ class PartitionChange(Struct, frozen=True, kw_only=True):
 
     @property
     def cause(self) -> str:
-        """Describe the cause of the change in a few words, as far as the states before and after show it.
+        """Cause of the change in a few words, as far as the states before and after show it.
 
         For example `created`, `topic removed`, `ISR shrinks`, `reassignment begins`, or the kind of an election;
         `partition epoch only` if nothing else differs.

@@ -276,12 +276,12 @@ def best_first(logs: Iterable[QuorumLog]) -> list[QuorumLog]:
 
 
 def common_end(one: QuorumLog, other: QuorumLog) -> int | None:
-    """Offset before which two copies have the same batches; None if this cannot be determined.
+    """Return the offset below which two copies have the same batches; None if this cannot be determined.
 
-    Followers copy batches unchanged, so equal base offset, epoch and checksum mean equal bytes. Batches are only
-    compared where both logs have them. None if the logs neither overlap nor touch, or if the first batch of the log
-    that begins later does not begin at a batch of the other. If one log has no batches, the result is its end offset if
-    the other log reaches that position, else None.
+    Followers copy batches unchanged, so equal base offset, epoch and checksum mean equal bytes. Only the range of
+    offsets that both logs have is compared. The result is None if the logs neither overlap nor touch, or if the first
+    batch of the log that begins later does not begin at a batch of the other. If one log has no batches, the result is
+    its end offset if the other log reaches that position, else None.
     """
     first, second = (one, other) if one.start <= other.start else (other, one)
     a, b = first.batches, second.batches

@@ -121,9 +121,9 @@ class QuorumLog:
 
     @property
     def static_voters(self) -> tuple[int, ...]:
-        """Sorted ids of the static voters, from `quorum-state`, else from the last election in the log.
+        """Sorted ids of the static voters, from `quorum-state`, or if that has none, from the last election in the log.
 
-        Empty if the voters are dynamic or unknown. The node's configuration may name others.
+        Empty if the voters are dynamic or unknown. The node's configuration may list other voters.
         """
         if not self.is_static:
             return ()

@@ -54,11 +54,12 @@ def partitions_with(
     *,
     or_topic: str | None = None,
 ) -> tuple[Partition, ...]:
-    """Open all partitions at `paths`; at least one must be of `topic` (or of `or_topic`).
+    """Open all partitions at `paths`, of which at least one must belong to `topic` (or to `or_topic`).
 
     `replica` chooses among several directories of one partition. Findings about unreadable directories are appended to
-    `findings`. Raises `UsageError` if no such partition is there, or if one of them is in several directories and
-    `replica` chooses none; `StorageError` if the reason may be a directory that cannot be read.
+    `findings`. Raises `UsageError` if no partition belongs to these topics, or if one that does is in several
+    directories and `replica` chooses none; `StorageError` if no such partition was read but a directory could not be
+    read.
     """
     topics = [topic] if or_topic is None else [topic, or_topic]
     partitions = _inventory(paths, findings).all_readable(replica, Selection.of(topics))
