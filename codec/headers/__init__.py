@@ -1,1 +1,1 @@
-"""Headers of many batches as columns: runs of batches, the scan that finds them, and rules about them."""
+"""Headers of many batches as columns: runs of consecutive batches, the scan that yields them, and rules about them."""

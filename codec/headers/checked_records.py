@@ -1,4 +1,4 @@
-"""Check the records of many batches with compiled code, which names only the batches that Python must examine."""
+"""Check of the records of many batches with compiled code, which returns only the batches that Python must examine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Opened:
 
 
 class RecordsOfRuns:
-    """Check the records of runs without keeping them."""
+    """Checker of the records in runs of batches; it does not keep them."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -45,7 +45,9 @@ class RecordsOfRuns:
 
     def doubtful(self, run: BatchRun) -> Iterator[int]:
         """Yield the numbers of the batches of a run, in order, that must be examined in Python: compiled code cannot
-        read all their records, or their largest record timestamp is not the header's (compared with CreateTime only).
+        read all their records, or the largest timestamp of their records differs from the header's (only with
+        CreateTime).
+
         All other batches are sound. Batches without records are never yielded.
         """
         start, limits = 0, self._limits
@@ -64,7 +66,9 @@ class RecordsOfRuns:
             start = end
 
     def _doubtful(self, opened: _Opened, run: BatchRun, start: int) -> Iterator[int]:
-        """Yield the numbers that `doubtful` yields of opened batches; the first of them is batch `start` of the run."""
+        """Yield the numbers, as `doubtful` does, for batches whose record bytes are in `opened`. The first of them is
+        batch `start` of the run.
+        """
         done, count, most = 0, len(opened.sizes), self._limits.headers_per_record
         newest, of_header = zeros(count), run.row(HeaderColumn.MAX_TIMESTAMP)[start : start + count]
         attributes = run.attributes[start : start + count]
@@ -82,8 +86,8 @@ class RecordsOfRuns:
             done = checked + 1
 
     def _opened(self, run: BatchRun, codec: int) -> _Opened | None:
-        """Return the record bytes of the first batches of a run, at least one, until they have about `_BUDGET` bytes;
-        None if the first cannot be opened. All must have the compression `codec`.
+        """Return the record bytes of the first batches of a run, at least one batch, until they exceed about `_BUDGET`
+        bytes. All batches must have the compression `codec`. None if the first cannot be decompressed.
         """
         most, window = self._limits.decompressed_batch_bytes, run.window
         addresses, sizes = zeros(len(run)), zeros(len(run))

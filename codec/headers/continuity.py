@@ -1,5 +1,5 @@
-"""Apply the rules of `codec.rules.batches` to a run (consecutive v2 batches) at once: count the first batches without a
-finding.
+"""The rules of `codec.rules.batches`, applied to a whole run (consecutive v2 batches) at once: number of batches at its
+start that have no finding.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ _State = ctypes.c_int64 * len(ContinuityState)
 
 
 def in_place(run: BatchRun, base_offset: int) -> int:
-    """Return the number of batches at the start of a run whose offsets can be in the segment with this base offset, as
-    `out_of_place` decides. Their magic must be known.
+    """Return the number of batches at the start of a run whose offsets are possible in the segment with this base
+    offset, by the rule of `out_of_place`. Their magic must be known.
     """
     return functions.in_place(run.cells, base_offset, NO_OFFSET_LIMIT)
 
 
 def sound_prefix(continuity: Continuity, run: BatchRun, *, gaps: bool) -> int:
-    """Return the number of batches at the start of a run about which `continuity` would have no finding, and advance
-    `continuity` past them; it is unchanged if the number is 0. With `gaps`, missing offsets before a batch (a finding
-    of severity INFO) do not end the count.
+    """Return the number of batches at the start of a run for which `continuity` has no finding, and advance
+    `continuity` past them; it is unchanged if the number is 0.
+
+    With `gaps`, missing offsets before a batch (a finding of severity INFO) do not end the count.
     """
     if continuity.expected is not None and continuity.expected > NO_OFFSET_LIMIT:
         return 0  # no batch can come next, and compiled code has no number for that offset

@@ -1,6 +1,7 @@
-"""Tables of batch headers that a scan with checksums confirmed, one for each log file. The model of the broker, the
-search for sound batches and the verification examine the same segments. With a table the file is read once. If the
-tables are full, it is read again.
+"""Tables of batch headers that a scan with checksums has confirmed, one for each log file.
+
+The broker model, the search for sound batches and the verification examine the same segments. With a table, the file is
+read only once. When the tables have used their memory, a file is read again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _KEPT_BYTES = 32 * MIB
 
 
 class HeaderTables:
-    """Header tables by path of the log file; there are none without compiled code."""
+    """Header tables by path of the log file. Without compiled code there are none."""
 
     def __init__(self) -> None:
         self._tables: dict[str, HeaderTable] = {}
@@ -31,8 +32,10 @@ class HeaderTables:
 
     def of(self, path: str, size: int) -> HeaderTable | None:
         """Return the table for the headers in at least the first `size` bytes of the log file `path`; None without
-        compiled code. It is made at the first call, without reading the file, and a table that covers less is replaced
-        by a new one.
+        compiled code.
+
+        The table is created at the first call, without reading the file. A table that covers fewer bytes is replaced by
+        a new one.
         """
         if not is_there():
             return None

@@ -1,6 +1,7 @@
-"""Compare index entries with a run of batches at once, for `recovery.checks.indexes`. Batches are in file order, with
-increasing offsets; `before` is the highest offset before the first of them. Keys and offsets of index entries are
-relative to `base`.
+"""Comparison of index entries with a run of batches at once, for `recovery.checks.indexes`.
+
+Batches are in file order, with increasing offsets; `before` is the highest offset before the first of them. Keys and
+offsets of index entries are relative to `base`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ __all__ = ["first_later_batch", "first_wrong_position"]
 def first_wrong_position(
     run: BatchRun, before: int, keys: Sequence[int], positions: Sequence[int], *, base: int
 ) -> tuple[int, int | None] | None:
-    """Find the first wrong index entry: its position is not the start of a batch, or its key is not above all offsets
-    before that batch. `before` is the highest offset before the run; keys are relative to `base`, and positions must
-    not be above that of the run's last batch. Return the entry's number and the highest offset before the batch (None
-    if no batch begins there); None if no entry is wrong.
+    """Return the first wrong index entry: its position is not the start of a batch, or its key is not above all offsets
+    before that batch. The result is the entry's number and the highest offset before the batch (None if no batch begins
+    there); None if no entry is wrong.
+
+    `before` is the highest offset before the run; keys are relative to `base`, and positions must not be above the
+    position of the run's last batch.
     """
     wrong = wrong_position(run.cells, run.window_start, before, base, column_of(keys), column_of(positions))
     if wrong is None:
@@ -32,8 +35,10 @@ def first_wrong_position(
 def first_later_batch(
     run: BatchRun, before: int, timestamps: Sequence[int], offsets: Sequence[int], *, base: int
 ) -> tuple[int, int] | None:
-    """Find the first batch whose largest timestamp is above that of the time index entry that covers it. `before` is
-    the highest offset before the run; the entries' `offsets` are relative to `base` and must increase after the first.
-    Return the entry's number and the batch's; None if there is no such batch or no entry.
+    """Return the first batch whose largest timestamp is above the timestamp of the time index entry that covers it, as
+    (number of the entry, number of the batch). None if there is no such batch or no entry.
+
+    `before` is the highest offset before the run; the entries' `offsets` are relative to `base` and must increase after
+    the first.
     """
     return later_batch(run.cells, before, base, column_of(timestamps), column_of(offsets))

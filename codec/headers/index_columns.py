@@ -1,5 +1,6 @@
-"""Columns of index entries: both fields of many entries, read from and written to the bytes of an index file. Compiled
-code does so if it is there, else plain Python; the results are equal.
+"""Columns of index entries: both fields of many entries, read from and written to the bytes of an index file.
+
+Compiled code is used if it is available, otherwise plain Python; the results are equal.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def _sizes(layout: FixedLayout) -> list[int]:
 def columns_of_entries(
     data: bytes | bytearray | memoryview, layout: FixedLayout
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Return the first and the second field of all entries in `data`, in order."""
+    """Return all first fields, and all second fields, of the entries in `data`, in order; both are empty for no bytes.
+    The size of `data` must be a multiple of the entry's.
+    """
     if is_there():
         from kafkalog.codec.native.functions import read_entries
 
@@ -37,7 +40,7 @@ def columns_of_entries(
 
 
 def packed_columns(firsts: memoryview, seconds: memoryview, layout: FixedLayout) -> bytes:
-    """Return entries with these fields as bytes of an index file. Needs compiled code."""
+    """Encode entries with these fields in the format of an index file. Needs compiled code."""
     from kafkalog.codec.native.functions import write_entries
 
     return write_entries(firsts, seconds, _sizes(layout))
@@ -51,9 +54,11 @@ def increasing(
     may_repeat: bool,
     never: tuple[int, int] | None,
 ) -> int:
-    """Return the number of entries, from the first on, that increase without interruption from the entry `before` them
-    (both fields). The first field must increase; the second must increase too, or not decrease if `may_repeat`. An
-    entry equal to `never`, such as an empty slot, counts as not increasing.
+    """Return the number of entries at the start that increase without interruption, beginning after the entry `before`
+    (both fields).
+
+    The first field must increase; the second must increase too, or with `may_repeat` must not decrease. An entry equal
+    to `never`, such as an empty slot, ends the count.
     """
     if isinstance(firsts, memoryview) and isinstance(seconds, memoryview):
         from kafkalog.codec.native.functions import increasing_entries
@@ -69,5 +74,5 @@ def increasing(
 
 
 def joined(parts: Sequence[Sequence[int]]) -> Sequence[int]:
-    """Return the parts of a column as one; an empty column for no parts."""
+    """Concatenate the parts of a column; a single part is returned unchanged, and no parts give an empty column."""
     return parts[0] if len(parts) == 1 else [*chain.from_iterable(parts)]

@@ -1,4 +1,4 @@
-"""Find the batches in a run (consecutive v2 batches) that can contradict the entries of a producer snapshot."""
+"""Search for the batches in a run (consecutive v2 batches) that can contradict the entries of a producer snapshot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ListedProducers"]
 
 
 class ListedProducers:
-    """Entries of a producer snapshot, at least one, as columns in the order of their producer ids."""
+    """Entries of a producer snapshot, at least one, as columns in ascending order of their producer ids."""
 
     def __init__(self, entries: Collection[ProducerEntry]) -> None:
         rows = sorted(
@@ -27,8 +27,9 @@ class ListedProducers:
         self._last_offsets = column_of(sorted(self._listed.row(ListedProducer.LAST_OFFSET)))
 
     def doubtful(self, run: BatchRun) -> list[int]:
-        """Return the numbers, in ascending order, of the batches that can contradict the snapshot: those that hold the
-        last offset of any entry; data batches after the last offset of their producer's entry, with its epoch or a
-        later one; and control batches after the start of their producer's open transaction.
+        """Return the numbers, in ascending order, of the batches that can contradict the snapshot.
+
+        These are batches that have the last offset of any entry; data batches after the last offset of their producer's
+        entry, with its epoch or a later one; and control batches after the start of their producer's open transaction.
         """
         return doubtful_batches(run.cells, self._listed, self._last_offsets)

@@ -1,4 +1,4 @@
-"""Runs of sound entries of magic 0 and 1, as `runs` has for v2 batches. Needs compiled code."""
+"""Runs of sound entries of magic 0 and 1, like the runs of v2 batches in `runs`. Needs compiled code."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _MESSAGES_OF_A_RUN = 8 * KIB + 40
 
 
 class MessageRun:
-    """Consecutive v0 and v1 entries whose size and checksum are right. `run["offset"]` is the column of that field as
-    an array; `run["position"]` is each entry's position in `window`.
+    """Consecutive entries of magic 0 and 1 whose size and checksum are right. `run["offset"]` is the column of that
+    field as an array; `run["position"]` is each entry's position in `window`.
     """
 
     has_producers = False
@@ -70,7 +70,7 @@ class MessageRun:
 
     @property
     def last_offsets(self) -> Int64s:
-        """Offsets in the headers, as an array: that of a message, or of a wrapper's last inner message."""
+        """Offsets in the headers, as an array; a compressed wrapper has the offset of its last inner message there."""
         return self["offset"]
 
     def last_offset(self, number: int) -> int:
@@ -85,9 +85,11 @@ class MessageRun:
         return start + value(MessageColumn.SIZE, last) + LOG_OVERHEAD.size
 
     def consecutive(self, next_offset: int, highest: int, end: int, lows: Int64s) -> int:
-        """Return the number of entries at the start of the run that follow each other from `next_offset` on and
-        need not be examined one by one. A repeated offset, one that ends above offset `highest`, or one
-        that begins at `end` or later stops the count. Writes the first wanted offset of each counted entry to `lows`.
+        """Return the number of entries at the start of the run that follow each other from `next_offset` on and need
+        not be examined one by one.
+
+        The count ends before an entry that repeats an offset, ends above offset `highest`, or begins at `end` or later.
+        Writes the first wanted offset of each counted entry to `lows`.
         """
         return functions.consecutive_messages(self.cells, next_offset, highest, end, lows)
 
@@ -109,8 +111,10 @@ class MessageRun:
 
 def message_run(window: bytes | memoryview, position: int, *, largest: int, check: bool) -> MessageRun | None:
     """Return the run of sound entries of magic 0 and 1 at the start of `window`, which is at `position` of the file;
-    None if the first entry is not sound. The run ends before an unsound entry, one of more than `largest` bytes, or at
-    `_MESSAGES_OF_A_RUN` entries. `check` False skips checksums.
+    None if the first entry is not sound.
+
+    The run ends before an unsound entry, before an entry of more than `largest` bytes, or at `_MESSAGES_OF_A_RUN`
+    entries. If `check` is False, checksums are not checked.
     """
     most = min(len(window) // (SMALLEST_MESSAGE + LOG_OVERHEAD.size), _MESSAGES_OF_A_RUN)
     cells = Cells(MessageColumn, most)

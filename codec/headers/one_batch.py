@@ -1,6 +1,7 @@
 """Runs of one batch, in plain Python: for batches with findings, for entries of magic 0 and 1, and for all batches if
-there is no compiled code. `OneBatch` has the members of `BatchRun` that readers need, so that a reader of runs
-(`AnyRun`) has one way for both.
+there is no compiled code.
+
+`OneBatch` has the members of `BatchRun` that readers need, so that a reader of runs (`AnyRun`) can treat both alike.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["AnyRun", "OneBatch"]
 
 
 class OneBatch(Struct, frozen=True):
-    """Run of one batch of any magic, with the verdict about it."""
+    """A run of one batch of any magic, with the verdict about it."""
 
     single: RecordBatch
     verdict: BatchVerdict = BatchVerdict.KEEP
@@ -47,11 +48,13 @@ class OneBatch(Struct, frozen=True):
 
     @property
     def first_offset(self) -> int:
-        """First offset in the header; of a compressed entry of magic 0 or 1 that of its last message."""
+        """First offset in the header; a compressed entry of magic 0 or 1 has the offset of its last message there."""
         return self.single.header.first_offset
 
     def lowest_offset(self, limits: Limits = DEFAULT_LIMITS) -> int:
-        """Return the first offset, as `first_offset_of`, which decompresses an entry of magic 0 or 1."""
+        """Return the first offset by `first_offset_of`, which decompresses an entry of magic 0 or 1. Raises its
+        errors.
+        """
         return first_offset_of(self.single, limits)
 
     @property
@@ -105,8 +108,8 @@ class OneBatch(Struct, frozen=True):
         """Return None: a single batch has no columns."""
 
     def codecs_and_times(self) -> tuple[Mapping[str, int], tuple[int, int] | None]:
-        """Return the number of batches by name of the codec, and the smallest and largest timestamp in ms; None if the
-        header has none.
+        """Return the number of batches by name of the codec, and the smallest and largest timestamp in ms since 1970;
+        None instead of the timestamps if the header has none.
         """
         header = self.single.header
         first, last = header.first_timestamp, header.max_timestamp
@@ -122,7 +125,7 @@ class OneBatch(Struct, frozen=True):
         return header.records_count if isinstance(header, BatchHeader) and not header.is_control else 0
 
     def ranges(self, limits: Limits = DEFAULT_LIMITS) -> Iterator[tuple[int, int, bool]]:
-        """Yield first and last offset, and False: no offsets are missing in between."""
+        """Yield once the first and last offset, and False: no offsets are missing in between."""
         yield self.lowest_offset(limits), self.final_offset, False
 
     def reaching(self, offset: int) -> OneBatch | None:

@@ -1,5 +1,6 @@
-"""Rebuild a segment's indexes, leader epochs and producer state from runs of headers. `native/rebuild.c` does the work;
-callers here need not know its columns.
+"""Rebuilding of a segment's indexes, leader epochs and producer state from runs of headers.
+
+`native/rebuild.c` does the work; callers of this module need not know its columns.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ __all__ = ["IndexLimits", "ProducerBatches", "ProducersOfRun", "Progress", "Reco
 
 
 class IndexLimits(NamedTuple):
-    """Bounds for a segment's index entries: its base offset, least bytes of log between two entries, and capacity of
-    each index.
+    """Parameters for a segment's index entries: its base offset, least bytes of log between two entries, and capacity
+    of each index.
     """
 
     base_offset: int
@@ -34,8 +35,8 @@ class IndexLimits(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """State of rebuilding a segment, passed on from run to run. Fields about the last entry of an index are valid only
-    if that index has entries.
+    """State while a segment is rebuilt, which is passed from run to run. Fields about the last entry of an index are
+    valid only if that index has entries.
     """
 
     valid_bytes: int
@@ -69,7 +70,7 @@ _ROWS = {
 
 
 class RecoveredRun(Struct, frozen=True, kw_only=True):
-    """Result of rebuilding from some batches of a run."""
+    """Result of rebuilding from some batches of a run; the entries are only the new ones."""
 
     stopped: int
     """number of the first batch that was not processed"""
@@ -82,8 +83,9 @@ class RecoveredRun(Struct, frozen=True, kw_only=True):
 
 def recover_run(run: BatchRun, first: int, end: int, progress: Progress, limits: IndexLimits) -> RecoveredRun:
     """Rebuild index entries, leader epochs and progress from the batches of a run with numbers `first` to `end`
-    (exclusive), up to the first invalid one. Return the state after them and only the new entries, in the format of the
-    index files; `progress` is not changed.
+    (exclusive), up to the first invalid one.
+
+    Return the state after them and only the new entries, in the format of the index files. `progress` is not changed.
     """
     count = end - first
     state = column_of([*progress, 0])
@@ -101,7 +103,7 @@ def recover_run(run: BatchRun, first: int, end: int, progress: Progress, limits:
 
 
 def _packed(layout: FixedLayout, entries: Cells) -> bytes:
-    """Return entries as bytes in the format of the index files with this layout."""
+    """Encode entries in the format of the index files with this layout; empty bytes for no entries."""
     if not entries.columns:
         return b""
     first, second = (entries.row(_ROWS[layout, name]) for name in layout.names)
@@ -123,7 +125,7 @@ class ProducerBatches(NamedTuple):
 
 
 class ProducersOfRun:
-    """Group the batches of a run by producer, from one control batch to the next."""
+    """Groups of the batches of a run by producer, from one control batch to the next."""
 
     def __init__(self, run: BatchRun) -> None:
         self._run = run
@@ -132,9 +134,11 @@ class ProducersOfRun:
         self._producers = Cells(Appended, 0)
 
     def next(self, first: int, end: int) -> tuple[int, list[ProducerBatches]]:
-        """Return the number of the first control batch of a producer from number `first`, or `end` (exclusive) if there
-        is none, and a list with one `ProducerBatches` for each producer of the data batches before it. The result is
-        (`end`, []) if no batch of the run has a producer.
+        """Group the data batches from number `first` on, up to the first control batch of a producer or `end`
+        (exclusive). Return the number of that control batch, or `end`, and a list with one `ProducerBatches` for each
+        producer.
+
+        The result is (`end`, []) if no batch of the run has a producer.
         """
         if not self._has_producers or first == end:
             return end, []
@@ -146,7 +150,7 @@ class ProducersOfRun:
 
 
 def _slots(batches: int) -> memoryview:
-    """Return the working memory of `batches_by_producer` for so many batches."""
+    """Return the working memory of `batches_by_producer` for a run of `batches` batches."""
     slots = zeros(1 << (2 * batches).bit_length())
     slots.cast("B")[:] = b"\xff" * slots.nbytes
     return slots

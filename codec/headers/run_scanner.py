@@ -1,6 +1,7 @@
-"""Scan a source for many sound batches at a time with compiled code; the plain scanner handles everything else.
-`RunScanner` finds the same batches as `codec.plain.scanner.Scanner`, in the same order and with the same end. It yields
-consecutive sound batches as one run, whose headers are columns. Needs compiled code.
+"""Scan of a source for many sound batches at a time with compiled code; everything else is left to the plain scanner.
+
+`RunScanner` yields the same batches as `codec.plain.scanner.Scanner`, in the same order and with the same end.
+Consecutive sound batches are yielded as one run, whose headers are columns. Needs compiled code.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ start of the window, and whether it stopped only because it has enough for now.
 
 
 class RunScanner:
-    """Iterator over runs and single batches. When it is exhausted, `valid_bytes` is the position after the last valid
-    batch, `stop` the reason for stopping, and `findings` has the fault there, if any. Iteration yields entries of magic
-    0 and 1 one by one; `all_runs` yields runs of them too.
+    """Iterator over runs and single batches. At its end, `valid_bytes` is the position after the last valid batch,
+    `stop` the reason for stopping, and `findings` has the fault there, if any. Iteration yields entries of magic 0 and
+    1 one by one; `all_runs` also yields runs of them.
     """
 
     def __init__(
@@ -92,14 +93,16 @@ class RunScanner:
         return cast("Iterator[BatchRun | RecordBatch]", self._walk())
 
     def all_runs(self) -> Iterator[BatchRun | MessageRun | RecordBatch]:
-        """Yield runs of every magic, and the batches between them one by one."""
+        """Yield runs of every magic, and the batches between them one by one, in file order."""
         self._with_message_runs = True
         return cast("Iterator[BatchRun | MessageRun | RecordBatch]", self._walk())
 
     def not_decoded_by(self, decoder: WindowDecoder) -> Iterator[BatchRun | MessageRun | RecordBatch | None]:
-        """Offer windows to `decoder` first, and yield the runs and batches that it does not decode. Yield None each
-        time it has decoded something. Also yield None before a batch larger than a window is read, with `is_large_next`
-        set, so that the caller can pass on decoded records and free their memory.
+        """Offer windows to `decoder` first, and yield the runs and batches that it does not decode. Yield None after
+        each window of which it has decoded something.
+
+        Also yield None before a batch larger than a window is read, with `is_large_next` set, so that the caller can
+        pass on decoded records and free their memory.
         """
         self._with_message_runs = True
         self._decoder = decoder
@@ -133,13 +136,15 @@ class RunScanner:
             yield from self._one_by_one(position)
 
     def _is_large(self, window: bytes | memoryview, at: int) -> bool:
-        """Whether the batch at index `at` of the window claims to be larger than a window."""
+        """Whether the batch at index `at` of the window is, by its size field, larger than a window."""
         left = len(window) - at
         return left >= LOG_OVERHEAD.size and entry_size(window, at) > max(self._window_bytes, left)
 
     def _one_by_one(self, position: int) -> Iterator[RecordBatch]:
         """Yield the batches that the plain scanner finds from `position` until compiled code can continue: one batch,
-        or several that can form no run. Updates `valid_bytes`, and at the end `stop` and `findings`. No batch is kept.
+        or several that cannot be in a run.
+
+        Updates `valid_bytes`, and at the end `stop` and `findings`. No batch is kept.
         """
         scanner = Scanner(
             self._source, position=position, end=self._end, check_crc=self._check_crc, limits=self._limits
@@ -150,17 +155,18 @@ class RunScanner:
             is_alone = batch.magic == 2 or (self._with_message_runs and batch.magic in (0, 1))
             yield batch
             del batch
-            # messages that have no run follow each other: going on here spares a window for each of them
+            # messages that cannot be in a run follow each other: continuing here saves reading a window for each
             if is_alone:
                 break
         self.stop = scanner.stop
         self.findings += scanner.findings
 
     def _offered(self, decoder: WindowDecoder) -> Iterator[None]:
-        """Pass windows to the decoder one after another; yield None after each window of which it decoded anything.
+        """Pass windows to the decoder one after another; yield None after each window of which it decoded something.
+
         `valid_bytes` advances by the decoded bytes; a window that was not decoded completely is kept in `_rest`. Ends
-        after a window of which the decoder took at most half, unless it stopped because it has enough. The next calls
-        then return at once; each time this is repeated, more of them do.
+        after a window of which the decoder decoded at most half, unless it stopped because it has enough. After that,
+        the next calls return at once: one call at first, and about twice as many after each repetition, up to 31.
         """
         if self._runs_before_offer > 0:
             self._runs_before_offer -= 1
@@ -172,7 +178,7 @@ class RunScanner:
             decoded_bytes, has_enough = decoder(window, position)
             if decoded_bytes < size:
                 self._rest = window, position
-            del window  # its memory serves for the next one
+            del window  # so that its memory can be reused for the next window
             self.valid_bytes += decoded_bytes
             if decoded_bytes:
                 yield None
@@ -183,8 +189,8 @@ class RunScanner:
             self._patience = 0
 
     def _size(self, window_bytes: int, position: int) -> int:
-        """Return the size for a window at this position in the file, in bytes. It does not reach far beyond the likely
-        end.
+        """Return the size in bytes of the window to read at this position in the file. The window does not reach far
+        beyond the likely end.
         """
         window_bytes -= position % _PAGE
         if self._likely_end is not None:
@@ -201,8 +207,8 @@ class RunScanner:
         return target[: self._reads_into.read_into(position, target)]
 
     def _wanted(self, window: bytes | memoryview, at: int) -> int:
-        """Return the size of the batch at index `at` of the window, but at most that of a window. Return the size of a
-        batch header if the window does not contain all of it.
+        """Return the size in bytes of the batch at index `at` of the window, but at most the size of a window. If its
+        header is not completely in the window, return the size of a header.
         """
         if len(window) - at < BATCH.size:
             return BATCH.size
@@ -218,7 +224,7 @@ class RunScanner:
             rest = memoryview(window)[position - start : position - start + size]
             return message_run(rest, position, largest=self._limits.batch_bytes, check=self._check_crc)
         address = address_of(window) + (position - start)
-        if self._headers is None:  # which takes a megabyte, and is not needed where a decoder takes everything
+        if self._headers is None:  # it takes a megabyte, and is not needed if a decoder decodes everything
             most = max((self._end - position) // BATCH.size, 1)
             self._headers = Cells(HeaderColumn, min(most, _BATCHES_OF_A_RUN) + _UNALIKE)
         count = scan_batches(address, size, self._limits.batch_bytes, self._check_crc, self._headers)

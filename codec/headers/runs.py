@@ -1,5 +1,7 @@
-"""Runs of sound v2 batches with their headers as columns in memory of their own. Compiled code
-(`native/runs.c`) answers questions about all batches of a run. numpy is loaded only for readers that ask for arrays.
+"""Runs of sound v2 batches with their headers as columns in memory of their own.
+
+Compiled code (`native/runs.c`) computes facts about all batches of a run. numpy is loaded only for readers that ask for
+arrays.
 """
 
 from __future__ import annotations
@@ -71,8 +73,8 @@ class BatchRun:
         return self.cells.table()
 
     def fact(self, fact: RunFacts) -> int:
-        """Return a fact about all batches of the run. All facts are found at the first call. The run must not be
-        empty.
+        """Return a fact about all batches of the run, which must not be empty. All facts are computed at the first call
+        and cached.
         """
         if self._facts is None:
             self._facts = functions.facts_of_run(self.cells)
@@ -127,8 +129,8 @@ class BatchRun:
 
     @property
     def first_timestamps(self) -> Int64s:
-        """Timestamp of the first record of each batch in ms since 1970, as `BatchHeader.first_timestamp`. It is the
-        batch's largest timestamp if the header does not tell: with LogAppendTime, a delete horizon or a negative base
+        """Timestamp of the first record of each batch in ms since 1970, as `BatchHeader.first_timestamp`. If the header
+        does not have it (LogAppendTime, a delete horizon or a negative base timestamp), it is the batch's largest
         timestamp.
         """
         base = self["base_timestamp"]
@@ -197,15 +199,15 @@ class BatchRun:
         return self
 
     def codecs_and_times(self) -> tuple[Mapping[str, int], tuple[int, int] | None]:
-        """Return the number of batches by name of the codec, and the smallest and largest timestamp in ms; None if no
-        batch has one.
+        """Return the number of batches by name of the codec, and the smallest and largest timestamp in ms since 1970;
+        None instead of the timestamps if no batch has one.
         """
         counts, times = functions.summarize_run(self.cells)
         return {codec.label: counts[codec] for codec in Codec if counts[codec]}, times
 
     def gaps(self) -> Iterator[tuple[int, int, int]]:
-        """Yield a tuple for each batch before which offsets are missing: last offset of the batch before it, first
-        offset, and position in the file. Offsets must increase.
+        """Yield a tuple for each batch before which offsets are missing: last offset of the batch before it, its first
+        offset, and its position in the file. Offsets must increase.
         """
         first, before = self.first_offset, self.last_before
         if before is not None and first > before + 1:
@@ -219,8 +221,8 @@ class BatchRun:
             yield bases[number - 1] + deltas[number - 1], bases[number], self._window_start + positions[number]
 
     def ranges(self, limits: Limits = DEFAULT_LIMITS) -> Iterator[tuple[int, int, bool]]:
-        """Yield first and last offset, and whether offsets are missing in between: once for the run if its offsets
-        increase, else for each batch.
+        """Yield first offset, last offset, and whether offsets are missing in between: one tuple for the run if its
+        offsets increase, otherwise one for each batch.
         """
         if self.fact(RunFacts.NOT_ABOVE):
             for number, first in enumerate(self.row(HeaderColumn.BASE_OFFSET)):
@@ -243,18 +245,22 @@ class BatchRun:
         return bisect_left(self.row(HeaderColumn.BASE_OFFSET), offset)
 
     def reaching(self, offset: int) -> BatchRun | None:
-        """Return the batches from the first that ends at `offset` or later on; None if none does. Offsets must
+        """Return the batches from the first one that ends at `offset` or later; None if there is none. Offsets must
         increase.
         """
         below = self.ending_below(offset)
         return self.part(below, len(self)) if below < len(self) else None
 
     def split_at_offset(self, offset: int) -> Iterator[BatchRun]:
-        """Yield the batches that begin below `offset`, and the others; a part without batches is left out."""
+        """Yield the batches that begin below `offset`, and the others; a part without batches is left out. Offsets must
+        increase.
+        """
         yield from self._split(self.beginning_below(offset))
 
     def split_after(self, position: int) -> Iterator[BatchRun]:
-        """Yield the batches at or before `position` in the file, and the others; a part without batches is left out."""
+        """Yield the batches that begin at or before `position` in the file, and the others; a part without batches is
+        left out.
+        """
         yield from self._split(bisect_right(self.row(HeaderColumn.POSITION), position - self._window_start))
 
     def number_at(self, position: int) -> int | None:
@@ -275,10 +281,11 @@ class BatchRun:
         return number >= 0 and offset <= self.last_offset(number)
 
     def consecutive(self, next_offset: int, highest: int, end: int, lows: Int64s) -> int:
-        """Return the number of batches at the start of the run that follow each other from `next_offset` on and
-        need not be examined one by one. A repeated offset, a control batch, a batch that ends above offset `highest`,
-        or one that begins at `end` or later stops the count. Writes the first wanted offset of each counted batch to
-        `lows`.
+        """Return the number of batches at the start of the run that follow each other from `next_offset` on and need
+        not be examined one by one.
+
+        The count ends before a batch that repeats an offset, is a control batch, ends above offset `highest`, or begins
+        at `end` or later. Writes the first wanted offset of each counted batch to `lows`.
         """
         return functions.consecutive_batches(self.cells, next_offset, highest, end, CONTROL_FLAG, lows)
 
@@ -292,7 +299,7 @@ class BatchRun:
             yield self.batch(number)
 
     def transaction_numbers(self, first: int = 0) -> list[int]:
-        """Return the numbers of the batches from `first` that may change the state of a transaction, in ascending
+        """Return the numbers of the batches, from `first` on, that may change the state of a transaction, in ascending
         order: all control batches, and transactional data batches. Of consecutive transactional data batches of one
         producer only the first is listed.
         """
@@ -325,8 +332,8 @@ class BatchRun:
         return self.fact(RunFacts.LARGEST_EPOCH)
 
     def batch(self, number: int) -> RecordBatch:
-        """Return batch `number` as a `RecordBatch`, equal to the one that `Scanner` yields; its position is that in the
-        file, and its data a view of the window.
+        """Return batch `number` as a `RecordBatch`, equal to the one that `Scanner` yields. Its position is relative to
+        the file; its data is a view of the window.
         """
         column = self.column(number)
         start = column[HeaderColumn.POSITION]

@@ -1,6 +1,8 @@
-"""Cache of the headers of a log's sound batches, as columns, for later examinations. A `HeaderTable` holds only headers
-that a scan with checksums confirmed: from the start of a file up to the first byte that does not begin a batch of magic
-0, 1 or 2 with a valid size and checksum. The rest is left to the plain scanner. Needs compiled code.
+"""Cache of the headers of a log's sound batches, as columns, for later examinations.
+
+A `HeaderTable` has only headers that a scan with checksums has confirmed: from the start of a file up to the first byte
+that does not begin a batch of magic 0, 1 or 2 with a valid size and checksum. The rest is left to the plain scanner.
+Needs compiled code.
 """
 
 from __future__ import annotations
@@ -44,13 +46,13 @@ _SMALL = 256
 
 
 class MemoryBudget:
-    """Bytes of columns that may still be kept, over all tables that share it."""
+    """The number of bytes that columns may still use, for all tables that share it."""
 
     def __init__(self, size: int) -> None:
         self._left = size
 
     def take(self, size: int) -> bool:
-        """Reserve `size` bytes. Return False, and reserve nothing, if fewer are left."""
+        """Reserve `size` bytes and return True. Return False, and reserve nothing, if fewer are left."""
         if size > self._left:
             return False
         self._left -= size
@@ -76,7 +78,7 @@ class HeaderRun(BatchRun):
         return HeaderRun(self.cells.part(start, end), self.window_start)
 
     def before(self, end: int) -> HeaderRun:
-        """Return the batches that end at or before position `end`."""
+        """Return the batches that end at or before position `end` of the file; the result may be empty."""
         if self.end <= end:
             return self
         behind = bisect_right(range(len(self)), end, key=self._end_of)
@@ -86,13 +88,13 @@ class HeaderRun(BatchRun):
         return self.position(number) + self.value(HeaderColumn.BATCH_LENGTH, number) + LOG_OVERHEAD.size
 
     def order(self, highest: int) -> memoryview:
-        """Compare the offsets of these batches with those before the run, of which `highest` is the highest. Return a
-        column by `OrderOfRun`.
+        """Compare the offsets of these batches with each other and with `highest`, the highest offset before the run.
+        Return a column whose fields are named by `OrderOfRun`.
         """
         return order_of_run(self.cells, highest)
 
     def last_v2(self, first: int, end: int) -> int | None:
-        """Return the number of the last v2 batch from number `first` to `end` (exclusive); None if there is none."""
+        """Return the number of the last v2 batch among numbers `first` to `end` (exclusive); None if there is none."""
         if first >= end:
             return None
         part = self if (first, end) == (0, len(self)) else self.part(first, end)
@@ -119,7 +121,7 @@ class HeaderRun(BatchRun):
 
 
 class HeaderTable:
-    """Headers of the sound batches in the first `size` bytes of a file; about 100 bytes each in memory."""
+    """Cached headers of the sound batches in the first `size` bytes of a file; they use about 100 bytes each."""
 
     def __init__(self, size: int, budget: MemoryBudget) -> None:
         self._budget = budget
@@ -130,8 +132,10 @@ class HeaderTable:
         self.size = size
 
     def runs(self, source: Source, end: int) -> Iterator[HeaderRun]:
-        """Yield runs of the batches that end at or before byte `end`, in order, up to the first batch that is not
-        sound. Headers that are not cached are read from `source`, and cached if the memory budget allows.
+        """Yield runs of the batches that end at or before byte `end` of the file, in order, up to the first batch that
+        is not sound.
+
+        Headers that are not cached are read from `source`, and cached if the memory budget allows.
         """
         number = 0
         position = 0
@@ -154,11 +158,11 @@ class HeaderTable:
                 return
         self._is_complete = self._cached_end == position
 
-    def noting(self, found: Iterable[BatchRun | RecordBatch]) -> Iterator[BatchRun | RecordBatch]:
+    def noting(self, batches_and_runs: Iterable[BatchRun | RecordBatch]) -> Iterator[BatchRun | RecordBatch]:
         """Yield everything that another scan yields, unchanged, and cache the headers of its runs. That scan must check
         checksums and begin at the start of the file. Single batches are not cached.
         """
-        for batches in found:
+        for batches in batches_and_runs:
             if isinstance(batches, BatchRun):
                 self._cache(HeaderRun.of(batches))
             yield batches
@@ -179,11 +183,11 @@ class HeaderTable:
         most = min(at_once, (size - position) // (SMALLEST_MESSAGE + LOG_OVERHEAD.size) + 1)
         table, count = Cells(HeaderColumn, most), 0
         while position < size:
-            found = _next_batches(source, filling, position, size, table.part(count, most), memory)
-            if not found:
+            count_of_window = _next_batches(source, filling, position, size, table.part(count, most), memory)
+            if not count_of_window:
                 break
-            position = HeaderRun(table.part(count, count + found)).end
-            count += found
+            position = HeaderRun(table.part(count, count + count_of_window)).end
+            count += count_of_window
             if count >= _BATCHES_OF_A_RUN:
                 yield HeaderRun(table.part(0, count).copy())
                 count = 0
@@ -195,35 +199,37 @@ class HeaderTable:
 def _next_batches(
     source: Source, filling: ReadsInto | None, position: int, end: int, table: Cells, memory: memoryview
 ) -> int:
-    """Write the headers of the sound batches from `position` to `table`, from one window that ends at or before `end`;
-    return their number, 0 if the first batch is not sound. If `filling` (the source, if it can fill memory) is not
-    None, the window is read into `memory`, and a new one is read only if that finds no whole batch.
+    """Read one window that ends at or before `end`, and write the headers of its sound batches, from `position` on, to
+    `table`. Return their number, 0 if the first batch is not sound.
+
+    `filling` is the source if it can fill memory, else None. If it is not None, the window is read into `memory`; only
+    if no whole batch is in it, another window is read into new memory.
     """
     if filling is not None:
         target = memory[: min(len(memory), end - position)]
-        found = _batches(target[: filling.read_into(position, target)], position, table)
-        if found:
-            return found
+        count = _batches(target[: filling.read_into(position, target)], position, table)
+        if count:
+            return count
     return _batches(_window(source, position, end), position, table)
 
 
 def _batches(window: memoryview, position: int, table: Cells) -> int:
-    """Write the headers of the sound batches from the start of `window`, which is at `position` of the file, to
-    `table`, with their positions in the file; return their number.
+    """Write the headers of the sound batches at the start of `window`, which is at `position` of the file, to `table`,
+    with their positions in the file. Return their number.
     """
     start = count = 0
-    while count < table.columns and (found := _alike(window, start, table.part(count, table.columns))):
-        batches = table.part(count, count + found)
+    while count < table.columns and (count_alike := _alike(window, start, table.part(count, table.columns))):
+        batches = table.part(count, count + count_alike)
         end = HeaderRun(batches).end
         move_positions(batches, position + start)
         start += end
-        count += found
+        count += count_alike
     return count
 
 
 def _window(source: Source, position: int, end: int) -> memoryview:
-    """Return the bytes from `position`: a window, or one whole batch if that is larger and ends at or before `end`.
-    Never more than the bytes before `end`.
+    """Return the bytes from `position`: a window, or one whole batch if that is larger than a window and ends at or
+    before `end`. The result never reaches beyond `end`.
     """
     left = end - position
     window = memoryview(source.read(position, min(_WINDOW, left)))
@@ -235,7 +241,7 @@ def _window(source: Source, position: int, end: int) -> memoryview:
 
 
 def _alike(window: memoryview, start: int, table: Cells) -> int:
-    """Write the headers of sound batches from byte `start` of the window to `table`, with positions relative to
+    """Write the headers of the sound batches from byte `start` of the window to `table`, with positions relative to
     `start`: only v2 batches, or only older entries. Return their number, 0 if the first is not sound.
     """
     left = len(window) - start

@@ -1,1 +1,1 @@
-"""Compiled code: C functions that execute the declared layouts, and the calls to them."""
+"""Compiled code: C functions that execute the declared layouts, and the Python functions that call them."""

@@ -1,4 +1,4 @@
-/* What the library says of itself: which sources and which declarations it was made from. */
+/* Constants in the library from which its loader knows the sources and the declarations that it was built from. */
 #include "kafkalog.h"
 
 #ifndef SOURCES

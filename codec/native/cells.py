@@ -1,4 +1,4 @@
-"""Tables and columns of int64 for compiled code in their own memory, without numpy."""
+"""Tables and columns of int64 for compiled code, in their own memory and without numpy."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def zeros(count: int) -> memoryview:
 
 
 def column_of(numbers: Sequence[int]) -> memoryview:
-    """Return numbers (int64) as a writable column; a column is returned unchanged. Raises `TypeError` or
-    `OverflowError` for anything that is not a 64-bit number.
+    """Return numbers (int64) as a writable column; a writable column is returned unchanged. Raises `TypeError` or
+    `OverflowError` if a number is not an integer of 64 bits.
     """
     if isinstance(numbers, memoryview) and numbers.format == "q" and not numbers.readonly:
         return numbers
@@ -32,7 +32,7 @@ def column_of(numbers: Sequence[int]) -> memoryview:
 
 
 class Cells:
-    """Rows of int64, one for each member of an enumeration, with a column for each batch."""
+    """A table of int64: a row for each member of an enumeration, and a column for each batch."""
 
     __slots__ = ("_memory", "_start", "_stride", "columns", "rows")
 
@@ -45,8 +45,8 @@ class Cells:
 
     @classmethod
     def of(cls, rows: type[Rows], table: Table) -> Cells:
-        """Return a numpy table with these rows as cells. They share its memory if its rows follow each other without
-        gaps, else they are a copy. Raises `TypeError` if it is not a table of int64 with these rows.
+        """Return a numpy table with these rows as `Cells`. They share its memory if the array is writable and
+        contiguous; otherwise they are a copy. Raises `TypeError` if it is not a table of int64 with these rows.
         """
         check_table(rows, table)
         if not table.flags.c_contiguous or not table.flags.writeable:
@@ -58,7 +58,7 @@ class Cells:
 
     def part(self, start: int, end: int) -> Cells:
         """Return the columns from number `start` to `end` (exclusive) in the same memory, without a copy; no columns if
-        `end` is not after `start`. The bounds are not checked.
+        `end` is not above `start`. The bounds are not checked.
         """
         part = object.__new__(Cells)
         part.rows, part._memory, part._stride = self.rows, self._memory, self._stride
@@ -67,7 +67,7 @@ class Cells:
         return part
 
     def copy(self) -> Cells:
-        """Return the same cells in new memory."""
+        """Return a copy of the cells in new memory, without gaps between rows."""
         copied, columns = Cells(self.rows, self.columns), self.columns
         source, target, start = self._memory, copied._memory, self._start
         for row in range(len(self.rows)):
@@ -96,7 +96,9 @@ class Cells:
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Address of the first cell, cells between two rows, and number of columns, as C takes a table."""
+        """Address of the first cell, number of cells from one row to the next, and number of columns: the three
+        arguments of a C function for a table. Without columns, the address must not be used.
+        """
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory)) if self.columns else 0
         return address + _BYTES * self._start, self._stride, self.columns
 

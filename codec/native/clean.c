@@ -1,7 +1,9 @@
-/* What compaction does with every record: the latest offset of each key, which records stay, and their bytes.
+/* The work of compaction on every record: the latest offset of each key, the choice of records to keep, and their
+ * bytes.
  *
- * The map of keys is the memory of `log.storage.cleaning.offset_map`: slots of an MD5 digest and an offset.  Batches are
- * taken from the first on; one with a fault, or with what a rewritten batch cannot hold, ends the work before it. */
+ * The map of keys is the memory of `log.storage.cleaning.offset_map`: slots of an MD5 digest and an offset. Batches
+ * are processed from the first one on. Processing stops before a damaged batch, and before one that cannot be
+ * rewritten. */
 #include "kafkalog.h"
 
 #define SLOT 24      /* bytes of a slot of the map, */
@@ -90,11 +92,11 @@ struct map {
 
 INLINE bool is_empty(const byte *slot) { return (load64(slot) | load64(slot + 8) | load64(slot + OFFSET_AT)) == 0; }
 
-/* Where a digest is looked for first. */
+/* The slot at which the search for a digest begins. */
 INLINE byte *home(struct map map, uint64_t first) { return map.slots + SLOT * (int64_t)(first % (uint64_t)map.count); }
 
-/* The slot of a digest, looked for from `slot` on, or the one that it goes into; NULL if it is not there and all are
- * used. */
+/* Return the slot of a digest, searched for from `slot` on, or the free slot for it; NULL if it is not in the map
+ * and all slots are used. */
 static byte *find(struct map map, uint64_t first, uint64_t second, byte *slot) {
     const byte *end = map.slots + SLOT * map.count;
     for (int64_t tried = 0; tried < map.count; tried++) {
@@ -107,7 +109,7 @@ static byte *find(struct map map, uint64_t first, uint64_t second, byte *slot) {
     return NULL;
 }
 
-/* Put what a map of `count` slots holds into an empty one of more slots. */
+/* Copy the entries of a map of `count` slots into an empty map with more slots. */
 EXPORTED void move_keys(const byte *source, int64_t count, byte *table, int64_t slots) {
     const struct map map = {table, slots};
     for (const byte *old = source; old < source + SLOT * count; old += SLOT)
@@ -122,7 +124,7 @@ struct record {
     int64_t timestamp_delta, offset_delta, key_size, value_size, header_count;
 };
 
-/* The address behind the record at `cursor`, NULL if it has a fault or more than `largest` headers. */
+/* Return the address after the record at `cursor`; NULL if it is damaged or has more than `largest` headers. */
 INLINE const byte *read_record(const byte *cursor, const byte *end, int64_t largest, struct record *record) {
     int64_t length;
     if (read_varint(&cursor, end, &length) != SOUND || length < 1 || length > end - cursor)
@@ -152,7 +154,7 @@ INLINE const byte *read_record(const byte *cursor, const byte *end, int64_t larg
     return cursor == stop ? stop : NULL;
 }
 
-/* What is noted of a record before the map is asked about it. */
+/* What is noted about a record before the map is searched for its key. */
 struct row {
     struct digest digest;
     int64_t offset;
@@ -161,9 +163,9 @@ struct row {
 };
 _Static_assert(sizeof(struct row) == ROW_BYTES, "as `tables` says");
 
-/* Note the records of batch `number`; how many, or -1 for a fault.
+/* Note the records of batch `number`; return their number, or -1 if the batch is damaged.
  *
- * That the slots are fetched so early is what it is for: in a large map most are far from the processor. */
+ * Its purpose is to prefetch the slots early: in a large map most are far from the processor. */
 static int64_t note_rows(const byte *cursor, const byte *end, const struct batches *batches, int64_t number, int64_t largest,
                          struct map map, struct row *rows) {
     const int64_t count = batches->records_count[number];
@@ -185,11 +187,12 @@ static int64_t note_rows(const byte *cursor, const byte *end, const struct batch
     return cursor == end ? count : -1;
 }
 
-/* Note the offsets, from `low` on, of the keys of batches; how many batches were taken.
+/* Put the keys of batches into the map with their offsets, if these are at least `low`; return the number of batches
+ * processed.
  *
- * `addresses` and `sizes` say where the record bytes are, the table has the batches from number `start` on; `largest`
- * caps the headers of a record.  At `rows` is room for each record of the largest batch.  The work also ends where
- * `state` says that there is no room. */
+ * `addresses` and `sizes` are the addresses and sizes of the record bytes; the table has the batches from number
+ * `start` on. A record with more than `largest` headers counts as damage. `rows` has room for each record of the
+ * largest batch. Processing also stops when the map is full, which is noted in `state`. */
 EXPORTED int64_t put_keys(const int64_t *addresses, const int64_t *sizes, int64_t count, int64_t *cells, int64_t stride,
                           int64_t columns, int64_t start, int64_t low, int64_t largest, byte *table, int64_t slots,
                           struct row *rows, struct key_map *state) {
@@ -222,10 +225,12 @@ EXPORTED int64_t put_keys(const int64_t *addresses, const int64_t *sizes, int64_
     return count;
 }
 
-/* Which records of batches stay (`Cleaner.shouldRetainRecord`), as flags, a byte each; how many batches were taken.
+/* Choose the records of batches to keep (`Cleaner.shouldRetainRecord`), and write a flag of one byte for each; return
+ * the number of batches processed.
  *
- * What lies behind the offset `latest` stays.  `keeps_deletes` says of each batch whether its tombstones are too young to
- * go; the table of `retained` has a column for each batch.  The others are those of `put_keys`. */
+ * Records above the offset `latest` are kept. `keeps_deletes` tells for each batch whether its tombstones are too
+ * young to be removed; the table of `retained` has a column for each batch. The other arguments are the same as in
+ * `put_keys`. */
 EXPORTED int64_t choose_records(const int64_t *addresses, const int64_t *sizes, int64_t count, int64_t *cells, int64_t stride,
                                 int64_t columns, int64_t start, int64_t latest, int64_t largest, byte *table, int64_t slots,
                                 struct row *rows, const int64_t *keeps_deletes, byte *flags, int64_t *chosen_cells,
@@ -271,7 +276,7 @@ INLINE byte *put_sized(byte *at, const byte *source, int64_t size) {
     return at + most(size, 0);
 }
 
-/* Bytes that headers take when they are written; they have no fault. */
+/* Return the number of bytes that headers take when they are written; they must be sound. */
 static int64_t headers_size(const byte *cursor, const byte *end, int64_t count) {
     int64_t total = 0, size = 0;
     for (int64_t number = 0; number < count; number++) {
@@ -298,12 +303,12 @@ static byte *put_headers(byte *at, const byte *cursor, const byte *end, int64_t 
     return at;
 }
 
-/* Write the records that stay of some batches, at least one of each; how many batches were taken.
+/* Write the records to keep of some batches, at least one of each; return the number of batches processed.
  *
- * At `target` is room for a header, then come the records of the first batch, and so on.  `numbers` are those of the
- * batches among `addresses`, `horizons` their delete horizons, below 0 for none, which take the place of the base
- * timestamp.  Every number is written as short as it can be.  The target needs room for headers and records, and for what
- * another base timestamp adds to each record. */
+ * At `target` there is space for a header, then the records of the first batch, and so on. `numbers` are the numbers
+ * of the batches among `addresses`. `horizons` are their delete horizons (negative for none), which replace the base
+ * timestamp. Every number is written in as few bytes as possible. The target needs room for headers and records, and
+ * for the bytes that another base timestamp adds to each record. */
 EXPORTED int64_t kept_records(const int64_t *addresses, const int64_t *sizes, int64_t *cells, int64_t stride, int64_t columns,
                               int64_t start, const int64_t *numbers, const int64_t *horizons, int64_t count,
                               int64_t *chosen_cells, int64_t chosen_stride, byte *target, int64_t *written_cells,
@@ -358,7 +363,7 @@ EXPORTED int64_t kept_records(const int64_t *addresses, const int64_t *sizes, in
     return count;
 }
 
-/* Copy pieces of memory to an address, one behind the other. */
+/* Copy pieces of memory to an address, one after another. */
 EXPORTED void gather(const int64_t *addresses, const int64_t *sizes, int64_t count, byte *target) {
     for (int64_t number = 0; number < count; number++) {
         copy(target, (const byte *)(intptr_t)addresses[number], sizes[number]);

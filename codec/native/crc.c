@@ -1,14 +1,15 @@
-/* CRC-32C and CRC-32, by the instructions of the processor where it has them, else by tables.
+/* CRC-32C and CRC-32, computed by instructions if the processor has them, otherwise by tables.
  *
- * x86-64: the instruction for CRC-32C takes eight bytes and needs three cycles, so three streams are interleaved; the
- * carry-less multiplication folds a fourth stream meanwhile (Gopal et al., "Fast CRC Computation for Generic Polynomials
- * Using PCLMULQDQ Instruction", 2009).  CRC-32 is folded alone.  aarch64 has instructions for both. */
+ * x86-64: the instruction for CRC-32C processes eight bytes and needs three cycles, so three streams are
+ * interleaved; meanwhile carry-less multiplication folds a fourth stream (Gopal et al., "Fast CRC Computation for
+ * Generic Polynomials Using PCLMULQDQ Instruction", 2009). CRC-32 is folded alone. aarch64 has instructions for
+ * both. */
 #include "kafkalog.h"
 #include "crc_tables.h"
 
 enum { BY_TABLES, BY_INSTRUCTIONS };
 
-/* What eight bytes, the first one lowest, add to a checksum if `behind` bytes follow them in the same step. */
+/* Return what eight bytes, the first one lowest, add to a checksum if `behind` bytes follow them in the same step. */
 INLINE uint32_t eight(const uint32_t tables[][256], uint64_t value, int behind) {
     return tables[behind + 7][value & 0xFF] ^ tables[behind + 6][value >> 8 & 0xFF] ^
            tables[behind + 5][value >> 16 & 0xFF] ^ tables[behind + 4][value >> 24 & 0xFF] ^
@@ -16,7 +17,7 @@ INLINE uint32_t eight(const uint32_t tables[][256], uint64_t value, int behind) 
            tables[behind + 1][value >> 48 & 0xFF] ^ tables[behind][value >> 56];
 }
 
-/* The checksum after `size` further bytes. */
+/* Return the checksum after `size` further bytes. */
 INLINE uint32_t bytewise(const uint32_t tables[][256], uint32_t crc, const byte *at, int64_t size) {
     for (; size >= 8; at += 8, size -= 8)
         crc = eight(tables, load64(at) ^ crc, 0);
@@ -27,7 +28,7 @@ INLINE uint32_t bytewise(const uint32_t tables[][256], uint32_t crc, const byte 
 
 static uint32_t crc32c_by_tables(const byte *at, int64_t size) { return ~bytewise(CRC32C_TABLES, ~0u, at, size); }
 
-/* The CRC-32 after less than 16 further bytes. */
+/* Return the CRC-32 after fewer than 16 further bytes. */
 INLINE uint32_t ieee_rest(uint32_t crc, const byte *at, int64_t size) {
     if (size >= 8) {
         crc = eight(CRC32_TABLES, load64(at) ^ crc, 0);
@@ -69,20 +70,20 @@ static int way(void) {
 
 INSTRUCTIONS INLINE __m128i load128(const byte *at) { return _mm_loadu_si128((const __m128i *)(const void *)at); }
 
-/* A register moved over as many as the keys are for, and `onto` added. */
+/* Move a register past as many registers as the keys are for, and add `onto`. */
 INSTRUCTIONS INLINE __m128i fold(__m128i value, __m128i keys, __m128i onto) {
     const __m128i lower = _mm_clmulepi64_si128(value, keys, 0x00), upper = _mm_clmulepi64_si128(value, keys, 0x11);
     return _mm_xor_si128(_mm_xor_si128(lower, upper), onto);
 }
 
-/* The lower half of the product without carries. */
+/* Return the lower half of the carry-less product. */
 INSTRUCTIONS INLINE uint64_t times(uint64_t first, uint64_t second) {
     const __m128i a = _mm_cvtsi64_si128((int64_t)first), b = _mm_cvtsi64_si128((int64_t)second);
     return (uint64_t)_mm_cvtsi128_si64(_mm_clmulepi64_si128(a, b, 0x00));
 }
 
-/* The checksum after as many blocks of `rounds` rounds as fit below `end`; `*at` moves behind them.  `keys` move a
- * checksum over one, two and three streams. */
+/* Return the checksum after as many blocks of `rounds` rounds as fit below `end`; `*at` is moved past them. `keys`
+ * move a checksum past one, two and three streams. */
 INSTRUCTIONS INLINE uint64_t blocks(uint64_t crc, const byte **at, const byte *end, int64_t rounds, const uint64_t keys[3]) {
     const __m128i many = _mm_set_epi64x((int64_t)CRC32C_FOLD_3[1], (int64_t)CRC32C_FOLD_3[0]);
     const __m128i one = _mm_set_epi64x((int64_t)CRC32C_FOLD_1[1], (int64_t)CRC32C_FOLD_1[0]);
@@ -191,8 +192,8 @@ static uint32_t crc32c_by_instructions(const byte *at, int64_t size) { return cr
 static uint32_t ieee_by_instructions(const byte *at, int64_t size) { return ieee_by_tables(at, size); }
 #endif
 
-/* Found out once, when the library is loaded, and constant from then on: asking the processor takes longer than the
- * checksum of a batch. */
+/* Determined once, when the library is loaded, and constant from then on: a query of the processor takes longer than
+ * the checksum of a batch. */
 static int chosen_way;
 __attribute__((constructor)) static void choose_way(void) { chosen_way = way(); }
 
@@ -207,7 +208,7 @@ uint32_t checksum_ieee(const byte *at, int64_t size) {
 /* Whether checksums are computed by instructions. */
 EXPORTED int64_t has_instructions(void) { return chosen_way == BY_INSTRUCTIONS; }
 
-/* CRC-32C (`is_ieee` 0) or CRC-32 of `size` bytes, by tables if that is asked for. */
+/* Return the CRC-32C (`is_ieee` 0) or CRC-32 of `size` bytes; with `by_tables` no instructions are used. */
 EXPORTED int64_t crc_of(const byte *at, int64_t size, int64_t is_ieee, int64_t by_tables) {
     if (by_tables)
         return is_ieee ? ieee_by_tables(at, size) : crc32c_by_tables(at, size);

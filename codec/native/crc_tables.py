@@ -32,8 +32,8 @@ def _byte_tables(polynomial: int, count: int) -> list[list[int]]:
 
 
 def _power(polynomial: int, exponent: int) -> int:
-    """Return a power of x modulo the polynomial as carry-less multiplication takes it: reflected, and shifted left by a
-    bit.
+    """Return x to the power `exponent` modulo the polynomial, in the form that carry-less multiplication needs: bits
+    reflected, and shifted left by one bit.
     """
     value = 0x80000000
     for _ in range(exponent):
@@ -42,7 +42,9 @@ def _power(polynomial: int, exponent: int) -> int:
 
 
 def _fold_keys(polynomial: int, registers: int) -> list[int]:
-    """Return the factors that move the lower and the upper half of a register over `registers` registers."""
+    """Return the two factors that move the lower and the upper half of a 16-byte register past `registers` registers of
+    data.
+    """
     bits = 8 * _REGISTER * registers
     return [_power(polynomial, bits + 32), _power(polynomial, bits - 32)]
 

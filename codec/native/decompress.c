@@ -1,8 +1,8 @@
-/* Decompressing record bytes, of many batches in one call.  LZ4, zstd and gzip by the C functions inside of the wheels,
- * which `compression.native` finds; Snappy here, because no wheel shows its C library.
+/* Decompression of the record bytes of many batches in one call. LZ4, zstd and gzip use the C functions in the wheels,
+ * which `compression.native` finds; Snappy is implemented here, because no wheel exports its C library.
  *
- * Taken is only the plain shape that producers write: one frame or stream with nothing before, after or between.
- * Everything else, and what a library refuses, gives -1: `codec.compression` judges it. */
+ * Only the plain form that producers write is decompressed: one frame or stream with no bytes before, after or in
+ * between. For any other form, and if a library reports an error, the result is -1, and `codec.compression` decides. */
 #include "kafkalog.h"
 
 /* --- LZ4 ----------------------------------------------------------------------------------------------------------- */
@@ -45,7 +45,8 @@ typedef size_t zstd_function(void *context, byte *target, size_t room, const byt
 #define ZSTD_FRAME_HEADER 6 /* magic, a descriptor that says that there is neither size nor dictionary, and the window */
 #define ZSTD_COMPRESSED 2
 
-/* An upper bound of the content's size if the bytes are exactly one frame of the shape without a size, else -1. */
+/* Return an upper bound of the content's size if the bytes are exactly one frame of the form without a size, else
+ * -1. */
 static int64_t zstd_bound(const byte *source, int64_t size, int64_t window_limit) {
     if (size < ZSTD_FRAME_HEADER || load32(source) != ZSTD_MAGIC)
         return -1;
@@ -85,7 +86,7 @@ static int64_t decompress_zstd(const struct decompressor *with, const byte *sour
 
 /* --- gzip ---------------------------------------------------------------------------------------------------------- */
 
-/* The first fields of ISA-L's `struct inflate_state` (`igzip_lib.h`), as `compression.native.InflateState` has them. */
+/* The first fields of ISA-L's `struct inflate_state` (`igzip_lib.h`), as in `compression.native.InflateState`. */
 struct inflate_state {
     byte *next_out;
     uint32_t avail_out, total_out;
@@ -101,15 +102,15 @@ enum { STORED, FIXED, DYNAMIC };
 #define LENGTH_CODES 19
 static const byte ORDER[LENGTH_CODES] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
 
-/* Meaning of each pattern of seven bits: a symbol, and the bits of its code. */
+/* Meaning of each pattern of seven bits: a symbol, and the number of bits of its code. */
 struct length_code {
     byte symbol, bits;
 };
 
-/* At least 57 bits from bit `at` on; eight bytes are read. */
+/* Return at least 57 bits from bit `at` on; eight bytes are read. */
 INLINE uint64_t bits_at(const byte *stream, int64_t at) { return load64(stream + (at >> 3)) >> (at & 7); }
 
-/* Fill in the code from `count` lengths of three bits; whether it is complete. */
+/* Fill in the code from `count` lengths of three bits; return whether it is complete. */
 static bool read_length_code(uint64_t bits, int64_t count, struct length_code table[1 << LENGTH_BITS]) {
     byte lengths[LENGTH_CODES];
     for (int number = 0; number < LENGTH_CODES; number++)
@@ -133,8 +134,8 @@ static bool read_length_code(uint64_t bits, int64_t count, struct length_code ta
     return code == 1 << LENGTH_BITS;
 }
 
-/* Whether zlib takes the codes that a block declares from bit `at` on.  `end` is the size of the stream, behind which
- * eight bytes can be read. */
+/* Whether zlib accepts the codes that a block declares from bit `at` on. `end` is the size of the stream; eight
+ * bytes after it can be read. */
 static bool is_complete(const byte *stream, int64_t at, int64_t end) {
     static const byte REPEAT_BITS[] = {2, 3, 7}, REPEAT_LEAST[] = {3, 3, 11};
     if (at >> 3 > end - 2)
@@ -180,10 +181,11 @@ static bool is_complete(const byte *stream, int64_t at, int64_t end) {
            (of_distances == whole || distances == 0 || (distances == 1 && of_distances == whole >> 1));
 }
 
-/* Whether there are stored blocks and then a last one, with a code that zlib takes.
+/* Whether there are stored blocks and then a last block with a code that zlib accepts.
  *
- * ISA-L takes Huffman codes that zlib, and with it Kafka, refuses: those with bit patterns that stand for nothing.  So it
- * is given only streams whose codes are known to be complete: what zlib writes of up to 16 Ki literals and matches. */
+ * ISA-L accepts Huffman codes that zlib, and with it Kafka, rejects: codes with bit patterns that have no meaning.
+ * So it is only called for streams whose codes are known to be complete, as zlib writes them for up to 16 Ki
+ * literals and matches. */
 static bool has_complete_codes(const byte *stream, int64_t end) {
     int64_t at = 0;
     while (at >> 3 <= end) {
@@ -230,7 +232,7 @@ enum { LITERAL, NEAR, FAR };
 #define MOVE 32
 #define WIDE 64 /* bytes that an element of the plain kinds has at most, but for literals of 61 to 64 */
 
-/* `size` bytes from `distance` before the target, which may be among those that this writes. */
+/* Copy `size` bytes from `distance` before the target; they may overlap with the bytes that this writes. */
 INLINE void repeat(byte *target, int64_t distance, int64_t size) {
     const byte *source = target - distance;
     if (distance >= least(size, MOVE)) {
@@ -245,7 +247,7 @@ INLINE void repeat(byte *target, int64_t distance, int64_t size) {
     }
 }
 
-/* What a tag says, so that nothing of it is computed for each element. */
+/* The decoded meaning of a tag, so that it need not be computed for each element. */
 struct element {
     byte size;             /* bytes that it writes */
     byte bytes;            /* bytes that it has, the tag among them */
@@ -266,11 +268,12 @@ struct element {
 #define SIXTY_FOUR(tag) SIXTEEN(tag), SIXTEEN((tag) + 16), SIXTEEN((tag) + 32), SIXTEEN((tag) + 48)
 static const struct element ELEMENTS[256] = {SIXTY_FOUR(0), SIXTY_FOUR(64), SIXTY_FOUR(128), SIXTY_FOUR(192)};
 
-/* Elements far from both ends, up to the first that is odd; both positions move behind them.
+/* Process elements far from both ends, up to the first odd one; both positions are moved past them.
  *
- * Plain are literals of at most 60 bytes, and copies with one or two more bytes of which none is among those that they
- * write.  Which of them comes next cannot be foreseen in text, so it is computed with masks instead of branches: a wrong
- * guess of the processor would take longer than the element.  Up to WIDE bytes are moved where both ends are farther. */
+ * Plain elements are literals of at most 60 bytes, and copies with one or two more bytes that do not read bytes they
+ * write themselves. In text it is unpredictable which of them is next, so everything is computed with masks instead
+ * of branches: a mispredicted branch would take longer than the element. Up to WIDE bytes are moved if both ends are
+ * farther away. */
 INLINE void plain_elements(const byte **from, const byte *end, byte **to, const byte *begin, const byte *last) {
     int64_t source = (int64_t)*from, target = (int64_t)*to;
     const int64_t latest_source = (int64_t)end - WIDE - 1, latest_target = (int64_t)last - WIDE;
@@ -293,7 +296,7 @@ INLINE void plain_elements(const byte **from, const byte *end, byte **to, const 
     *to = (byte *)target;
 }
 
-/* The size that a block declares, -1 if it does not; `*source` moves behind that. */
+/* Return the size that a block declares, -1 if it does not; `*source` is moved past it. */
 INLINE int64_t declared_size(const byte **source, const byte *end) {
     int64_t declared = 0;
     for (int shift = 0; *source < end && shift <= 28; shift += 7) {
@@ -305,7 +308,7 @@ INLINE int64_t declared_size(const byte **source, const byte *end) {
     return -1;
 }
 
-/* The bytes of a raw block, or -1. */
+/* Decompress a raw block; return the number of bytes, or -1. */
 static int64_t snappy_block(const byte *source, const byte *end, byte *target, int64_t room) {
     const int64_t declared = declared_size(&source, end);
     if (declared < 0 || declared > room)
@@ -371,7 +374,8 @@ static int64_t decompress_snappy(const byte *source, int64_t size, byte *target,
 
 /* --- any of them --------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the content, or -1; also if that could be more than `largest`, or than the room at `target`. */
+/* Decompress one batch; return the number of bytes, or -1, also if they could be more than `largest` or than the
+ * room at `target`. */
 int64_t decompress_one(int64_t codec, const byte *source, int64_t size, byte *target, int64_t room, int64_t largest,
                        const struct decompressor *with) {
     const int64_t fitting = least(room, largest);
@@ -391,8 +395,9 @@ int64_t decompress_one(int64_t codec, const byte *source, int64_t size, byte *ta
     }
 }
 
-/* Decompress one batch after the other into the memory of `with`, until there are `budget` bytes; how many batches.
- * None has more than `largest` bytes.  `addresses` and `sizes` get where their contents are. */
+/* Decompress batches one after another into the memory of `with`, until they have `budget` bytes; return the number
+ * of batches. No batch has more than `largest` bytes. The addresses and sizes of their contents are written to
+ * `addresses` and `sizes`. */
 EXPORTED int64_t decompress_batches(int64_t codec, const struct decompressor *with, const int64_t *sources,
                                     const int64_t *compressed, int64_t count, int64_t largest, int64_t budget,
                                     int64_t *addresses, int64_t *sizes) {

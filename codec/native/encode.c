@@ -1,9 +1,10 @@
-/* From columns to the record bytes of many batches, split by size as a producer splits them.
+/* Encoding of columns to the record bytes of many batches, split by size as by a producer.
  *
- * What is written is the declared record (see `record_shape`); `encode.records` is the readable form. */
+ * Records are written as declared (see `record_shape`); `encode.records` is the readable implementation. */
 #include "kafkalog.h"
 
-/* Size of a field of a row, -1 for null; `valid` is NULL if none is null, `ends` if there is no such column. */
+/* Return the size of a field of a row, -1 for null. `valid` is NULL if no field is null, `ends` if there is no such
+ * column. */
 INLINE int64_t field_size(const byte *ends, const byte *valid, int64_t row) {
     if (ends == NULL || (valid != NULL && valid[row] == 0))
         return -1;
@@ -19,13 +20,13 @@ INLINE byte *put_sized(byte *at, int64_t size, const byte *data, const byte *end
     return at;
 }
 
-/* Bytes of a field with its length. */
+/* Return the number of bytes of a field with its length. */
 INLINE int64_t sized(int64_t size) { return varint_size(size) + most(size, 0); }
 
-/* Write the records of `rows` rows to `target`, each batch behind room for its header; how many batches there are.
+/* Write the records of `rows` rows to `target`, each batch after space for its header; return the number of batches.
  *
- * A batch has at most `batch_bytes` bytes with its header, unless one record is larger.  The table of `encoded` has room for
- * every batch that there can be, and `target` for all of them. */
+ * A batch has at most `batch_bytes` bytes with its header, unless a single record is larger. The table of `encoded`
+ * has room for every possible batch, and `target` for all of them. */
 EXPORTED int64_t encode(int64_t rows, const int64_t *offsets, const int64_t *timestamps, const struct arrow_buffers *from,
                         byte *target, int64_t batch_bytes, int64_t *cells, int64_t stride, int64_t columns) {
     const struct encoded batches = encoded_of(cells, stride, columns);
@@ -86,7 +87,7 @@ EXPORTED int64_t encode(int64_t rows, const int64_t *offsets, const int64_t *tim
     return batch + 1;
 }
 
-/* Compute and store the checksums of whole batches at addresses. */
+/* Compute the checksums of whole batches at addresses, and write them to their headers. */
 EXPORTED void put_checksums(const int64_t *starts, const int64_t *sizes, int64_t count) {
     for (int64_t number = 0; number < count; number++) {
         byte *batch = (byte *)(intptr_t)starts[number];

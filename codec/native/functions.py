@@ -1,7 +1,7 @@
-"""Functions of compiled code as Python calls them, with numbers, addresses, tables (`Cells` or numpy arrays) and
-columns of int64 (`cells.zeros` or numpy arrays). Each releases the interpreter's lock while it works, and raises
-TypeError for an array of another type or with too few elements: C does not check them. Memory behind an address must
-outlive the call and have the stated size. Comments name the C file that describes the functions below.
+"""The functions of compiled code, callable from Python with numbers, addresses, tables (`Cells` or numpy arrays) and
+columns of int64 (`cells.zeros` or numpy arrays). Each call releases the interpreter's lock, and raises TypeError for an
+array of another type or with too few elements, because C does not check them. Memory at an address must exist during
+the call and have the stated size. Comments name the C file that describes the functions below.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ Struct = ctypes.Array[ctypes.c_int64]
 
 @cache
 def _function(name: str, arguments: int) -> Callable[..., int]:
-    """Return a function of the library. All arguments and the result are 64-bit numbers."""
+    """Return a function of the library by its name. All its arguments, whose number is `arguments`, and its result are
+    64-bit numbers. Cached.
+    """
     function = getattr(library(), name)
     function.argtypes = [ctypes.c_int64] * arguments
     function.restype = ctypes.c_int64
@@ -79,7 +81,7 @@ def _call(name: str, *arguments: int) -> int:
 
 def _numbers(array: Numbers, count: int | None = None) -> int:
     """Return the address of a contiguous one-dimensional array of int64 with at least `count` elements (None: any
-    number). Raises TypeError for any other array.
+    number); a memoryview must be writable, and gives 0 if it is empty. Raises TypeError for any other array.
     """
     if isinstance(array, memoryview):
         if array.ndim != 1 or array.format != "q" or not array.c_contiguous or array.readonly:
@@ -95,14 +97,17 @@ def _numbers(array: Numbers, count: int | None = None) -> int:
 
 
 def _struct(rows: type[Rows], array: Numbers) -> int:
-    """Return the address of an array that C reads as a struct. Raises TypeError if it is too short or not of int64."""
+    """Return the address of an array that C reads as a struct with the members `rows`. Raises TypeError if it is too
+    short or not of int64.
+    """
     return _numbers(array, len(rows))
 
 
 def _cells(rows: type[Rows], table: AnyTable, columns: int = 0) -> tuple[int, int]:
-    """Return the address of a table (`Cells` or a numpy array) and the number of cells from one row to the next. Raises
-    TypeError unless it is a table of int64 with the rows of `rows` and at least `columns` columns, whose cells are
-    adjacent within a row.
+    """Return the address of a table (`Cells` or a numpy array), and the number of cells from one row to the next.
+
+    Raises TypeError if it is not a table of int64 with the rows `rows` and at least `columns` columns, or if the cells
+    of a row are not adjacent.
     """
     if isinstance(table, Cells):
         if table.rows is not rows or table.columns < columns:
@@ -116,8 +121,8 @@ def _cells(rows: type[Rows], table: AnyTable, columns: int = 0) -> tuple[int, in
 
 
 def _table(rows: type[Rows], table: AnyTable) -> tuple[int, int, int]:
-    """Return the address of a table, the number of cells between two rows, and the number of columns. Raises TypeError
-    unless it is a table of `rows`.
+    """Return the address of a table, the number of cells from one row to the next, and the number of columns. Raises
+    TypeError if it is not a table of `rows`.
     """
     return *_cells(rows, table), table.columns if isinstance(table, Cells) else table.shape[1]
 
@@ -164,41 +169,47 @@ def has_instructions() -> bool:
 
 
 def scan_batches(address: int, size: int, largest: int, check: bool, headers: AnyTable) -> int:
-    """Scan `size` bytes at an address for consecutive sound v2 batches. Write their headers to `headers`, and return
-    their number. A batch of more than `largest` bytes ends the scan; checksums are compared if `check`. Positions count
-    from the address.
+    """Scan `size` bytes at an address for consecutive sound v2 batches, from the first byte on. Write their headers to
+    `headers`, and return their number.
+
+    The scan ends before a batch that is not sound, is incomplete, or has more than `largest` bytes, and when `headers`
+    is full. With `check`, checksums are compared. Positions in `headers` are relative to the address.
     """
     return _call("scan_batches", address, size, largest, check, *_table(HeaderColumn, headers))
 
 
 def scan_messages(address: int, size: int, largest: int, check: bool, headers: AnyTable) -> int:
-    """Scan as `scan_batches`, but for entries of magic 0 and 1; `headers` is a table of `MessageColumn`. Entries of
-    magic 0 get the timestamp -1.
+    """Scan for entries of magic 0 and 1 as `scan_batches` does for v2 batches. `headers` is a table of `MessageColumn`.
+    Entries of magic 0 get the timestamp -1.
     """
     return _call("scan_messages", address, size, largest, check, *_table(MessageColumn, headers))
 
 
 def consecutive_batches(headers: AnyTable, expected: int, highest: int, end: int, flags: int, lows: Int64s) -> int:
-    """Return the number of batches, from the first on, that are in order, have none of the attribute bits `flags`, and
-    begin below offset `end`. `expected` is the offset that should come first, `highest` the last one that the segment
-    can have. `lows` receives the first wanted offset of each batch.
+    """Return the number of batches at the start of `headers` that are in order, have none of the attribute bits
+    `flags`, and begin below offset `end`.
+
+    `expected` is the offset that should come first, `highest` the last one that the segment can have. The first wanted
+    offset of each counted batch is written to `lows`.
     """
     table = _table(HeaderColumn, headers)
     return _call("consecutive_batches", *table, expected, highest, end, flags, _numbers(lows, table[2]))
 
 
 def consecutive_messages(headers: AnyTable, expected: int, highest: int, end: int, lows: Int64s) -> int:
-    """Return the number of entries of magic 0 and 1, from the first on, that are in order and begin below offset `end`.
-    Other arguments are those of `consecutive_batches`.
+    """Return the number of entries of magic 0 and 1 at the start of `headers` that are in order and begin below offset
+    `end`. The other arguments are the same as in `consecutive_batches`.
     """
     table = _table(MessageColumn, headers)
     return _call("consecutive_messages", *table, expected, highest, end, _numbers(lows, table[2]))
 
 
 def same_codec(headers: AnyTable, start: int, most_records: int, most_bytes: int) -> tuple[int, int]:
-    """Return the codec of batch `start`, and the number after the last consecutive batch with the same one. Instead of
-    a codec it is `EMPTY` for batches without records, and `UNDECODED` for those that compiled code does not decode: of
-    more than `most_records` records or `most_bytes` bytes, or an unknown codec.
+    """Return the codec of batch `start`, and the end (exclusive) of the consecutive batches with the same codec.
+
+    Instead of a codec, the first number is `EMPTY` for batches without records, and `UNDECODED` for batches that
+    compiled code does not decode: they have more than `most_records` records, more than `most_bytes` bytes, or an
+    unknown codec.
     """
     to = _Numbers()
     codec = _call("same_codec", *_table(HeaderColumn, headers), start, most_records, most_bytes, ctypes.addressof(to))
@@ -208,9 +219,11 @@ def same_codec(headers: AnyTable, start: int, most_records: int, most_bytes: int
 def fitting_batches(
     headers: Table, start: int, sizes: Int64s, at_least: int, most_rows: int, most_bytes: int
 ) -> tuple[int, int, int]:
-    """Return three numbers: how many batches from number `start` fit, the rows for which room is needed, and the bytes
-    of these batches. Together the batches have at most `most_rows` records and `most_bytes` bytes (`sizes` are the
-    record bytes of each), but at least `at_least` batches are counted.
+    """Return three numbers: how many batches from number `start` on fit, the number of rows for which room is needed,
+    and the record bytes of these batches.
+
+    As many batches fit as have together at most `most_rows` records and `most_bytes` bytes, but at least `at_least`.
+    `sizes` are the record bytes of each batch. Raises TypeError if there are more sizes than batches.
     """
     to, table = _Numbers(), _table(HeaderColumn, headers)
     if start + len(sizes) > table[2]:
@@ -226,8 +239,9 @@ def locate_records(
     headers: AnyTable, window: int, largest: int, budget: int, addresses: Numbers, sizes: Numbers
 ) -> int:
     """Write addresses and sizes of the record bytes of the first uncompressed batches; return the number of batches.
-    Stops when they have `budget` bytes, after one batch at least, and before a batch of more than `largest` bytes.
-    `window` is the address from which positions count.
+
+    The count ends when these batches have `budget` bytes, but not before the first batch, and before a batch of more
+    than `largest` bytes. `window` is the address to which positions are relative.
     """
     table = _table(HeaderColumn, headers)
     return _call(
@@ -236,8 +250,11 @@ def locate_records(
 
 
 def walk_headers(descriptor: int, memory: int, room: int, walk: Numbers) -> bool:
-    """Continue over the headers of an open file. Return False, and change only the memory, if more than the headers is
-    needed or reading fails. `memory` is the address of `room` bytes, `walk` a struct `Walk`.
+    """Continue a scan over the headers of an open file. Return False if reading fails or more than the headers is
+    needed; then only the memory is changed.
+
+    `descriptor` is the file's descriptor, `memory` the address of `room` bytes to read into, `walk` a struct `Walk`,
+    which is updated.
     """
     return bool(_call("walk_headers", descriptor, memory, room, _struct(Walk, walk)))
 
@@ -249,11 +266,12 @@ def decode_records(
     first: int, size: int, most: int, most_bytes: int, headers: Table, number: int, low: int, high: int, largest: int,
     buffers: Int64s, filled: Int64s,
 ) -> tuple[int, int]:  # fmt: skip
-    """Append at most `most` records of batch `number` to the buffers, from `size` record bytes at the address `first`;
-    return the number of records read and the bytes that they took. Only offsets from `low` to `high` (exclusive) are
-    appended, but all count. Stops before a record with a fault or with more than `largest` headers, and before one that
-    ends after `most_bytes` bytes. The buffers (`ArrowBuffer`, with counters in `filled`) must have room for everything
-    that the bytes can hold.
+    """Append at most `most` records of batch `number` to the buffers, from `size` record bytes at the address `first`.
+    Return the number of records read, and the number of bytes that they take.
+
+    Only offsets from `low` to `high` (exclusive) are appended, but all records are counted. Stops before a record that
+    is damaged or has more than `largest` headers, and before one that ends after `most_bytes` bytes. The buffers
+    (`ArrowBuffer`, with counters in `filled`) must have room for everything that the bytes can contain.
     """
     to = _Numbers()
     done = _call(
@@ -267,10 +285,13 @@ def decode_batches(
     addresses: Int64s, sizes: Int64s, headers: Table, start: int, lows: Int64s, high: int, largest: int,
     buffers: Int64s, filled: Int64s, rows: Int64s,
 ) -> int:  # fmt: skip
-    """Append the records of `len(addresses)` batches from number `start` of `headers`; return the number of batches
-    before one with a fault. `addresses` and `sizes` are those of the record bytes. Only offsets from `lows` (one for
-    each batch) to `high` (exclusive) are appended. `rows` receives the number of appended rows of each batch. A record
-    with more than `largest` headers is a fault. The buffers must have room for everything that the bytes can hold.
+    """Append the records of `len(addresses)` batches, from number `start` of `headers` on, to the buffers. Return the
+    number of batches before the first damaged one.
+
+    `addresses` and `sizes` are the addresses and sizes of the batches' record bytes. Only offsets from `lows` (one for
+    each batch) to `high` (exclusive) are appended. The number of appended rows of each batch is written to `rows`. A
+    record with more than `largest` headers counts as damage. The buffers must have room for everything that the bytes
+    can contain.
     """
     count, table = len(addresses), _table(HeaderColumn, headers)
     if start + count > table[2]:
@@ -286,14 +307,18 @@ def decode_window(
     most_records: int, most_headers: int, most_bytes: int, decompressor: Int64s, viewed: Int64s, capacity: Int64s,
     buffers: Int64s, filled: Int64s, rows: Int64s,
 ) -> tuple[int, int, int, int, int]:  # fmt: skip
-    """Append the records of the batches in `size` bytes at an address, up to the first batch that is not sound and in
-    order. Return the number of batches, their bytes, the offset after them, their record bytes, and a reason for
-    stopping: the record bytes of the next batch if it lacks room, `MEMORY_IS_FULL`, or 0. `largest` is the most bytes
-    of a batch, and `headers` receives the batches' headers. `expected` is the offset that should come first, `highest`
-    the last one that the segment can have, `end` the end of the wanted offsets (exclusive); a batch with any of the
-    attribute bits `flags` ends the call. No batch may have more than `most_records` records, no record more than
-    `most_headers` headers, and all record bytes together no more than `most_bytes`. `capacity` bounds the counters in
-    `filled`; `rows` receives the rows of each batch.
+    """Append the records of the batches in `size` bytes at an address to the buffers, up to the first batch that is not
+    sound or not in order.
+
+    Return five numbers: the number of batches, their bytes, the offset after them, their record bytes, and the reason
+    for stopping. The reason is the number of record bytes of the next batch if there is no room for it,
+    `MEMORY_IS_FULL`, or else 0.
+
+    `largest` is the most bytes of a batch; the batches' headers are written to `headers`. `expected` is the offset that
+    should come first, `highest` the last one that the segment can have, `end` the end of the wanted offsets
+    (exclusive). A batch with any of the attribute bits `flags` ends the call. So does a batch with more than
+    `most_records` records, a record with more than `most_headers` headers, and record bytes of more than `most_bytes`
+    in total. `capacity` bounds the counters in `filled`; the number of rows of each batch is written to `rows`.
     """
     to, table = _Numbers(), _table(HeaderColumn, headers)
     count = _call(
@@ -307,9 +332,12 @@ def decode_window(
 def newest_timestamps(
     addresses: Numbers, sizes: Numbers, headers: AnyTable, start: int, largest: int, newest: Numbers
 ) -> int:
-    """Write the largest record timestamp (ms) of batches to `newest`; return the number of batches before one with a
-    fault. `addresses` and `sizes` are those of the record bytes; `headers` has the batches from number `start` on. A
-    record with more than `largest` headers is a fault. A batch without records gets `UNKNOWN`.
+    """Write the largest record timestamp (ms since 1970) of each batch to `newest`; return the number of batches before
+    the first damaged one.
+
+    `addresses` and `sizes` are the addresses and sizes of the batches' record bytes; `headers` has the batches from
+    number `start` on. A record with more than `largest` headers counts as damage. For a batch without records,
+    `UNKNOWN` is written.
     """
     count, table = len(sizes), _table(HeaderColumn, headers)
     if start + count > table[2]:
@@ -328,9 +356,11 @@ def decompress_batches(
     addresses: Numbers, sizes: Numbers,
 ) -> int:  # fmt: skip
     """Decompress batches one after another into the memory of `decompressor` until they have `budget` bytes; return the
-    number of batches. `sources` and `compressed` are addresses and sizes of the compressed bytes; `addresses` and
-    `sizes` receive those of the contents. Stops before a batch of more than `largest` bytes, and before a stream that
-    is damaged or of an unusual form, which Python must decompress.
+    number of batches.
+
+    `sources` and `compressed` are addresses and sizes of the compressed bytes; addresses and sizes of the decompressed
+    bytes are written to `addresses` and `sizes`. Stops before a batch of more than `largest` bytes, and before a stream
+    that is damaged or has an unusual form, which Python must decompress.
     """
     count = len(sources)
     return _call(
@@ -343,18 +373,20 @@ def decompress_batches(
 
 
 def locate_values(address: int, headers: Table, starts: Int64s, sizes: Int64s) -> None:
-    """Write the positions of the values of entries of magic 0 and 1, from an address on, and their sizes, -1 for
-    null.
+    """Write the positions, relative to an address, and the sizes of the values of entries of magic 0 and 1 to `starts`
+    and `sizes`; the size of null is -1.
     """
     table = _table(MessageColumn, headers)
     _call("locate_values", address, *table, _numbers(starts, table[2]), _numbers(sizes, table[2]))
 
 
 def measure_sets(addresses: Int64s, sizes: Int64s, headers: Table, most: int, sets: Table) -> None:
-    """Fill the table `sets` (rows `MessageSet`) with two numbers for each entry: its number of messages, and the number
-    to add to their offsets. `addresses` and `sizes` are those of a wrapper's decompressed set, or of the whole entry.
-    The number of messages is -1 if the size is -1, or if the set has more than `most` messages, a wrong checksum, or
-    anything but single messages.
+    """Write two numbers for each entry of magic 0 or 1 to the table `sets` (rows `MessageSet`): its number of messages,
+    and the number to add to their offsets.
+
+    `addresses` and `sizes` are the address and size of a wrapper's decompressed set, or of the whole entry if it is not
+    a wrapper. The number of messages is -1 if the size is -1, or if the set has more than `most` messages, a wrong
+    checksum, or anything except single messages.
     """
     table = _table(MessageColumn, headers)
     _call(
@@ -367,10 +399,11 @@ def decode_sets(
     addresses: Int64s, headers: Table, sets: Table, lows: Int64s, high: int, buffers: Int64s, filled: Int64s,
     rows: Int64s,
 ) -> int:  # fmt: skip
-    """Append the messages of entries to the buffers; return the number of entries before one with a fault. `addresses`
-    are the addresses of the entries' message sets, and `sets` is the table that `measure_sets` filled for them; no
-    count in it may be -1. Only offsets from `lows` (one for each entry) to `high` (exclusive) are appended. `rows`
-    receives the number of appended rows of each entry.
+    """Append the messages of entries to the buffers; return the number of entries before the first damaged one.
+
+    `addresses` are the addresses of the entries' message sets, and `sets` is the table that `measure_sets` has filled
+    for them; no count in it may be -1. Only offsets from `lows` (one for each entry) to `high` (exclusive) are
+    appended. The number of appended rows of each entry is written to `rows`.
     """
     table = _table(MessageColumn, headers)
     return _call(
@@ -387,10 +420,12 @@ def encode(
     rows: int, offsets: Int64s, timestamps: Int64s, buffers: Int64s, target: int, batch_bytes: int, batches: Table
 ) -> int:
     """Write the records of `rows` rows to the address `target`, each batch after free space for its header; return the
-    number of batches. `buffers` is a table of `ArrowBuffer`: the addresses of Arrow's buffers with keys, values and
-    headers. A batch has at most `batch_bytes` bytes with its header, unless a single record is larger. `timestamps` are
-    in ms. `batches`, a table of `Encoded` with a column for each row, receives a description of each batch. The target
-    must have room for every record and header.
+    number of batches.
+
+    `buffers` is a struct `ArrowBuffer` with the addresses of Arrow's buffers for keys, values and headers. A batch has
+    at most `batch_bytes` bytes with its header, unless a single record is larger. `timestamps` are in ms since 1970. A
+    description of each batch is written to `batches`, a table of `Encoded` with a column for each row. The target must
+    have room for every record and header.
     """
     table = _table(Encoded, batches)
     return _call(
@@ -400,7 +435,7 @@ def encode(
 
 
 def put_checksums(starts: Int64s, sizes: Int64s) -> None:
-    """Compute and store the checksums of whole batches at addresses."""
+    """Compute the checksums of whole batches, given by addresses and sizes, and write them to their headers."""
     _call("put_checksums", _numbers(starts), _numbers(sizes, len(starts)), len(starts))
 
 
@@ -411,11 +446,12 @@ def recover_batches(
     headers: AnyTable, first: int, end: int, limits: Numbers, state: Numbers, entries: AnyTable, epochs: Numbers,
     epoch_starts: Numbers,
 ) -> int:  # fmt: skip
-    """Process batches from number `first` to `end` (exclusive) as `LogSegment.recover` does; return the number of the
-    first that was not processed because it is invalid, or `end`. `limits` are the segment's base offset, the bytes
-    between index entries, and the capacity of the offset and the time index; `state` (`Recovered`) is updated.
-    `entries` receives the index entries, a table of `IndexEntry`; `epochs` and `epoch_starts` receive the leader epochs
-    that begin and their first offsets.
+    """Process batches from number `first` to `end` (exclusive) as `LogSegment.recover` does. Return the number of the
+    first invalid batch, at which processing stopped, or `end`.
+
+    `limits` are the segment's base offset, the bytes between index entries, and the capacity of the offset index and of
+    the time index; `state` (`Recovered`) is updated. Index entries are written to `entries`, a table of `IndexEntry`.
+    Leader epochs that begin, and their first offsets, are written to `epochs` and `epoch_starts`.
     """
     table, count = _table(HeaderColumn, headers), end - first
     if end > table[2]:
@@ -429,10 +465,12 @@ def recover_batches(
 def batches_by_producer(
     headers: AnyTable, first: int, end: int, slots: Numbers, producers: AnyTable
 ) -> tuple[int, int]:
-    """Return the number of the first control batch of a producer from `first`, or `end` (exclusive) if there is none,
-    and the number of producers before it. `producers` receives a column of `Appended` for each of them. `slots` is
-    working memory, all -1 before and after; its length must be a power of two, and at least twice the number of
-    batches.
+    """Return the number of the first control batch with a producer from `first` on, or `end` (exclusive) if there is
+    none, and the number of producers before it.
+
+    A column of `Appended` for each of these producers is written to `producers`. `slots` is working memory whose
+    elements are all -1 before and after the call; its length must be a power of two, and at least twice the number of
+    batches. Raises TypeError if it is not.
     """
     to, table = _Numbers(), _table(HeaderColumn, headers)
     if end > table[2] or len(slots) & (len(slots) - 1) or len(slots) < 2 * (end - first):
@@ -448,14 +486,16 @@ def batches_by_producer(
 
 
 def sound_prefix(headers: AnyTable, continuity: Struct, gaps: bool) -> int:
-    """Return the number of batches, from the first on, without a finding; advance `continuity` (`ContinuityState`) over
-    them. With `gaps`, offsets may be missing before them.
+    """Return the number of batches at the start of `headers` that have no finding, and advance `continuity`
+    (`ContinuityState`) past them. With `gaps`, missing offsets before a batch are accepted.
     """
     return _call("sound_prefix", *_table(HeaderColumn, headers), ctypes.addressof(continuity), gaps)
 
 
 def gaps_of_run(headers: AnyTable) -> list[int]:
-    """Return the numbers of the batches that do not begin at the offset after the batch before them."""
+    """Return the numbers, ascending, of the batches that do not begin at the offset after the batch before them; the
+    first batch is never listed.
+    """
     table = _table(HeaderColumn, headers)
     numbers = (ctypes.c_int64 * table[2])()
     count = _call("gaps_of_run", *table, ctypes.addressof(numbers))
@@ -463,8 +503,8 @@ def gaps_of_run(headers: AnyTable) -> list[int]:
 
 
 def summarize_run(headers: AnyTable) -> tuple[list[int], tuple[int, int] | None]:
-    """Return the number of batches by codec (index: the codec's number), and the smallest first and largest timestamp
-    in ms since 1970; None instead of the times if no batch has one.
+    """Return the number of batches by codec (index: the codec's number), and the smallest first timestamp and the
+    largest timestamp of the batches, in ms since 1970; None instead of the timestamps if no batch has one.
     """
     codecs, times = (ctypes.c_int64 * (CODEC_MASK + 1))(), _Numbers()
     known = _call(
@@ -474,21 +514,25 @@ def summarize_run(headers: AnyTable) -> tuple[list[int], tuple[int, int] | None]
 
 
 def facts_of_run(headers: Cells) -> memoryview:
-    """Return the facts about all batches of a run, at least one: a column by `RunFacts`."""
+    """Return the facts about all batches of a run, which must not be empty, as a column whose elements are named by
+    `RunFacts`.
+    """
     facts = zeros(len(RunFacts))
     _call("facts_of_run", *_table(HeaderColumn, headers), _numbers(facts))
     return facts
 
 
 def transaction_numbers(headers: Cells, first: int) -> list[int]:
-    """Return the numbers of the batches from number `first` that may change the state of a transaction, ascending: all
-    control batches, and of consecutive transactional data batches of one producer the first.
+    """Return the numbers, ascending, of the batches from number `first` on that may change the state of a transaction:
+    all control batches, and of consecutive transactional data batches of one producer the first.
     """
     return _chosen("transaction_numbers", headers, first)
 
 
 def _chosen(name: str, headers: Cells, *arguments: int) -> list[int]:
-    """Return the numbers of the batches that a function writes to its last argument."""
+    """Call a function that writes numbers of batches to its last argument and returns their count; return these
+    numbers.
+    """
     table = _table(HeaderColumn, headers)
     numbers = zeros(table[2])
     count = _call(name, *table, *arguments, _numbers(numbers))
@@ -496,15 +540,15 @@ def _chosen(name: str, headers: Cells, *arguments: int) -> list[int]:
 
 
 def in_place(headers: Cells, base_offset: int, limit: int) -> int:
-    """Return the number of batches, from the first on, whose offsets can be in a segment with this base offset. Offsets
-    must be below `limit`.
+    """Return the number of batches at the start of `headers` whose offsets are possible in a segment with this base
+    offset. Offsets must be below `limit`.
     """
     return _call("in_place", *_table(HeaderColumn, headers), base_offset, limit)
 
 
 def order_of_run(headers: Cells, highest: int) -> memoryview:
-    """Compare the offsets of a run with those before it, of which `highest` is the highest. Return a column by
-    `OrderOfRun`.
+    """Compare the offsets of a run with `highest`, the highest offset before the run. Return a column whose elements
+    are named by `OrderOfRun`.
     """
     order = zeros(len(OrderOfRun))
     _call("order_of_run", *_table(HeaderColumn, headers), highest, _numbers(order))
@@ -517,16 +561,17 @@ def other_epochs(headers: Cells, epoch: int) -> list[int]:
 
 
 def new_epochs(headers: Cells) -> list[int]:
-    """Return the numbers of the batches whose leader epoch is not that of the batch before them, ascending; the first
-    batch is never listed.
+    """Return the numbers, ascending, of the batches whose leader epoch differs from the epoch of the batch before them;
+    the first batch is never listed.
     """
     return _chosen("new_epochs", headers)
 
 
 def doubtful_batches(headers: Cells, listed: Cells, last_offsets: memoryview) -> list[int]:
-    """Return the numbers of the batches that can contradict the entries of a producer snapshot, ascending. `listed` is
-    a table of `ListedProducer`, with at least one entry and ascending producer ids; `last_offsets` are the entries'
-    last offsets, ascending.
+    """Return the numbers, ascending, of the batches that can contradict the entries of a producer snapshot.
+
+    `listed` is a table of `ListedProducer` with ascending producer ids; `last_offsets` are the entries' last offsets,
+    ascending. Raises TypeError if there are no entries.
     """
     table = _table(ListedProducer, listed)
     if not table[2]:
@@ -535,8 +580,8 @@ def doubtful_batches(headers: Cells, listed: Cells, last_offsets: memoryview) ->
 
 
 def equal_batches(headers: Cells, start: int, others: Cells, other_start: int) -> int:
-    """Return how many batches from number `start` in one run and `other_start` in another are equal in offsets, size,
-    checksum, leader epoch and magic, up to the first difference or the end of either run.
+    """Return how many batches, from number `start` of one run and `other_start` of another on, are equal in offsets,
+    size, checksum, leader epoch and magic, up to the first difference or the end of either run.
     """
     ours, theirs = _table(HeaderColumn, headers), _table(HeaderColumn, others)
     count = max(min(ours[2] - start, theirs[2] - other_start), 0)
@@ -544,15 +589,17 @@ def equal_batches(headers: Cells, start: int, others: Cells, other_start: int) -
 
 
 def with_checksums(headers: Cells, wanted: memoryview) -> list[int]:
-    """Return the numbers of the batches whose checksum is in `wanted` (ascending), ascending."""
+    """Return the numbers, ascending, of the batches whose checksum is in `wanted`, which must be ascending."""
     return _chosen("with_checksums", headers, _numbers(wanted), len(wanted))
 
 
 def select_batches(
     attributes: Numbers, producers: Numbers | None, codecs: int, flags: int, values: int, ids: memoryview | None
 ) -> list[int]:
-    """Return the numbers of the batches that fulfill all conditions, ascending: the codec's bit is set in `codecs`; of
-    the attribute bits `flags` exactly `values` are set; the producer id is in `ids` (ascending; None: any).
+    """Return the numbers, ascending, of the batches that fulfill three conditions: the codec's bit is set in `codecs`;
+    the attribute bits `flags` have the values `values`; the producer id is in `ids` (ascending; None: any).
+
+    Raises TypeError if `ids` is not None, but `producers`, the producer ids of the batches, is.
     """
     count = len(attributes)
     numbers = zeros(count)
@@ -587,10 +634,12 @@ def move_positions(headers: Cells, by: int) -> None:
 def wrong_position(
     headers: Cells, shift: int, before: int, base: int, keys: memoryview, positions: memoryview
 ) -> tuple[int, int, bool] | None:
-    """Find the first index entry whose position is not the start of a batch, or whose key is not above all offsets
-    before that batch. Return its number, the highest offset before the batch, and whether one begins there; None if no
-    entry is wrong. `shift` is added to the positions of batches, `base` to keys; `before` is the highest offset before
-    the run. No position may be above that of the last batch.
+    """Return the first index entry whose position is not the start of a batch, or whose key is not above all offsets
+    before that batch. The result is its number, the highest offset before the batch, and whether a batch begins there;
+    None if no entry is wrong.
+
+    `shift` is added to the positions of batches, `base` to keys; `before` is the highest offset before the run. No
+    position may be above the position of the last batch.
     """
     to, count = _Numbers(), len(keys)
     number = _call(
@@ -603,9 +652,11 @@ def wrong_position(
 def later_batch(
     headers: Cells, before: int, base: int, timestamps: memoryview, offsets: memoryview
 ) -> tuple[int, int] | None:
-    """Find the first batch whose largest timestamp is above that of the time index entry that covers it. Return the
-    entry's number and the batch's; None if there is none. `before` is the highest offset before the run. Entries'
-    offsets are relative to `base` and must increase after the first.
+    """Return the first batch whose largest timestamp is above the timestamp of the time index entry that covers it, as
+    (number of the entry, number of the batch); None if there is none.
+
+    `before` is the highest offset before the run. The entries' offsets are relative to `base` and must increase after
+    the first.
     """
     to, count = _Numbers(), len(offsets)
     number = _call(
@@ -627,8 +678,8 @@ def _field_sizes(sizes: Sequence[int]) -> tuple[int, int]:
 
 
 def read_entries(data: bytes | bytearray | memoryview, sizes: Sequence[int]) -> tuple[memoryview, memoryview]:
-    """Return both fields of index entries as columns. The fields are big-endian numbers of `sizes` bytes (4 or 8)
-    each; an incomplete entry at the end is left out.
+    """Return both fields of index entries as columns. The fields are big-endian numbers of `sizes` bytes (4 or 8) each;
+    an incomplete entry at the end is left out. Raises TypeError for other sizes.
     """
     first, second = _field_sizes(sizes)
     count = len(data) // (first + second)
@@ -641,9 +692,11 @@ def read_entries(data: bytes | bytearray | memoryview, sizes: Sequence[int]) -> 
 def increasing_entries(
     firsts: memoryview, seconds: memoryview, before: tuple[int, int], may_repeat: bool, never: tuple[int, int] | None
 ) -> int:
-    """Return the number of index entries, from the first on, that increase without interruption from the entry `before`
-    them. The first field must increase; the second too, or not decrease if `may_repeat`. An entry equal to `never` does
-    not count as increasing.
+    """Return the number of index entries at the start that increase without interruption, beginning after the entry
+    `before`.
+
+    The first field must increase; the second must increase too, or with `may_repeat` must not decrease. An entry equal
+    to `never` ends the count; None means that there is no such entry.
     """
     return _call(
         "increasing_entries", _numbers(firsts), _numbers(seconds, len(firsts)), len(firsts), *before, may_repeat,
@@ -652,7 +705,9 @@ def increasing_entries(
 
 
 def write_entries(firsts: memoryview, seconds: memoryview, sizes: Sequence[int]) -> bytes:
-    """Return index entries with these fields, as `read_entries` reads them."""
+    """Encode index entries with these fields, in the format that `read_entries` reads. Raises TypeError for fields of
+    other sizes than 4 and 8 bytes.
+    """
     first, second = _field_sizes(sizes)
     target = bytearray(len(firsts) * (first + second))
     count = len(firsts)
@@ -664,8 +719,8 @@ def write_entries(firsts: memoryview, seconds: memoryview, sizes: Sequence[int])
 
 
 def move_keys(source: int, count: int, table: int, slots: int) -> None:
-    """Copy the entries of a map of `count` slots at the address `source` into an empty map of `slots` slots at `table`,
-    which is larger.
+    """Copy the entries of a map with `count` slots at the address `source` into an empty map with `slots` slots at the
+    address `table`; `slots` must be larger than `count`.
     """
     _call("move_keys", source, count, table, slots)
 
@@ -675,10 +730,12 @@ def put_keys(
     rows: int, state: Int64s,
 ) -> int:  # fmt: skip
     """Put the keys of batches into a map with their offsets, if these are at least `low`; return the number of batches
-    processed. `addresses` and `sizes` are those of the record bytes; `headers` has the batches from number `start` on;
-    a record with more than `largest` headers is a fault. The map of `slots` slots is at the address `table`; `rows` is
-    the address of `ROW_BYTES` for each record of the largest batch. Stops before a batch with a fault, and, with
-    `is_full` set in `state` (`KeyMap`), if the map is full.
+    processed.
+
+    `addresses` and `sizes` are the addresses and sizes of the batches' record bytes; `headers` has the batches from
+    number `start` on. The map with `slots` slots is at the address `table`; `rows` is the address of working memory
+    with `ROW_BYTES` for each record of the largest batch. Stops before a damaged batch; a record with more than
+    `largest` headers counts as damage. If the map is full, stops too, and sets `is_full` in `state` (`KeyMap`).
     """
     return _call(
         "put_keys", *_opened(addresses, sizes, headers, start), start, low, largest, table, slots, rows,
@@ -698,9 +755,12 @@ def choose_records(
     rows: int, keeps_deletes: Int64s, flags: int, chosen: Table,
 ) -> int:  # fmt: skip
     """Choose the records of batches that compaction keeps (`Cleaner.shouldRetainRecord`); return the number of batches
-    processed. Choices are written as flags of one byte at the address `flags`. Records above the offset `latest` are
-    kept. `keeps_deletes` says of each batch whether its tombstones are too young to be removed. `chosen` is a table of
-    `RetainedBatch`. Other arguments are those of `put_keys`.
+    processed.
+
+    The choice for each record is written as a flag of one byte from the address `flags` on. Records above the offset
+    `latest` are kept. `keeps_deletes` tells for each batch whether its tombstones are too young to be removed. The
+    result for each batch is written to `chosen`, a table of `RetainedBatch`. The other arguments are the same as in
+    `put_keys`.
     """
     return _call(
         "choose_records", *_opened(addresses, sizes, headers, start), start, latest, largest, table, slots, rows,
@@ -712,11 +772,13 @@ def kept_records(
     addresses: Int64s, sizes: Int64s, headers: Table, start: int, numbers: Int64s, horizons: Int64s, chosen: Table,
     target: int, written: Table,
 ) -> int:  # fmt: skip
-    """Write the chosen records of some batches, at least one of each, to the address `target`, each batch after free
-    space for its header; return the number of batches processed. `addresses` and `sizes` are those of the record bytes
-    of the batches from `start`. `numbers` are indexes into these; `horizons` are the delete horizons (ms, negative for
-    none) of the same batches. `chosen` is a table of `RetainedBatch`; `written`, a table of `KeptBatch`, receives a
-    description of each batch.
+    """Write the chosen records of some batches to the address `target`, each batch after free space for its header;
+    return the number of batches processed. At least one record of each batch must be chosen.
+
+    `addresses` and `sizes` are the addresses and sizes of the record bytes of the batches from `start` on. `numbers`
+    are indexes into these; `horizons` are the delete horizons (ms since 1970, negative for none) of the batches in
+    `numbers`. `chosen` is a table of `RetainedBatch`; a description of each batch is written to `written`, a table of
+    `KeptBatch`.
     """
     count, (first, lengths, _, *table) = len(numbers), _opened(addresses, sizes, headers, start)
     return _call(
@@ -726,7 +788,7 @@ def kept_records(
 
 
 def gather(addresses: Int64s, sizes: Int64s, target: int) -> None:
-    """Copy pieces of memory to an address, one after another."""
+    """Copy pieces of memory, given by addresses and sizes, to the address `target`, one after another."""
     _call("gather", _numbers(addresses), _numbers(sizes, len(addresses)), len(addresses), target)
 
 
@@ -736,9 +798,12 @@ def gather(addresses: Int64s, sizes: Int64s, target: int) -> None:
 def write_lines(
     rows: int, buffers: Int64s, appended: Bytes, epochs: Int64s, prefix: Bytes, encoded: bool, target: int
 ) -> int:
-    """Write a line of JSON for each row to the address `target`; return the number of bytes, or -1 if a header's key is
-    not UTF-8. `appended` (1 for LogAppendTime) and `epochs` (leader epochs) have an entry for each row; `prefix` is the
-    text before the offset. Keys and values are base64 if `encoded`. The target must have room for six times the data.
+    """Write a line of JSON for each row to the address `target`; return the number of bytes, or -1 if the key of a
+    header is not UTF-8.
+
+    `appended` (1 for LogAppendTime) and `epochs` (leader epochs) have an element for each row; `prefix` is the text
+    before the offset. With `encoded`, keys and values are written as base64. The target must have room for six times
+    the data.
     """
     if len(appended) < rows or not appended.flags.c_contiguous or not prefix.flags.c_contiguous:
         raise TypeError("not an array of bytes without gaps for each row")

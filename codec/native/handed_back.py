@@ -1,4 +1,4 @@
-"""Batches that compiled code leaves to plain Python: there is only this type for them."""
+"""The type of batches that compiled code leaves to plain Python."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from typing import TypeAlias
 __all__ = ["HandedBack"]
 
 HandedBack: TypeAlias = range
-"""Numbers of batches in a run, which the caller decodes in their place."""
+"""Numbers of batches in a run, which the caller decodes at this point of the order."""

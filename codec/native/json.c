@@ -1,7 +1,7 @@
-/* JSON lines from Arrow's buffers: the bytes that `dump --json` prints.
+/* JSON lines from Arrow's buffers, as `dump --json` prints them.
  *
- * The lines are those that Python's `json` makes of the same record with ASCII output and without blanks; keys and values
- * are text if they are UTF-8, else null beside a base64 sibling, or always base64. */
+ * They are equal to the lines that Python's `json` writes for the same record with ASCII output and without blanks.
+ * Keys and values are text if they are UTF-8, otherwise null with an additional base64 field, or always base64. */
 #include "kafkalog.h"
 
 #define IN_EACH_BYTE(value) ((value) * UINT64_C(0x0101010101010101))
@@ -10,13 +10,13 @@
 static const char HEX[] = "0123456789abcdef";
 static const char BASE64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* Write a constant text; the address behind it. */
+/* Write a constant text; return the address after it. */
 #define PUT(out, text) ((byte *)memcpy((out), (text), sizeof(text) - 1) + sizeof(text) - 1)
 
-/* The high bit of each byte that is zero, and maybe of some above the lowest of them. */
+/* Return the high bit of each byte that is zero, and possibly of some bytes above the lowest of them. */
 INLINE uint64_t zero_bytes(uint64_t word) { return (word - IN_EACH_BYTE(1)) & ~word & HIGH_BITS; }
 
-/* How many of eight bytes, from the first on, stand for themselves in a JSON string. */
+/* Return how many of eight bytes, from the first one on, need no escape in a JSON string. */
 INLINE int64_t plain_bytes(uint64_t word) {
     uint64_t odd = (word | ((word - IN_EACH_BYTE(0x20)) & ~word)) & HIGH_BITS;
     odd |= zero_bytes(word ^ IN_EACH_BYTE('"')) | zero_bytes(word ^ IN_EACH_BYTE('\\')) |
@@ -54,7 +54,8 @@ INLINE byte *put_unicode_escape(byte *out, uint32_t unit) {
     return out;
 }
 
-/* Code point of the UTF-8 sequence at `at`, as strict as Python, and its size; 0 if there is none. */
+/* Return the size of the UTF-8 sequence at `at`, as strictly as Python, and write its code point; 0 if there is no
+ * valid one. */
 static int utf8(const byte *at, const byte *end, uint32_t *point) {
     const byte first = *at;
     const int size = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
@@ -73,7 +74,7 @@ static int utf8(const byte *at, const byte *end, uint32_t *point) {
     return size;
 }
 
-/* The letter behind the backslash if a byte has a short escape, else 0. */
+/* Return the letter after the backslash if a byte has a short escape, else 0. */
 INLINE byte short_escape(byte value) {
     switch (value) {
     case '"': case '\\': return value;
@@ -86,7 +87,8 @@ INLINE byte short_escape(byte value) {
     }
 }
 
-/* A string, quoted; NULL if the bytes are not UTF-8.  `out` has room for six times the bytes, and eight more. */
+/* Write a quoted string; return the address after it, NULL if the bytes are not UTF-8. `out` must have room for six
+ * times the bytes, and eight more. */
 static byte *put_text(byte *out, const byte *at, int64_t size) {
     const byte *end = at + size;
     *out++ = '"';
@@ -144,15 +146,15 @@ static byte *put_base64(byte *out, const byte *at, int64_t size) {
     return out + 1;
 }
 
-/* Field number `row` of a column of Arrow. */
+/* Return the address of field number `row` of an Arrow column. */
 INLINE const byte *field_at(const byte *ends, const byte *data, int64_t row, int64_t *size) {
     const uint32_t begin = load32(ends + 4 * row);
     *size = (int64_t)load32(ends + 4 * row + 4) - begin;
     return data + begin;
 }
 
-/* The pairs of names and values from number `first` up to `last`; NULL if a name is not UTF-8, or a value is not and
- * `encoded` is false, which `*is_value` says. */
+/* Write the pairs of names and values from number `first` up to `last`; return the address after them. NULL if a
+ * name is not UTF-8, or if a value is not and `encoded` is false; `*is_value` tells which. */
 static byte *put_pairs(byte *out, int64_t first, int64_t last, const struct arrow_buffers *from, bool encoded, bool *is_value) {
     *out++ = '[';
     for (int64_t each = first; each < last; each++) {
@@ -181,7 +183,7 @@ static byte *put_pairs(byte *out, int64_t first, int64_t last, const struct arro
     return out + 1;
 }
 
-/* A key or value of a row, and behind `"NAME_b64":` its base64 sibling if it is not text. */
+/* Write a key or value of a row and, if it is not text, `"NAME_b64":` with its base64 form. */
 #define PUT_FIELD(out, name, ends, valid, data)                                                                              \
     do {                                                                                                                     \
         if ((valid)[row] == 0) {                                                                                             \
@@ -194,10 +196,10 @@ static byte *put_pairs(byte *out, int64_t first, int64_t last, const struct arro
         }                                                                                                                    \
     } while (0)
 
-/* Write a line for each row to `target`, which has room for six times the data; the bytes written, or -1 if a header's
- * name is not UTF-8.
+/* Write a line for each row to `target`, which must have room for six times the data; return the number of bytes
+ * written, or -1 if the name of a header is not UTF-8.
  *
- * `appended` (LogAppendTime) and `epochs` have an entry for each row; `prefix` is what comes before the offset. */
+ * `appended` (LogAppendTime) and `epochs` have an element for each row; `prefix` is the text before the offset. */
 EXPORTED int64_t write_lines(int64_t rows, const struct arrow_buffers *from, const byte *appended, const int64_t *epochs,
                              const byte *prefix, int64_t prefix_size, int64_t encoded, byte *target) {
     byte *out = target;

@@ -1,9 +1,9 @@
-/* What every file here uses: loads and stores, the leaves of a layout, and the functions that Python calls.
+/* Declarations for all files here: loads and stores, the leaves of a layout, and the functions that Python calls.
  *
- * The code allocates no memory, keeps no state and touches no byte outside of what it is given.  A function that finds
- * anything but what it is written for stops before it, without a judgement: the readable Python says what is there.
- * Numbers wrap as Java's do (-fwrapv).  Addresses come as 64-bit numbers, and tables as the address of the first cell,
- * cells from row to row, and columns (see layout.h). */
+ * The code allocates no memory, keeps no state and accesses no byte outside its arguments. A function stops before
+ * anything that it is not written for, without a judgment: the readable Python code decides what it is. Numbers wrap
+ * as in Java (-fwrapv). Addresses are passed as 64-bit numbers, and tables as the address of the first cell, the
+ * number of cells from row to row, and the number of columns (see layout.h). */
 #ifndef KAFKALOG_H
 #define KAFKALOG_H
 
@@ -43,14 +43,14 @@ INLINE int64_t big64(const byte *at) { return (int64_t)__builtin_bswap64(load64(
 INLINE void store32(byte *at, uint32_t value) { memcpy(at, &value, 4); }
 INLINE void store64(byte *at, uint64_t value) { memcpy(at, &value, 8); }
 
-/* 32 bytes, which may overlap with those that they are moved to: all are read before any is written. */
+/* Move 32 bytes, which may overlap with their target: all are read before any is written. */
 INLINE void move32(byte *target, const byte *source) {
     byte block[32];
     memcpy(block, source, 32);
     memcpy(target, block, 32);
 }
 
-/* Exactly `size` bytes, in the largest moves that fit; the last one may overlap the one before. */
+/* Copy exactly `size` bytes, in the largest moves that fit; the last move may overlap the one before. */
 INLINE void copy(byte *target, const byte *source, int64_t size) {
     if (size >= 32) {
         const int64_t last = size - 32;
@@ -74,12 +74,12 @@ INLINE void copy(byte *target, const byte *source, int64_t size) {
 
 /* --- leaves of a layout ----------------------------------------------------------------------------------------- */
 
-/* What is wrong with a leaf; 0: nothing. */
+/* The fault of a leaf; 0 if there is none. */
 enum fault { SOUND, TRUNCATED, TOO_LONG, KEY_INVALID };
 
 INLINE int64_t zigzag(uint64_t value) { return (int64_t)(value >> 1) ^ -(int64_t)(value & 1); }
 
-/* An integer of 7 bits a byte, at most `largest` bytes of those below `end`; `*cursor` moves behind it. */
+/* Read an integer of 7 bits per byte, at most `largest` bytes below `end`; `*cursor` is moved past it. */
 INLINE enum fault read_unsigned(const byte **cursor, const byte *end, int largest, uint64_t *value) {
     uint64_t found = 0;
     const byte *at = *cursor;
@@ -96,7 +96,7 @@ INLINE enum fault read_unsigned(const byte **cursor, const byte *end, int larges
     return TRUNCATED;
 }
 
-/* VARINT, zig-zag 32 bits: mostly one byte or two. */
+/* Read a VARINT, zig-zag of 32 bits, which mostly has one or two bytes. */
 INLINE enum fault read_varint(const byte **cursor, const byte *end, int64_t *value) {
     const byte *at = *cursor;
     if (LIKELY(at < end)) {
@@ -116,7 +116,7 @@ INLINE enum fault read_varint(const byte **cursor, const byte *end, int64_t *val
     return fault;
 }
 
-/* VARLONG, zig-zag 64 bits. */
+/* Read a VARLONG, zig-zag of 64 bits. */
 INLINE enum fault read_varlong(const byte **cursor, const byte *end, int64_t *value) {
     uint64_t found = 0;
     const enum fault fault = read_unsigned(cursor, end, 10, &found);
@@ -124,7 +124,7 @@ INLINE enum fault read_varlong(const byte **cursor, const byte *end, int64_t *va
     return fault;
 }
 
-/* The length of BYTES, -1 for null; `*cursor` is at their first byte, and all of them are below `end`. */
+/* Read the length of BYTES, -1 for null; `*cursor` is then at their first byte, and all of them are below `end`. */
 INLINE enum fault read_bytes(const byte **cursor, const byte *end, int64_t *size) {
     const enum fault fault = read_varint(cursor, end, size);
     if (fault != SOUND)
@@ -134,7 +134,7 @@ INLINE enum fault read_bytes(const byte **cursor, const byte *end, int64_t *size
     return *size > end - *cursor ? TRUNCATED : SOUND;
 }
 
-/* The same of STRING, which is never null. */
+/* Read the length of a STRING, which is never null; otherwise as `read_bytes`. */
 INLINE enum fault read_string(const byte **cursor, const byte *end, int64_t *size) {
     const enum fault fault = read_bytes(cursor, end, size);
     return fault == SOUND && *size < 0 ? KEY_INVALID : fault;
@@ -142,7 +142,7 @@ INLINE enum fault read_string(const byte **cursor, const byte *end, int64_t *siz
 
 INLINE uint64_t zigzagged(int64_t value) { return (uint64_t)value << 1 ^ (uint64_t)(value >> 63); }
 
-/* Bytes of a number as a zig-zag integer. */
+/* Return the number of bytes of a number as a zig-zag integer. */
 INLINE int64_t varint_size(int64_t value) {
     int64_t size = 1;
     for (uint64_t left = zigzagged(value); left >= 0x80; left >>= 7)
@@ -150,7 +150,7 @@ INLINE int64_t varint_size(int64_t value) {
     return size;
 }
 
-/* Write a number as a zig-zag integer, at most 10 bytes; the address behind it. */
+/* Write a number as a zig-zag integer, at most 10 bytes; return the address after it. */
 INLINE byte *put_varint(byte *at, int64_t value) {
     uint64_t left = zigzagged(value);
     for (; left >= 0x80; left >>= 7)
@@ -159,8 +159,8 @@ INLINE byte *put_varint(byte *at, int64_t value) {
     return at + 1;
 }
 
-/* Append a field, null below 0 bytes, to an Arrow column; how far its data is filled then.  `ends` begins with the end
- * of the row before, so that of this row is one further. */
+/* Append a field (null if its size is negative) to an Arrow column; return the end of its data then. `ends` begins
+ * with the end of the row before, so the end of a row is one element further. */
 INLINE int64_t put_field(int64_t row, int64_t size, const byte *source, byte *ends, byte *valid, byte *data, int64_t filled) {
     valid[row] = size >= 0;
     if (size >= 0) {
@@ -176,7 +176,7 @@ INLINE int64_t put_field(int64_t row, int64_t size, const byte *source, byte *en
 uint32_t checksum(const byte *at, int64_t size);      /* CRC-32C, of v2 batches */
 uint32_t checksum_ieee(const byte *at, int64_t size); /* CRC-32, of messages of magic 0 and 1, and of gzip */
 
-/* Bytes of the sound v2 batch at `here`, 0 if there is anything else in the `left` bytes. */
+/* Return the size of the sound v2 batch at `here`; 0 if the `left` bytes begin with anything else. */
 INLINE int64_t batch_size(const byte *here, int64_t left, int64_t largest, bool check) {
     if (left < BATCH_SIZE)
         return 0;
@@ -189,7 +189,7 @@ INLINE int64_t batch_size(const byte *here, int64_t left, int64_t largest, bool 
     return whole;
 }
 
-/* The fields of the batch at `here` as column `number`, and its position. */
+/* Write the fields of the batch at `here`, and its position, to column `number`. */
 INLINE void read_header(const byte *here, int64_t position, const struct batches *to, int64_t number) {
 #define READ(name, at, read) to->name[number] = read(here + (at));
     BATCH_FIELDS(READ)

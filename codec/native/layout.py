@@ -1,4 +1,5 @@
-"""Numbers of the declared layouts for C: the text of `layout.h`, and the constants from which a library was built.
+"""The declared layouts as C constants: the text of `layout.h`, and the values from which a library was built.
+
 `python -m kafkalog.codec.native.layout` prints the header. `library` compares the constants when it loads the compiled
 code, so that a library built from other declarations is never called.
 """
@@ -66,8 +67,8 @@ _READERS = {"b": "big8", "h": "big16", "i": "big32", "I": "big32u", "q": "big64"
 
 
 def constants() -> dict[str, int]:
-    """Return the constants that compiled code takes from the declarations, by their names in C. The constants about
-    compressed streams are not included: `stream_constants` returns those.
+    """Return the constants that compiled code needs from the declarations, by their names in C. The constants about
+    compressed streams are not included; `stream_constants` returns them.
     """
     named: dict[str, int] = {}
     for name, layout in _LAYOUTS.items():

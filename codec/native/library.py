@@ -1,4 +1,4 @@
-"""The library of compiled code, loaded once for each process. Without it plain Python does everything."""
+"""The library of compiled code, loaded once for each process. Without it, plain Python does the same work."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def _is_usable(path: str) -> bool:
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL:
-    """Load the library of compiled code; later calls return the same one. Raises `StorageError` if it cannot be loaded,
-    or was built from other declarations.
+    """Load the library of compiled code; later calls return the same object. Raises `StorageError` if it cannot be
+    loaded, or was built from other declarations.
     """
     from kafkalog.codec.native.layout import constants
 
@@ -48,7 +48,9 @@ def library() -> ctypes.CDLL:
 
 @lru_cache(maxsize=1)
 def check_streams() -> None:
-    """Raise `StorageError` unless the library was built with the declared constants about compressed streams."""
+    """Raise `StorageError` if the library was built with other constants about compressed streams than the declared
+    ones. A success is cached.
+    """
     from kafkalog.codec.native.layout import constants, stream_constants
 
     loaded, named = library(), constants() | stream_constants()

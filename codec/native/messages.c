@@ -1,18 +1,18 @@
-/* Records of magic 0 and 1 to Arrow's buffers.
+/* Decoding of records of magic 0 and 1 to Arrow's buffers.
  *
- * Taken is only what is sound beyond doubt; `codec.plain.legacy` says what else there is.  Offsets and timestamps inside of a
- * wrapper follow `AbstractLegacyRecordBatch`. */
+ * Only entries that are certainly sound are decoded; `codec.plain.legacy` handles the others. Offsets and timestamps
+ * inside a wrapper follow `AbstractLegacyRecordBatch`. */
 #include "kafkalog.h"
 
 #define LARGEST_MS (INT64_MAX / MICROSECONDS)
 
-/* Key and value of an entry, null below 0 bytes. */
+/* Key and value of an entry; a negative size is null. */
 struct content {
     const byte *key, *value;
     int64_t key_size, value_size;
 };
 
-/* Whether key and value of the entry from `here` to `end` lie in it. */
+/* Whether key and value are inside the entry from `here` to `end`. */
 INLINE bool read_content(const byte *here, const byte *end, int64_t magic, struct content *content) {
     const byte *key = here + (magic == 0 ? MESSAGE_V0_SIZE : MESSAGE_V1_SIZE) + CONTENT_LENGTH_SIZE;
     if (key > end)
@@ -29,7 +29,8 @@ INLINE bool read_content(const byte *here, const byte *end, int64_t magic, struc
     return content->value_size <= end - value;
 }
 
-/* Where the values of entries lie, from `address` on, and their sizes: -1 for null, and for an entry that is not sound. */
+/* Write the positions of the values of entries, relative to `address`, and their sizes: -1 for null, and for an
+ * entry that is not sound. */
 EXPORTED void locate_values(const byte *address, int64_t *cells, int64_t stride, int64_t columns, int64_t *starts,
                             int64_t *sizes) {
     const struct messages messages = messages_of(cells, stride, columns);
@@ -42,8 +43,9 @@ EXPORTED void locate_values(const byte *address, int64_t *cells, int64_t stride,
     }
 }
 
-/* How many messages the wrapper's set in `size` bytes holds, and at `*last` the offset of the last; -1 if it is anything
- * but plain messages with right checksums, at most `most_messages`, with at most a cut one after them. */
+/* Return the number of messages in the wrapper's set of `size` bytes, and write the offset of the last one to
+ * `*last`. -1 if there is anything except plain messages with correct checksums, at most `most_messages`, and at
+ * most one truncated message after them. */
 static int64_t measure_set(const byte *cursor, int64_t size, int64_t most_messages, int64_t *last) {
     const byte *end = cursor + size;
     int64_t count = 0;
@@ -66,10 +68,10 @@ static int64_t measure_set(const byte *cursor, int64_t size, int64_t most_messag
     return count;
 }
 
-/* How many messages each entry holds, and what is to be added to their offsets: a table of `message_sets`.
+/* Write the number of messages of each entry, and the number to add to their offsets, to a table of `message_sets`.
  *
- * `addresses` and `sizes` are those of a wrapper's decompressed set, and of the whole entry if it is none; the count is -1
- * if a size is, and if a set is not one that `measure_set` takes. */
+ * `addresses` and `sizes` are the address and size of a wrapper's decompressed set, or of the whole entry if it is
+ * not a wrapper. The number is -1 if the size is, or if `measure_set` does not accept the set. */
 EXPORTED void measure_sets(const int64_t *addresses, const int64_t *sizes, int64_t *cells, int64_t stride, int64_t columns,
                            int64_t most_messages, int64_t *set_cells, int64_t set_stride) {
     const struct messages messages = messages_of(cells, stride, columns);
@@ -90,7 +92,8 @@ EXPORTED void measure_sets(const int64_t *addresses, const int64_t *sizes, int64
     }
 }
 
-/* The messages of a set that `measure_sets` found sound; false if fields of one leave it, and then none is taken. */
+/* Append the messages of a set for which `measure_sets` returned a number; return false, and append none, if fields
+ * of a message reach beyond it. */
 INLINE bool decode_set(const byte *cursor, int64_t count, int64_t base, int64_t append_time, bool appended, int64_t low,
                        int64_t high, const struct arrow_buffers *buffers, struct filled *filled) {
     struct filled to = *filled;
@@ -130,10 +133,12 @@ INLINE bool decode_set(const byte *cursor, int64_t count, int64_t base, int64_t 
     return true;
 }
 
-/* Append the messages of entries to the buffers, which have room; how many entries could be taken before a faulty one.
+/* Append the messages of entries to the buffers, which have room; return the number of entries before the first damaged
+ * one.
  *
- * `addresses` and both tables are those of `measure_sets`, and no count may be -1.  Wanted are the offsets from `lows`, of
- * each entry, up to, not including, `high`.  `rows` gets how many rows each entry has. */
+ * `addresses` and both tables are the same as in `measure_sets`, and no number of messages may be -1. Only offsets
+ * from `lows` (one for each entry) up to, not including, `high` are appended. The number of rows of each entry is
+ * written to `rows`. */
 EXPORTED int64_t decode_sets(const int64_t *addresses, int64_t *cells, int64_t stride, int64_t columns, int64_t *set_cells,
                              int64_t set_stride, const int64_t *lows, int64_t high, const struct arrow_buffers *buffers,
                              struct filled *filled, int64_t *rows) {

@@ -1,16 +1,17 @@
-/* What recovery of a segment does with each batch: index entries, leader epochs, and whose batches they are. */
+/* The work of a segment's recovery on each batch: index entries, leader epochs, and the producers of the batches. */
 #include "kafkalog.h"
 
-/* What decides index entries of a segment: its base offset, the bytes between entries, and how many each index holds. */
+/* Parameters for the index entries of a segment: its base offset, the bytes between entries, and the capacity of
+ * each index. */
 struct limits {
     int64_t base_offset, interval_bytes, offset_entries, time_entries;
 };
 
-/* Take in the batches from number `first` on, as `LogSegment.recover` does; the number of the first that is left, with
- * which something might go wrong, or `end`.
+/* Process the batches from number `first` on as `LogSegment.recover` does; return the number of the first one that may
+ * be invalid and was not processed, or `end`.
  *
- * The index entries are numbered from those that `state` began with; `epochs` and `epoch_starts` get each new leader epoch
- * and the offset where it begins. */
+ * The index entries are numbered from those with which `state` began. Each new leader epoch, and the offset at which
+ * it begins, is written to `epochs` and `epoch_starts`. */
 EXPORTED int64_t recover_batches(int64_t *cells, int64_t stride, int64_t columns, int64_t first, int64_t end,
                                  const struct limits *limits, struct recovered *state, int64_t *entry_cells,
                                  int64_t entry_stride, int64_t *epochs, int64_t *epoch_starts) {
@@ -62,16 +63,17 @@ EXPORTED int64_t recover_batches(int64_t *cells, int64_t stride, int64_t columns
     return end;
 }
 
-/* Where the slots are asked first for a producer; `count` is a power of two. */
+/* The slot at which the search for a producer begins; `count` is a power of two. */
 INLINE int64_t home(int64_t producer, int64_t count) {
     return (int64_t)((uint64_t)producer * UINT64_C(0x9E3779B97F4A7C1)) >> 20 & (count - 1);
 }
 
-/* What the batches from number `first` up to the next control batch of a producer, or `end`, leave each producer with
- * (`ProducerAppendInfo`): a table of `appended`, in the order of their first batches.  How many producers there are; at
- * `*stopped` that batch's number.
+/* Group the batches from number `first` up to the next control batch of a producer, or `end`, by producer
+ * (`ProducerAppendInfo`), in a table of `appended` in the order of their first batches. Return the number of producers;
+ * the number of the control batch, or `end`, is written to `*stopped`.
  *
- * `slots` are all -1, before and after, and twice as many as there are batches or more, a power of two. */
+ * `slots` are all -1, before and after the call. Their number is a power of two, and at least twice the number of
+ * batches. */
 EXPORTED int64_t batches_by_producer(int64_t *cells, int64_t stride, int64_t columns, int64_t first, int64_t end,
                                      int64_t *slots, int64_t slot_count, int64_t *producer_cells, int64_t producer_stride,
                                      int64_t *stopped) {

@@ -1,7 +1,8 @@
-/* From the record bytes of v2 batches to Arrow's buffers, in one pass over many batches.
+/* Decoding of the record bytes of v2 batches to Arrow's buffers, in one pass over many batches.
  *
- * Written for exactly the declared record (see `record_shape`); each wanted field is copied straight to where Arrow wants
- * it.  It stops before the first record with a fault, which the readable Python names. */
+ * It is written for exactly the declared record (see `record_shape`); each wanted field is copied directly to
+ * Arrow's buffer. It stops before the first damaged record, for which the readable Python code then reports the
+ * fault. */
 #include "kafkalog.h"
 
 #define LARGEST_MS (INT64_MAX / MICROSECONDS)
@@ -14,7 +15,7 @@
 #define SOME 4            /* records from which on it is worth it to ask whether they are as usual */
 #define OTHERS 64         /* records that are taken one by one if the first is not as usual: it is seldom alone */
 
-/* At least `size` bytes, and fewer than 32 more. */
+/* Copy at least `size` bytes, and at most 31 more. */
 INLINE void copy_whole(byte *target, const byte *source, int64_t size) {
     if (size <= 16) {
         memcpy(target, source, 16);
@@ -24,7 +25,7 @@ INLINE void copy_whole(byte *target, const byte *source, int64_t size) {
         memcpy(target + done, source + done, 32);
 }
 
-/* Say that nothing is null in `rows` rows from `row` on: from there on only nulls are noted. */
+/* Set all fields of `rows` rows, from `row` on, to not null; after that only nulls are written. */
 INLINE void all_valid(int64_t row, int64_t rows, const struct arrow_buffers *buffers) {
     byte *const columns[] = {buffers->timestamp_valid, buffers->key_valid, buffers->value_valid};
     for (int each = 0; each < 3; each++)
@@ -42,7 +43,7 @@ INLINE int32_t sequence(int64_t base, int64_t delta) {
     return by - (largest - first) - 1;
 }
 
-/* The address after `count` headers, or NULL. */
+/* Return the address after `count` headers, or NULL if one is damaged. */
 const byte *skip_headers(const byte *cursor, const byte *end, int64_t count) {
     for (int64_t number = 0; number < count; number++) {
         int64_t size;
@@ -56,7 +57,8 @@ const byte *skip_headers(const byte *cursor, const byte *end, int64_t count) {
     return cursor;
 }
 
-/* Copy headers behind those that are there; the address after them, or NULL, and then some may be filled in. */
+/* Append headers to those that are there; return the address after them. NULL if one is damaged; some may have been
+ * appended then. */
 static const byte *decode_headers(const byte *cursor, const byte *end, int64_t count, const struct arrow_buffers *buffers,
                                   struct filled *filled) {
     for (int64_t number = 0; number < count; number++) {
@@ -95,7 +97,8 @@ static void forget_headers(int64_t row, const struct arrow_buffers *buffers, str
 
 /* --- records as usual: no headers, and no number of more than four bytes ------------------------------------------- */
 
-/* A zig-zag integer as it is stored, of at most four bytes; false if it has more.  Four bytes can be read. */
+/* Read a zig-zag integer as it is stored, of at most four bytes; return false if it has more. Four bytes must be
+ * readable. */
 INLINE bool short_varint(const byte **cursor, int64_t *value) {
     const uint32_t word = load32(*cursor);
     uint32_t found = word & 0x7F;
@@ -116,14 +119,14 @@ INLINE bool short_varint(const byte **cursor, int64_t *value) {
     return true;
 }
 
-/* Where a record ends, its numbers as they are stored, and where key and value are. */
+/* A usual record: its end, its numbers as they are stored, and the places of key and value. */
 struct usual {
     const byte *stop, *key, *value;
     int64_t timestamp, offset, key_size, value_size;
 };
 
-/* Whether the record at `cursor` is as usual.  Behind `limit` are AHEAD bytes, so that several numbers are read without a
- * check of where the record ends; whether it ends where it should is asked once. */
+/* Whether the record at `cursor` is usual. After `limit` there are AHEAD bytes, so that several numbers can be read
+ * without comparing each with the end of the record; the end is checked once. */
 INLINE bool read_usual(const byte *cursor, const byte *limit, struct usual *record) {
     int64_t length;
     if (!short_varint(&cursor, &length) || (length & 1) != 0 || (length >> 1) > limit - cursor)
@@ -149,7 +152,7 @@ INLINE bool read_usual(const byte *cursor, const byte *limit, struct usual *reco
     return (record->value_size & 1) == 0 || record->value_size == NULL_SIZE;
 }
 
-/* Masks: of the first four bytes of a field, and of the next eight, those that belong to a field of so many bytes. */
+/* Masks of the bytes that belong to a field of a given size: among its first four bytes, and among the next eight. */
 #define BYTES(count) ((count) <= 0 ? 0 : UINT64_MAX >> (8 * (8 - ((count) > 0 && (count) < 8 ? (count) : 8))))
 static const uint64_t FIRST_FOUR[IN_VIEW + 1] = {
     BYTES(0), BYTES(1), BYTES(2), BYTES(3), BYTES(4), BYTES(4), BYTES(4),
@@ -157,8 +160,8 @@ static const uint64_t FIRST_FOUR[IN_VIEW + 1] = {
 static const uint64_t OTHER_EIGHT[IN_VIEW + 1] = {0, 0, 0, 0, 0, BYTES(1), BYTES(2), BYTES(3), BYTES(4),
                                                   BYTES(5), BYTES(6), BYTES(7), BYTES(8)};
 
-/* Append a field that is not null as a view; whether the view points to where the field is.  From `source` on, 12 bytes
- * can be read. */
+/* Append a field that is not null as a view; return whether the view points to the field. 12 bytes from `source` on
+ * must be readable. */
 INLINE bool put_short_view(byte *view, const byte *source, int64_t size, const byte *viewed, int64_t number) {
     if (size > IN_VIEW) {
         store64(view, (uint64_t)size | (uint64_t)load32(source) << 32);
@@ -170,14 +173,14 @@ INLINE bool put_short_view(byte *view, const byte *source, int64_t size, const b
     return false;
 }
 
-/* The buffers of a column of keys or values, and what is counted of it. */
+/* The buffers of a column of keys or values, and its counters. */
 struct field_column {
     byte *ends, *valid, *data, *views;
     const byte *viewed;
     int64_t viewed_number, used, nulls, in_views;
 };
 
-/* Append a field of a usual record, whose `size` is as it is stored. */
+/* Append a field of a usual record; its `size` is as stored. */
 INLINE void put_usual(struct field_column *column, int64_t row, int64_t size, const byte *source) {
     if (column->data != NULL) {
         copy_whole(column->data + column->used, source, size >> 1);
@@ -193,7 +196,7 @@ INLINE void put_usual(struct field_column *column, int64_t row, int64_t size, co
     }
 }
 
-/* Append records as `decode_run` does, up to the first that is not as usual, or near `latest`; how many. */
+/* Append records as `decode_run` does, up to the first one that is not usual, or near `latest`; return their number. */
 INLINE int64_t decode_usual(const byte **first, const byte *latest, int64_t most_records, const struct batches *batches,
                             int64_t number, int64_t low, int64_t high, const struct arrow_buffers *buffers,
                             struct filled *filled) {
@@ -247,7 +250,7 @@ INLINE int64_t decode_usual(const byte **first, const byte *latest, int64_t most
 
 /* --- any records --------------------------------------------------------------------------------------------------- */
 
-/* Append a field, null below 0 bytes, to a column of views; whether the view points to where the field is. */
+/* Append a field (null if its size is negative) to a column of views; return whether the view points to the field. */
 INLINE bool put_view(int64_t row, int64_t size, const byte *source, byte *views, byte *valid, const byte *viewed,
                      int64_t number) {
     byte *view = views + VIEW * row;
@@ -265,7 +268,7 @@ INLINE bool put_view(int64_t row, int64_t size, const byte *source, byte *views,
     return false;
 }
 
-/* Append records as `decode_run` does, whatever they are; how many. */
+/* Append records of any kind as `decode_run` does; return their number. */
 static int64_t decode_any(const byte **first, const byte *end, const byte *latest, int64_t most_records,
                           const struct batches *batches, int64_t number, int64_t low, int64_t high, int64_t largest,
                           const struct arrow_buffers *buffers, struct filled *filled) {
@@ -350,12 +353,14 @@ static int64_t decode_any(const byte **first, const byte *end, const byte *lates
     return done;
 }
 
-/* Append at most `most_records` records from `first` on; how many, and at `*behind` the address after them.
+/* Append at most `most_records` records from `first` on; return their number, and write the address after them to
+ * `*behind`.
  *
- * They are of batch `number`, and its record bytes end at `end`.  Wanted are the offsets from `low` up to, not including,
- * `high`; the other records are read and left out.  `largest` caps the headers of a record.  It stops before a record
- * that ends more than `most_bytes` after `first`, and before one with a fault.  The buffers have room for all that the
- * bytes can hold: bytes that are copied too much are those of the source, AHEAD of which are left. */
+ * They belong to batch `number`, whose record bytes end at `end`. Only offsets from `low` up to, not including,
+ * `high` are appended; the other records are read and left out. A record with more than `largest` headers counts as
+ * damage. It stops before a record that ends more than `most_bytes` after `first`, and before a damaged one. The
+ * buffers must have room for everything that the bytes can contain. Surplus bytes that are copied are always bytes
+ * of the source, of which AHEAD are left. */
 int64_t decode_run(const byte *first, const byte *end, int64_t most_records, int64_t most_bytes,
                    const struct batches *batches, int64_t number, int64_t low, int64_t high, int64_t largest,
                    const struct arrow_buffers *buffers, struct filled *filled, const byte **behind) {
@@ -383,7 +388,7 @@ int64_t decode_run(const byte *first, const byte *end, int64_t most_records, int
 
 /* --- what Python calls --------------------------------------------------------------------------------------------- */
 
-/* `decode_run`; `*behind` gets the bytes that the records took. */
+/* `decode_run`; the number of bytes that the records took is written to `*behind`. */
 EXPORTED int64_t decode_records(const byte *first, int64_t size, int64_t most_records, int64_t most_bytes, int64_t *cells,
                                 int64_t stride, int64_t columns, int64_t number, int64_t low, int64_t high, int64_t largest,
                                 const struct arrow_buffers *buffers, struct filled *filled, int64_t *behind) {
@@ -395,9 +400,10 @@ EXPORTED int64_t decode_records(const byte *first, int64_t size, int64_t most_re
     return done;
 }
 
-/* Find the largest timestamp (ms) of the record bytes of `count` batches, which `addresses` and `sizes` tell, without
- * keeping the records; return how many batches could be read before a faulty one.  The table has the batches from number
- * `start` on; a record has at most `largest` headers.  A batch without records gets INT64_MIN. */
+/* Write the largest timestamp (ms) of the records of `count` batches, without keeping the records; return the number
+ * of batches before the first damaged one. `addresses` and `sizes` are the addresses and sizes of the record bytes.
+ * The table has the batches from number `start` on. A record with more than `largest` headers counts as damage. A
+ * batch without records gets INT64_MIN. */
 EXPORTED int64_t newest_timestamps(const int64_t *addresses, const int64_t *sizes, int64_t count, int64_t *cells,
                                    int64_t stride, int64_t columns, int64_t start, int64_t largest, int64_t *newest) {
     const struct batches batches = batches_of(cells, stride, columns);
@@ -435,10 +441,12 @@ EXPORTED int64_t newest_timestamps(const int64_t *addresses, const int64_t *size
     return count;
 }
 
-/* Append the records of `count` batches; how many batches could be taken before a faulty one, of which nothing is left.
+/* Append the records of `count` batches; return the number of batches before the first damaged one, of which no record
+ * remains.
  *
- * `addresses` and `sizes` say where the record bytes are; the table has the batches from number `start` on.  Wanted are
- * the offsets from `lows`, of each batch, up to, not including, `high`.  `rows` gets how many rows each batch has. */
+ * `addresses` and `sizes` are the addresses and sizes of the record bytes; the table has the batches from number
+ * `start` on. Only offsets from `lows` (one for each batch) up to, not including, `high` are appended. The number of
+ * rows of each batch is written to `rows`. */
 EXPORTED int64_t decode_batches(const int64_t *addresses, const int64_t *sizes, int64_t count, int64_t *cells, int64_t stride,
                                 int64_t columns, int64_t start, const int64_t *lows, int64_t high, int64_t largest,
                                 const struct arrow_buffers *buffers, struct filled *filled, int64_t *rows) {
@@ -458,7 +466,7 @@ EXPORTED int64_t decode_batches(const int64_t *addresses, const int64_t *sizes, 
     return count;
 }
 
-/* Whether the buffers have room for a batch whatever its bytes hold. */
+/* Whether the buffers have room for a batch whatever its bytes contain. */
 INLINE bool fits(int64_t records, int64_t record_bytes, const struct filled *filled, const struct filled *capacity) {
     return filled->rows + records <= capacity->rows &&
            filled->headers + record_bytes / SMALLEST_HEADER <= capacity->headers &&
@@ -467,20 +475,21 @@ INLINE bool fits(int64_t records, int64_t record_bytes, const struct filled *fil
            filled->header_value + record_bytes <= capacity->header_value;
 }
 
-/* What `decode_window` says besides: bytes of the batches, the offset behind them, their record bytes, and those of the
- * next batch if that is what lacks room, else 0, or MEMORY_IS_FULL. */
+/* Further results of `decode_window`: bytes of the batches, the offset after them, their record bytes, and the
+ * reason for stopping: the record bytes of the next batch if there is no room for it, MEMORY_IS_FULL, or else 0. */
 struct window_end {
     int64_t position, low, total, lacking;
 };
 
-/* Append the records of the batches in `size` bytes at an address: each is checked and decoded while it is near.  How
- * many batches that were.
+/* Append the records of the batches in `size` bytes at an address: each batch is checked and decoded while it is in the
+ * processor's cache. Return the number of batches.
  *
- * It takes batches that are sound and in order (`largest` and the table as in `scan_batches`, `expected`, `highest`, `end`
- * and `flags` as in `consecutive_batches`), and stops before anything else.  If room lacks, the column behind those of
- * the batches is that of the next.  No batch may have more than `most_records` records, no record more than `most_headers`
- * headers, and all together no more than `most_bytes`.  Memory of `decompressor` that `viewed` names moves on behind each
- * batch.  `capacity` says up to where there is room; `rows` gets how many rows each batch has. */
+ * Only batches that are sound and in order are decoded (`largest` and the table as in `scan_batches`, `expected`,
+ * `highest`, `end` and `flags` as in `consecutive_batches`); it stops before any other. If there is no room for the
+ * next batch, its header is in the column after those of the decoded batches. No batch may have more than
+ * `most_records` records, no record more than `most_headers` headers, and all record bytes together no more than
+ * `most_bytes`. If `viewed` names memory of `decompressor`, each batch is decompressed after the one before.
+ * `capacity` bounds the counters; the number of rows of each batch is written to `rows`. */
 EXPORTED int64_t decode_window(const byte *address, int64_t size, int64_t largest, int64_t *cells, int64_t stride,
                                int64_t columns, int64_t expected, int64_t highest, int64_t end, int64_t flags,
                                int64_t most_records, int64_t most_headers, int64_t most_bytes,

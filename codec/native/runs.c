@@ -1,10 +1,11 @@
-/* Questions about a run of headers as a whole, and about index entries and snapshots beside it. */
+/* Facts about a run of headers as a whole, and its comparison with index entries and snapshots. */
 #include "kafkalog.h"
 
 #define UNKNOWN INT64_MIN /* in place of an offset that is not known */
 
-/* How many batches from the first on have no finding by `codec.rules.batches`; they count as checked, and `expected` and
- * `leader_epoch` move behind them.  With `gaps` offsets may be missing before them, which is information only. */
+/* Return the number of batches from the first one on that have no finding by `codec.rules.batches`, and advance
+ * `continuity` past them. With `gaps`, missing offsets before a batch are accepted, because their finding is only
+ * information. */
 EXPORTED int64_t sound_prefix(int64_t *cells, int64_t stride, int64_t columns, struct continuity *continuity, int64_t gaps) {
     const struct batches batches = batches_of(cells, stride, columns);
     const int64_t base = continuity->base_offset, next_segment = continuity->next_segment;
@@ -46,7 +47,8 @@ EXPORTED int64_t sound_prefix(int64_t *cells, int64_t stride, int64_t columns, s
     return number;
 }
 
-/* Numbers of the batches behind the first that do not begin where the one before them ends; how many. */
+/* Write the numbers of the batches that do not begin where the batch before them ends, without the first; return how
+ * many. */
 EXPORTED int64_t gaps_of_run(int64_t *cells, int64_t stride, int64_t columns, int64_t *numbers) {
     const struct batches batches = batches_of(cells, stride, columns);
     int64_t count = 0;
@@ -56,8 +58,8 @@ EXPORTED int64_t gaps_of_run(int64_t *cells, int64_t stride, int64_t columns, in
     return count;
 }
 
-/* Count the batches of each codec in `codecs`, and find the smallest first and the largest timestamp of the batches that
- * have one, as `BatchHeader.first_timestamp` tells it; how many have one. */
+/* Count the batches of each codec in `codecs`, and write the smallest first and the largest timestamp of the batches
+ * that have one, as defined by `BatchHeader.first_timestamp`; return the number of these batches. */
 EXPORTED int64_t summarize_run(int64_t *cells, int64_t stride, int64_t columns, int64_t codecs[CODEC_MASK + 1],
                                int64_t times[2]) {
     const struct batches batches = batches_of(cells, stride, columns);
@@ -129,8 +131,8 @@ EXPORTED int64_t facts_of_run(int64_t *cells, int64_t stride, int64_t columns, s
 }
 
 /* Write the numbers of the batches from `first` on that may change the state of a transaction, ascending; return how
- * many.  They are all control batches, and transactional data batches; of consecutive ones of these that are of the same
- * producer only the first. */
+ * many. They are all control batches, and transactional data batches; of consecutive transactional data batches of
+ * one producer only the first. */
 EXPORTED int64_t transaction_numbers(int64_t *cells, int64_t stride, int64_t columns, int64_t first, int64_t *numbers) {
     const struct batches batches = batches_of(cells, stride, columns);
     int64_t count = 0, producer_before = 0;
@@ -148,8 +150,8 @@ EXPORTED int64_t transaction_numbers(int64_t *cells, int64_t stride, int64_t col
     return count;
 }
 
-/* Return the number of batches from the first on whose offsets can be in a segment with this base offset, as
- * `out_of_place` of `codec.rules.batches` decides; `limit` is its NO_OFFSET_LIMIT. */
+/* Return the number of batches from the first one on whose offsets are possible in a segment with this base offset,
+ * by the rule of `out_of_place` in `codec.rules.batches`; `limit` is its NO_OFFSET_LIMIT. */
 EXPORTED int64_t in_place(int64_t *cells, int64_t stride, int64_t columns, int64_t base_offset, int64_t limit) {
     const struct batches batches = batches_of(cells, stride, columns);
     for (int64_t number = 0; number < columns; number++) {
@@ -160,7 +162,7 @@ EXPORTED int64_t in_place(int64_t *cells, int64_t stride, int64_t columns, int64
     return columns;
 }
 
-/* Compare the offsets of a run with those before it, of which `highest` is the highest: see `OrderOfRun` in tables.py. */
+/* Compare the offsets of a run with `highest`, the highest offset before it: see `OrderOfRun` in tables.py. */
 EXPORTED int64_t order_of_run(int64_t *cells, int64_t stride, int64_t columns, int64_t highest,
                               struct order_of_run *order) {
     const struct batches batches = batches_of(cells, stride, columns);
@@ -195,7 +197,8 @@ EXPORTED int64_t other_epochs(int64_t *cells, int64_t stride, int64_t columns, i
     return count;
 }
 
-/* Write the numbers of the batches whose leader epoch is not that of the batch before them, ascending; return how many. */
+/* Write the numbers of the batches whose leader epoch differs from the batch before them, ascending; return how
+ * many. */
 EXPORTED int64_t new_epochs(int64_t *cells, int64_t stride, int64_t columns, int64_t *numbers) {
     const struct batches batches = batches_of(cells, stride, columns);
     int64_t count = 0;

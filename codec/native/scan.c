@@ -1,10 +1,11 @@
-/* Walks over whole batches and entries: sizes and checksums, and every declared header field as a column. */
+/* Scans over whole batches and entries: sizes and checksums, and every declared header field as a column. */
 #include "kafkalog.h"
 
 #include <unistd.h>
 
-/* The headers of the batches in `size` bytes at `address`, a column each; how many there are before anything odd.
- * Positions count from the address.  No batch may be larger than `largest` bytes; `check`: compare checksums. */
+/* Write the headers of the batches in `size` bytes at `address`, a column each; return their number. It stops before
+ * anything that is not a sound v2 batch of at most `largest` bytes. Positions are relative to the address. With
+ * `check`, checksums are compared. */
 EXPORTED int64_t scan_batches(const byte *address, int64_t size, int64_t largest, int64_t check, int64_t *cells,
                               int64_t stride, int64_t columns) {
     const struct batches batches = batches_of(cells, stride, columns);
@@ -19,7 +20,7 @@ EXPORTED int64_t scan_batches(const byte *address, int64_t size, int64_t largest
     return count;
 }
 
-/* The same of entries of magic 0 and 1; those of magic 0 get the timestamp -1. */
+/* Scan for entries of magic 0 and 1 as `scan_batches` does; those of magic 0 get the timestamp -1. */
 EXPORTED int64_t scan_messages(const byte *address, int64_t size, int64_t largest, int64_t check, int64_t *cells,
                                int64_t stride, int64_t columns) {
     const struct messages messages = messages_of(cells, stride, columns);
@@ -45,9 +46,9 @@ EXPORTED int64_t scan_messages(const byte *address, int64_t size, int64_t larges
     return count;
 }
 
-/* Whether a batch is beyond doubt where it should be: it has none of `flags`, begins below `end` and ends up to
- * `highest`.  `low` is the offset that should come next.  A batch that begins with another must be followed by one that
- * begins behind it, with the offset `following`: `codec.rules.batches` says what else it can be. */
+/* Whether a batch is certainly at its place: it has none of `flags`, begins below `end` and ends at or below
+ * `highest`. `low` is the offset that should come next. If a batch begins with another offset, the next batch must
+ * begin after it, with the offset `following`; `codec.rules.batches` decides the other cases. */
 bool is_next(const struct batches *batches, int64_t number, int64_t following, int64_t low, int64_t highest, int64_t end,
              int64_t flags) {
     const int64_t first = batches->base_offset[number], last = first + batches->last_offset_delta[number];
@@ -61,8 +62,9 @@ bool is_next(const struct batches *batches, int64_t number, int64_t following, i
     return last >= low && first < end && (number == 0 || low < end);
 }
 
-/* How many batches from the first on are in order, have none of `flags`, and begin below `end`.  `expected` is the offset
- * that should come first, `highest` the last one that the segment may have; `lows` gets the first offset wanted of each. */
+/* Return the number of batches from the first one on that are in order, have none of `flags`, and begin below `end`.
+ * `expected` is the offset that should come first, `highest` the last one that the segment may have. The first
+ * wanted offset of each batch is written to `lows`. */
 EXPORTED int64_t consecutive_batches(int64_t *cells, int64_t stride, int64_t columns, int64_t expected, int64_t highest,
                                      int64_t end, int64_t flags, int64_t *lows) {
     const struct batches batches = batches_of(cells, stride, columns);
@@ -77,7 +79,7 @@ EXPORTED int64_t consecutive_batches(int64_t *cells, int64_t stride, int64_t col
     return columns;
 }
 
-/* The same of entries of magic 0 and 1. */
+/* The same as `consecutive_batches`, for entries of magic 0 and 1. */
 EXPORTED int64_t consecutive_messages(int64_t *cells, int64_t stride, int64_t columns, int64_t expected, int64_t highest,
                                       int64_t end, int64_t *lows) {
     const struct messages messages = messages_of(cells, stride, columns);
@@ -99,7 +101,8 @@ EXPORTED int64_t consecutive_messages(int64_t *cells, int64_t stride, int64_t co
     return columns;
 }
 
-/* The codec of batch `start`, EMPTY or UNDECODED, and at `*behind` the number after the last batch of the same. */
+/* Return the codec of batch `start`, EMPTY or UNDECODED, and write the number after the last consecutive batch with
+ * the same one to `*behind`. */
 EXPORTED int64_t same_codec(int64_t *cells, int64_t stride, int64_t columns, int64_t start, int64_t most_records,
                             int64_t most_bytes, int64_t *behind) {
     const struct batches batches = batches_of(cells, stride, columns);
@@ -120,9 +123,9 @@ EXPORTED int64_t same_codec(int64_t *cells, int64_t stride, int64_t columns, int
     return kind;
 }
 
-/* How many batches from `start` on have, together, at most `most_rows` records and, by `sizes`, `most_bytes` bytes; the
- * first `at_least` are taken whatever they have.  `room` gets the rows to make room for, no more than the bytes can hold,
- * and the bytes. */
+/* Return how many batches from `start` on have together at most `most_rows` records and, by `sizes`, `most_bytes`
+ * bytes; the first `at_least` always count. The number of rows to make room for, at most as many as the bytes can
+ * contain, and the number of bytes are written to `room`. */
 EXPORTED int64_t fitting_batches(int64_t *cells, int64_t stride, int64_t columns, int64_t start, const int64_t *sizes,
                                  int64_t count, int64_t at_least, int64_t most_rows, int64_t most_bytes, int64_t room[2]) {
     const struct batches batches = batches_of(cells, stride, columns);
@@ -139,8 +142,9 @@ EXPORTED int64_t fitting_batches(int64_t *cells, int64_t stride, int64_t columns
     return number;
 }
 
-/* Where the record bytes of the first batches lie: of at least one, of more while they have at most `budget` bytes.  None
- * has more than `largest`; `window` is where positions count from.  How many batches that is. */
+/* Write the addresses and sizes of the record bytes of the first batches: of at least one, and of more while they
+ * have at most `budget` bytes. No batch has more than `largest` bytes; `window` is the address to which positions
+ * are relative. Return the number of batches. */
 EXPORTED int64_t locate_records(int64_t *cells, int64_t stride, int64_t columns, int64_t window, int64_t largest,
                                 int64_t budget, int64_t *addresses, int64_t *sizes) {
     const struct batches batches = batches_of(cells, stride, columns);
@@ -161,16 +165,16 @@ EXPORTED int64_t locate_records(int64_t *cells, int64_t stride, int64_t columns,
 #define DENSE 4096 /* batches below this size are read together with those behind them */
 #define LARGEST_OFFSET (INT64_C(1) << 62)
 
-/* How many offsets the batch at `here` takes; 0 if its header does not tell, as of a wrapper. */
+/* Return the number of offsets of the batch at `here`; 0 if its header does not tell, as for a wrapper. */
 INLINE int64_t offsets_taken(const byte *here, int64_t magic) {
     if (magic > 1)
         return big32(here + BATCH_LAST_OFFSET_DELTA_AT) + 1;
     return (here[MESSAGE_V0_ATTRIBUTES_AT] & CODEC_MASK) == 0;
 }
 
-/* Go on over the headers of an open file until `step` bytes of batches are passed, or all; 1 if that was possible.
- * `memory` has `room` bytes.  0 if reading fails, a magic is unknown, or offsets are too large to count on or decrease:
- * everything is then as before, but that nothing is held. */
+/* Scan the headers of an open file until `step` bytes of batches, or all, are passed; return 1 if this was possible.
+ * `memory` has `room` bytes. 0 if reading fails, a magic is unknown, or offsets are too large or decrease: the state
+ * is then unchanged, except that no range is in memory. */
 EXPORTED int64_t walk_headers(int64_t descriptor, byte *memory, int64_t room, struct walk *walk) {
     const int64_t end = walk->end, file_end = walk->file_end, start = walk->position;
     int64_t position = start, expected = walk->expected, first_offset = expected, next_offset = expected, followed = 1;

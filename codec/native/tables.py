@@ -1,6 +1,7 @@
-"""Names for the rows of the tables, and the numbers of the structs, that compiled code reads and fills. A table has a
-column for each batch (or message), and a row for each member of its enumeration. A struct of C is an array with an
-element for each member. `layout` writes both into `layout.h`.
+"""Names for the rows of the tables, and for the members of the structs, that compiled code reads and fills.
+
+A table has a column for each batch (or message), and a row for each member of its enumeration. A struct of C is an
+array with an element for each member. `layout` writes both into `layout.h`.
 """
 
 from __future__ import annotations
@@ -78,10 +79,11 @@ class MessageColumn(Rows):
 
 
 class ArrowBuffer(Rows):
-    """Addresses of the Arrow buffers into which records are decoded; 0 for one that is not wanted. `ENDS` has the end
-    of each field in its data (int32, preceded by the start of the first). `VALID` has a byte for each row, 0 for null.
-    Fields of bytes need `ENDS`, `VALID` and data, or `VALID` and `VIEWS`. `VIEWS` has 16 bytes for each row: the size,
-    and the field itself or its place in data buffer `VIEWED_NUMBER`, whose address is `VIEWED`.
+    """Addresses of the Arrow buffers into which records are decoded; 0 for a buffer that is not wanted.
+
+    `ENDS` has the end of each field in its data (int32, preceded by the start of the first). `VALID` has a byte for
+    each row, 0 for null. Fields of bytes need `ENDS`, `VALID` and data, or `VALID` and `VIEWS`. `VIEWS` has 16 bytes
+    for each row: the size, and the field itself or its place in data buffer `VIEWED_NUMBER`, whose address is `VIEWED`.
     """
 
     OFFSET = auto()
@@ -145,9 +147,9 @@ class Encoded(Rows):
 
 
 class Recovered(Rows):
-    """State that rebuilding a segment carries from batch to batch (`LogSegment.recover`): valid bytes, position of the
-    last index entry, largest timestamp and its offset; number of entries and last entry of both indexes; highest leader
-    epoch, and the number of its changes.
+    """State that is passed from batch to batch while a segment is rebuilt (`LogSegment.recover`): valid bytes, position
+    of the last index entry, largest timestamp and its offset; number of entries and last entry of both indexes; highest
+    leader epoch, and the number of its changes.
     """
 
     VALID_BYTES = auto()
@@ -186,8 +188,8 @@ class Appended(Rows):
 
 
 class KeyMap(Rows):
-    """State of filling a map with keys: keys in it, most keys, whether it was too full for a batch, and the last offset
-    of that batch that was put in (-1 for none).
+    """State of a map while keys are put into it: number of keys in it, most keys, whether it was too full for a batch,
+    and the last offset of that batch that was put in (-1 for none).
     """
 
     USED = auto()
@@ -244,9 +246,9 @@ class Viewed(Rows):
 
 
 class Walk(Rows):
-    """State of a scan over the headers of a file: position, end of the scan, end of the file, and bytes to pass at
-    once; of the batches just passed, the first offset and the one after the last; the range of the file in memory; and
-    whether batches are so small that blocks are read.
+    """State of a scan over the headers of a file: position, end of the scan, end of the file, and number of bytes to
+    scan in one call; the first offset of the batches just scanned, and the one after their last; the range of the file
+    that is in memory; and whether batches are so small that whole blocks are read.
     """
 
     POSITION = auto()
@@ -276,8 +278,8 @@ class ContinuityState(Rows):
 
 
 class RunFacts(Rows):
-    """Facts about all batches of a run. A number of a batch is -1 for none, and so is an epoch. Offsets of a batch are
-    those in its header; the first batch of the run has none before it.
+    """Facts about all batches of a run. A number of a batch, and an epoch, is -1 for none. Offsets are from the
+    headers. The first batch of the run is not compared with a batch before it.
     """
 
     LEAST_LAST_OFFSET = auto()
@@ -315,8 +317,8 @@ class RunFacts(Rows):
 
 
 class OrderOfRun(Rows):
-    """How the offsets of a run continue those before it. A batch is in front if it ends at or above every offset before
-    it, and a repeat if it begins at or below one. Numbers of batches are -1 for none.
+    """How the offsets of a run continue the offsets before it. A batch is in front if it ends at or above every offset
+    before it, and a repeat if it begins at or below one of them. Numbers of batches are -1 for none.
     """
 
     REST = auto()
@@ -345,7 +347,7 @@ UNKNOWN = -(2**63)
 
 
 def names(rows: type[Rows]) -> tuple[str, ...]:
-    """Return the members of an enumeration in lower case."""
+    """Return the names of an enumeration's members in lower case, in their order."""
     return tuple(row.name.lower() for row in rows)
 
 

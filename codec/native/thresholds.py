@@ -1,6 +1,8 @@
-"""Decide whether a job is large enough to decode records into columns. Loading numpy takes 0.1 s and 30 MB, in which
-plain Python decodes about 8 MB of small records. numpy is not imported before the decision, nor pyarrow before columns
-are wanted. Headers need no decision: compiled code reads them without numpy.
+"""Decision whether a job is large enough to decode records into columns with numpy.
+
+Loading numpy takes 0.1 s and 30 MB; in this time plain Python decodes about 8 MB of small records. numpy is not
+imported before the decision, and pyarrow not before columns are wanted. Headers need no decision: compiled code reads
+them without numpy.
 """
 
 from __future__ import annotations
@@ -31,17 +33,17 @@ def _can_make_columns() -> bool:
 
 
 def kernel_is_worth_it(work_bytes: int) -> bool:
-    """Whether compiled code is available and worth loading for `work_bytes` bytes of log, or for the surrounding job
-    (`together`).
+    """Whether compiled code and the packages for columns are available, and are worth loading for `work_bytes` bytes of
+    log or for the surrounding job (`together`).
     """
     return max(work_bytes, _together.get()) >= ENOUGH_BYTES and library.is_there() and _can_make_columns()
 
 
 @contextmanager
 def together(work_bytes: int) -> Iterator[None]:
-    """Context manager in which decisions of this thread (context) about compiled code treat every job as at least
-    `work_bytes` bytes of log, so that many small partitions together are worth loading it. The value before is restored
-    at the end.
+    """Context manager for a job that reads many small partitions. Inside it, decisions of this thread (context) treat
+    every partition as if it had at least `work_bytes` bytes of log, so that compiled code is loaded if the whole job is
+    large enough. At the end the earlier value is restored.
     """
     token = _together.set(work_bytes)
     try:

@@ -1,6 +1,4 @@
-"""Find out how completely a coordinator's topic was read, to decide whether a missing name is unknown or certainly
-absent.
-"""
+"""How completely a coordinator's topic was read. This decides whether a missing name is unknown or certainly absent."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ _CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, REPLICAT
 
 
 class CoordinatorLogs(Struct, frozen=True, kw_only=True):
-    """The partitions of `__consumer_offsets` or `__transaction_state`, and what is unknown about them."""
+    """The partitions of `__consumer_offsets` or `__transaction_state`, and how completely they were read."""
 
     topic: str
     count: int | None
@@ -70,21 +68,21 @@ class CoordinatorLogs(Struct, frozen=True, kw_only=True):
         return number in self.read and self.read[number] is None
 
     def why_partial(self, number: int) -> str | None:
-        """Reason why a partition was read incompletely; None if nothing shows that."""
+        """Return the reason why a partition is missing or was read incompletely; None if no reason is known."""
         return self.lost.get(number) or self.read.get(number)
 
     def first_partial(self) -> str | None:
-        """Reason why the first incomplete partition is incomplete; None if nothing shows that any is."""
+        """Return the reason for the first partition that is missing or was read incompletely; None if there is none."""
         return next(filter(None, map(self.why_partial, sorted({*self.read, *self.lost}))), None)
 
     def why_unknown(self, name: str | None, count: int | None = None) -> str | None:
-        """Return the reason why an object that was not found may still exist, as text; None if it certainly does not
+        """Return the reason why an object that was not read may still exist, as text; None if it certainly does not
         exist.
 
         `name` is its key: a group or a transactional id. None means any name, for which all known partitions must have
-        been read. A name concerns only the partition that its hash selects, if the metadata tells the number of
-        partitions. `count` is that number if the metadata does not tell it; then any other known partition may give the
-        reason too. If neither number is known, all known partitions are examined.
+        been read. If the metadata states the number of partitions, only the partition that the hash of `name` selects
+        is examined. Otherwise `count` is that number, and any other known partition may be the reason too. If neither
+        number is known, all known partitions are examined.
         """
         known = self.count or count
         if name is None or known is None:
@@ -106,10 +104,10 @@ def coordinator_logs(
 ) -> CoordinatorLogs:
     """Determine which partitions of `topic` were read completely, and which are missing.
 
-    `partitions` are those that were read; others than those of `topic` only show which log directories were read.
-    `findings` are the findings of that reading; findings about missing directories, segments and ends of logs are
-    appended to it in place. Reads checkpoints and the cluster's metadata in the log directories; metadata that cannot
-    be read counts as missing. Raises `StorageError` if files cannot be read, and no other error of this library.
+    `partitions` are all partitions that were read; partitions of other topics only show which log directories were
+    read. `findings` are the findings of that reading; findings about missing directories, segments and ends of logs are
+    appended to it. Reads checkpoints and the cluster's metadata in the log directories; metadata that cannot be read
+    counts as missing. Raises `StorageError` if files cannot be read, and no other error of this library.
     """
     of_topic = [each for each in partitions if each.topic == topic and each.partition is not None]
     for partition in of_topic:
@@ -122,17 +120,17 @@ def coordinator_logs(
         count = max(count or 0, known.count) or None
         here = {os.path.basename(each.path) for each in partitions if os.path.dirname(each.path) == root}
         for number, finding in _lost_in(root, topic, set(read), known, here):
-            lost[number] = _told(finding)
+            lost[number] = _as_reason(finding)
             findings.append(finding)
     watermarked = frozenset(each.partition or 0 for each in of_topic if _watermark(each) is not None)
     return CoordinatorLogs(topic=topic, count=count, read=read, lost=lost, watermarked=watermarked)
 
 
-def _short(partition: Partition, found: Sequence[Finding], limits: Limits) -> Iterable[Finding]:
+def _short(partition: Partition, earlier: Sequence[Finding], limits: Limits) -> Iterable[Finding]:
     """Yield findings about the missing beginning or end of a live partition's log.
 
-    Compares the log with its log start offset and high watermark checkpoints and its leader epochs; reads them from
-    disk. `found` are the findings so far, which include the damage of the partition's segments. Yields nothing for a
+    Compares the log with its log start offset and high watermark checkpoints and its leader epochs, which are read from
+    disk. `earlier` are the findings so far, including the damage of the partition's segments. Yields nothing for a
     stray, deleted or future replica, or if the partition is not a directory.
     """
     name = partition.name
@@ -141,7 +139,7 @@ def _short(partition: Partition, found: Sequence[Finding], limits: Limits) -> It
     root, key = os.path.dirname(partition.path), (name.topic, name.partition)
     start = (checkpoint_in(root, LOG_START_OFFSET_CHECKPOINT) or {}).get(key, 0)
     end = partition.log_end_offset(limits=limits)
-    behind = tell_what_is_behind([*found], partition.segments, log_start=start, limits=limits) or BehindDamage()
+    behind = tell_what_is_behind([*earlier], partition.segments, log_start=start, limits=limits) or BehindDamage()
     yield from checkpoint_findings(partition, end, start, _watermark(partition), end_behind=behind.next_offset)
     if partition.segments:
         # a compacted log keeps its first segment, so without epochs, which follow the start, it is 0 or checkpointed
@@ -159,9 +157,9 @@ def _watermark(partition: Partition) -> int | None:
 def _why(partition: Partition, findings: Iterable[Finding]) -> str | None:
     """Describe the first finding about a partition's files that may hide records; None if there is none.
 
-    Errors may hide records, and so may warnings about missing segments, unknown record versions, records that were
+    All errors may hide records, and so may warnings about missing segments, unknown record versions, records that were
     removed since, and a log that ends below its high watermark. Damage at the end of the log is ignored if a high
-    watermark is recorded, because another finding is made if the log ends below it.
+    watermark is recorded, because there is another finding if the log ends below it.
     """
     own = [each for each in findings if each.file is not None
            and (each.file == partition.path or each.file.startswith(os.path.join(partition.path, "")))]  # fmt: skip
@@ -169,11 +167,11 @@ def _why(partition: Partition, findings: Iterable[Finding]) -> str | None:
         if finding.code in _TAILS and _watermark(partition) is not None:
             continue  # else a finding says that the log ends below it
         if finding.severity is Severity.ERROR or finding.code in _HIDES:
-            return _told(finding)
+            return _as_reason(finding)
     return None
 
 
-def _told(finding: Finding) -> str:
+def _as_reason(finding: Finding) -> str:
     return f"{finding.code.value} ({finding.file}): {finding.detail}"
 
 
@@ -214,11 +212,10 @@ def _identity(root: str) -> tuple[int, str | None]:
 
 
 def _lost_in(root: str, topic: str, read: set[int], known: _Known, here: set[str]) -> Iterable[tuple[int, Finding]]:
-    """Yield (partition number, finding) for each partition of `topic` that the log directory `root` should hold but
-    does not.
+    """Yield (partition number, finding) for each partition of `topic` that is missing in the log directory `root`.
 
-    A partition is expected if a checkpoint file or `known.assigned` names it. `read` are the partition numbers that
-    were read, `here` the names of the directories in `root` that were read. Yields nothing if only some of the
+    A partition is expected there if a checkpoint file or `known.assigned` names it. `read` are the partition numbers
+    that were read, `here` the names of the directories in `root` that were read. Yields nothing if only some of the
     directory's partitions of the topic were read, or if it has none and its other partitions were not all read.
     """
     names = [entry.name for entry in scan_directory(root)]

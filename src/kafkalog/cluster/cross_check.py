@@ -1,8 +1,8 @@
-"""Compare the cluster's metadata with the log directories of one of its brokers.
+"""Comparison of the cluster's metadata with the log directories of one or more of its brokers.
 
-Topic ids are compared with `partition.metadata`, leader epochs with `leader-epoch-checkpoint` and the batches, replicas
-and directories with the partition's place.  Metadata may be older than the data beside it; then epochs differ
-legitimately.
+Topic ids are compared with `partition.metadata`, leader epochs with `leader-epoch-checkpoint` and the batches, and the
+assigned replicas and directories with the directory that has the partition. If the metadata is older than the data
+beside it, epochs may differ without an error.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ def known_from_image(image: MetadataImage) -> dict[str, KnownTopic]:
 
 
 def known_from_zookeeper(tree: Tree, chroot: str = "") -> dict[str, KnownTopic]:
-    """Read topics and partition states from a ZooKeeper tree under `chroot`; return them by topic name.
+    """Read topics and partition states from a ZooKeeper tree below `chroot`; return them by topic name.
 
-    Partitions without a readable `state` node are omitted; a topic without any is returned with no partitions. The
+    Partitions without a readable `state` node are omitted; a topic that has none is returned without partitions. The
     topic id is None before 2.8. Returns an empty dict if `brokers/topics` is missing.
     """
-    found: dict[str, KnownTopic] = {}
+    topics_by_name: dict[str, KnownTopic] = {}
     base = f"{chroot}/brokers/topics"
     topics = tree.nodes.get(base)
     for topic in sorted(topics.children) if topics is not None else ():
@@ -91,28 +91,30 @@ def known_from_zookeeper(tree: Tree, chroot: str = "") -> dict[str, KnownTopic]:
                     replicas=replicas, isr=state.isr, leader_epoch=state.leader_epoch, leader=state.leader
                 )
         identity = (json_object(data) or {}).get("topic_id")
-        found[topic] = KnownTopic(identity if isinstance(identity, str) else None, partitions)
-    return found
+        topics_by_name[topic] = KnownTopic(identity if isinstance(identity, str) else None, partitions)
+    return topics_by_name
 
 
 def cluster_ids(tree: Tree) -> dict[str, str]:
-    """`/cluster/id` by chroot of a ZooKeeper tree (`ClusterIdZNode`, 0.10.1 and later)."""
+    """Return the cluster ids in a ZooKeeper tree by chroot (`ClusterIdZNode`, 0.10.1 and later); clusters without a
+    readable id are omitted.
+    """
     known = ((chroot, cluster_id(tree, chroot)) for chroot in chroots(tree.nodes))
     return {chroot: identity for chroot, identity in known if identity is not None}
 
 
 def _of_another_cluster(log_dirs: Iterable[LogDir], clusters: Mapping[str, str]) -> Iterable[Finding]:
-    said = " and ".join(f"{chroot}/cluster/id {identity}" for chroot, identity in sorted(clusters.items()))
+    ids_text = " and ".join(f"{chroot}/cluster/id {identity}" for chroot, identity in sorted(clusters.items()))
     for log_dir in log_dirs:
         meta = log_dir.meta_properties
         if clusters and meta is not None and meta.cluster_id not in (None, *clusters.values()):
-            detail = f"cluster.id is {meta.cluster_id}, in ZooKeeper it is {said}: a broker does not start"
+            detail = f"cluster.id is {meta.cluster_id}, in ZooKeeper it is {ids_text}: a broker does not start"
             path = os.path.join(log_dir.path, META_PROPERTIES)
             yield Finding.of(FindingCode.IDENTITY_MISMATCH, None, None, detail, path)
 
 
 def _largest_epoch(partition: Partition) -> int:
-    """Largest leader epoch in the checkpoint or the batches of the last segment; -1 if there is none."""
+    """Return the largest leader epoch in the checkpoint and in the batches of the last segment; -1 if there is none."""
     epochs = [leader_epoch.epoch for leader_epoch in partition.leader_epochs]
     if partition.segments:
         epochs += [batch.header.partition_leader_epoch for batch in partition.segments[-1].batches()]
@@ -131,23 +133,23 @@ def _compare(partition: Partition, known: KnownTopic | None, log_dir: LogDir) ->
             f"topic id {stored} here, {known.topic_id} in the metadata: another topic of the same name",
         )
         return
-    found = known.partitions.get(number)
-    if found is None:
+    facts = known.partitions.get(number)
+    if facts is None:
         yield Severity.WARNING, f"{partition.name} is not in the metadata"
         return
     epoch = _largest_epoch(partition)
-    if epoch > found.leader_epoch:
-        yield Severity.WARNING, f"leader epoch {epoch} here, {found.leader_epoch} in the metadata"
+    if epoch > facts.leader_epoch:
+        yield Severity.WARNING, f"leader epoch {epoch} here, {facts.leader_epoch} in the metadata"
     meta, node = log_dir.meta_properties, _node(log_dir)
     if node is None:
         return
-    if node not in found.replicas:
-        yield Severity.WARNING, f"broker {node} is not a replica of {partition.name}: {list(found.replicas)}"
-    if not set(found.isr) <= set(found.replicas):
-        yield Severity.ERROR, f"in-sync replicas {list(found.isr)} are not all replicas: {list(found.replicas)}"
-    if node in found.replicas and found.directories and meta is not None and meta.directory_id is not None:
+    if node not in facts.replicas:
+        yield Severity.WARNING, f"broker {node} is not a replica of {partition.name}: {list(facts.replicas)}"
+    if not set(facts.isr) <= set(facts.replicas):
+        yield Severity.ERROR, f"in-sync replicas {list(facts.isr)} are not all replicas: {list(facts.replicas)}"
+    if node in facts.replicas and facts.directories and meta is not None and meta.directory_id is not None:
         assigned = (
-            found.directories[found.replicas.index(node)] if len(found.directories) == len(found.replicas) else ""
+            facts.directories[facts.replicas.index(node)] if len(facts.directories) == len(facts.replicas) else ""
         )
         if assigned and assigned not in _RESERVED and assigned != meta.directory_id:
             yield (
@@ -162,11 +164,11 @@ def _node(log_dir: LogDir) -> int | None:
 
 
 def _in_sync(log_dirs: Sequence[LogDir], known: Mapping[str, KnownTopic]) -> Iterable[Finding]:
-    """Yield findings about in-sync or eligible replicas that are missing or end below a recorded high watermark.
+    """Yield findings about in-sync or eligible replicas that are missing, or that end below a recorded high watermark.
 
-    `known` are the topics of the metadata by name. A replica is missing if no directory of its broker in `log_dirs` has
-    a live one. Its log end is compared with the largest high watermark of its partition in any of `log_dirs`. Only
-    brokers whose node id one of the directories tells are examined. Ordered by topic, partition and broker.
+    `known` are the topics of the metadata by name. A replica is missing if none of its broker's directories in
+    `log_dirs` has a live one. Its log end is compared with the largest high watermark of its partition in any of
+    `log_dirs`. Only brokers with a known node id are examined. The findings are ordered by topic, partition and broker.
     """
     watermarks: dict[tuple[str, int], tuple[int, int | None]] = {}
     for log_dir in log_dirs:
@@ -201,11 +203,12 @@ def _in_sync(log_dirs: Sequence[LogDir], known: Mapping[str, KnownTopic]) -> Ite
 def cross_check(
     log_dirs: Iterable[LogDir], known: Mapping[str, KnownTopic], clusters: Mapping[str, str] | None = None
 ) -> tuple[int, list[Finding]]:
-    """Compare live partitions in log directories with the metadata; return their number and the contradictions.
+    """Compare live partitions in log directories with the metadata; return their number and findings about
+    contradictions.
 
     The partitions of `__cluster_metadata`, and directories without a valid partition name, are not compared. `known`
-    are the topics by name. `clusters` are the cluster ids by chroot as `cluster_ids` returns them; a directory with
-    another id is reported, unless there are none.
+    are the topics of the metadata by name. `clusters` are the cluster ids by chroot as `cluster_ids` returns them; a
+    directory with another id is reported, unless there are none.
     """
     count = 0
     log_dirs = list(log_dirs)

@@ -29,12 +29,12 @@ class Accumulator:
         self, topic: str, partition: int | None, partitions: int, waiting: Waiting, now_ms: int
     ) -> tuple[int, bool]:
         """Add a record to the last batch of its partition; begin a new batch if there is none or the record does not
-        fit.
-
-        If `partition` is None, the sticky partitioner chooses one of the topic's `partitions` partitions (their
-        number); it may switch to another partition when a batch is full. `now_ms` is the current time of a monotonic
-        clock. Returns the partition, and whether its first batch is ready to be written: it is full, or another batch
+        fit. Return the partition, and whether its first batch is ready to be written: it is full, or another batch
         follows it.
+
+        If `partition` is None, the sticky partitioner chooses one of the topic's partitions, whose number is
+        `partitions`; it may switch to another partition when a batch is full. `now_ms` is the current time of a
+        monotonic clock.
         """
         if partition is not None:
             if self._add(topic, partition, waiting) is None:
@@ -54,7 +54,7 @@ class Accumulator:
             return chosen, self._is_ready(topic, chosen)
 
     def _has_moved(self, topic: str, partition: int, partitions: int, now_ms: int) -> bool:
-        """Switch to another partition if the last batch has become full. Returns whether it did."""
+        """Switch to another partition if the last batch is full. Return whether it switched."""
         full = self._last_is_full(topic, partition)
         return full and self._sticky.produced(topic, partitions, 0, now_ms, may_switch=True)
 
@@ -77,9 +77,10 @@ class Accumulator:
         return len(queue) > 1 or queue[0].is_full
 
     def drain(self, now_ms: int, *, everything: bool = False) -> list[OpenBatch]:
-        """Remove and return the batches that are ready: full, followed by another batch of their partition, or older
-        than `linger_ms` at the monotonic time `now_ms`. With `everything` all batches. Batches of one partition are in
-        the order in which they were begun. The list is empty if none is ready.
+        """Remove and return the batches that are ready at the monotonic time `now_ms`: full, followed by another batch
+        of their partition, or at least `linger_ms` old. With `everything`, remove and return all batches.
+
+        Batches of one partition are in the order in which they were begun. The list is empty if none is ready.
         """
         open_batches: list[OpenBatch] = []
         for key, queue in list(self._queues.items()):
@@ -90,14 +91,16 @@ class Accumulator:
         return open_batches
 
     def has_ready(self, now_ms: int) -> bool:
-        """Return whether `drain` would return anything."""
+        """Whether `drain` would return a batch at the monotonic time `now_ms`."""
         return any(self._may_go(queue, now_ms) for queue in self._queues.values())
 
     def _may_go(self, queue: deque[OpenBatch], now_ms: int) -> bool:
         return len(queue) > 1 or queue[0].is_full or self._due_ms(queue[0]) <= now_ms
 
     def due_ms(self) -> int | None:
-        """Time when the next batch will have waited long enough. None if there is no batch."""
+        """Time of the monotonic clock, in ms, at which the next batch has waited for `linger_ms`; None if there is no
+        batch.
+        """
         return min((self._due_ms(queue[0]) for queue in self._queues.values()), default=None)
 
     def _due_ms(self, batch: OpenBatch) -> int:

@@ -1,4 +1,4 @@
-"""Records of a partition that form a batch (`ProducerBatch`, `MemoryRecordsBuilder.hasRoomFor`)."""
+"""The records of one partition that form a batch (`ProducerBatch`, `MemoryRecordsBuilder.hasRoomFor`)."""
 
 from __future__ import annotations
 

@@ -154,15 +154,15 @@ class Consumer:
     def open_transactions(self) -> dict[TopicPartition, str]:
         """Partitions whose committed data ends at an open transaction, each with an explanation.
 
-        A transaction that stays open is also logged once, to `kafkalog.consumer`.
+        A transaction that is open for long is also logged once, to `kafkalog.consumer`.
         """
         return self._positions.open_transactions
 
     def commit_offsets(self) -> None:
-        """Store for each partition the offset after the last record that its stream returned; the next consumer starts
-        there.
+        """Store, for each partition, the offset after the last record that its stream returned; the next consumer
+        starts there.
 
-        Only offsets that changed since the last commit are written. If nothing was returned yet, the start offset of
+        Only offsets that changed since the last commit are written. If no record was returned yet, the start offset of
         the partition is stored. Raises `UsageError` if the consumer has no store, and the store's errors
         (`StorageError`).
         """
@@ -176,7 +176,7 @@ class Consumer:
                 self._saved.update(changed)
 
     def shutdown(self) -> None:
-        """End all streams. The next consumer reads again what was not committed."""
+        """End all streams. Records after the last committed offsets are read again by the next consumer."""
         self._positions.closed.set()
 
     def __enter__(self) -> Self:

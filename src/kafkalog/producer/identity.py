@@ -12,7 +12,9 @@ __all__ = ["Identity"]
 
 
 class Identity:
-    """Producer id and epoch. Sequence numbers come from each log."""
+    """Producer id and epoch of a producer, and the state of its transaction. Sequence numbers are read from
+    each log.
+    """
 
     def __init__(self, producer_id: int | None, producer_epoch: int, transactional: bool) -> None:
         if producer_id is None:
@@ -41,7 +43,9 @@ class Identity:
         self.in_transaction, self.failed = True, None
 
     def check_sending(self) -> None:
-        """Raise `UsageError` if a record may not be sent now, as outside a transaction."""
+        """Raise `UsageError` if a record may not be sent now: a transactional producer has no open transaction, or is
+        ending it.
+        """
         if self.is_ending:
             raise UsageError("the transaction is being ended: send after the next begin_transaction")
         if self.transactional and not self.in_transaction:
@@ -54,7 +58,9 @@ class Identity:
         self.is_ending = True
 
     def state(self, log: Log) -> ProducerState:
-        """Return the producer fields of the next batch in a log."""
+        """Return the producer fields (id, epoch, next sequence) of the next batch in a log; `NO_PRODUCER` without a
+        producer id.
+        """
         if self.producer_id == NO_PRODUCER_ID:
             return NO_PRODUCER
         sequence = log.next_sequence(self.producer_id, self.producer_epoch)

@@ -39,7 +39,7 @@ class Fetched(Struct, frozen=True):
 def multifetch(
     log_dir: LogDir, fetches: Iterable[tuple[tuple[str, int], int, int]], *, reset: Reset | None = None
 ) -> list[Fetched]:
-    """Answer fetches ((topic, partition), offset, max_bytes) independently and in order.
+    """Answer fetches ((topic, partition), offset, max_bytes) independently; return one result for each, in order.
 
     Each result has its own error: unknown partition, offset out of range (unless `reset` says where to read instead),
     damage at the offset, or a batch larger than a chunk may be. Raises `UsageError` for an invalid fetch.
@@ -50,12 +50,12 @@ def multifetch(
     return [_fetched(log_dir, fetch, reset) for fetch in fetches]
 
 
-def _fetched(log_dir: LogDir, asked: object, reset: Reset | None) -> Fetched:
-    match asked:
+def _fetched(log_dir: LogDir, fetch: object, reset: Reset | None) -> Fetched:
+    match fetch:
         case ((str(topic), int(partition)), int(offset), int(max_bytes)):
             pass
         case _:
-            raise UsageError(f"{shown(asked)} is not a fetch: ((topic, partition), offset, max_bytes)")
+            raise UsageError(f"{shown(fetch)} is not a fetch: ((topic, partition), offset, max_bytes)")
     if max_bytes < 1:
         return Fetched(topic, partition, ErrorCode.INVALID_FETCH_SIZE, error=f"a fetch of {max_bytes} bytes")
     if (topic, partition) not in log_dir:

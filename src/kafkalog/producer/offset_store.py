@@ -49,7 +49,9 @@ class OffsetsFile:
         return {(topic, partition): offset for topic, partition, offset in entries}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Store these offsets. Others stay as they are. Durable when this returns."""
+        """Store these offsets and flush the file; other offsets in it are unchanged. Raises `FormatError` if the
+        existing file is not an offset checkpoint, `StorageError` if it cannot be read or written.
+        """
         merged = {**self.load(), **offsets}
         entries = [OffsetCheckpointEntry(*key, offset) for key, offset in sorted(merged.items())]
         fs.replace(self.path, encode_offset_checkpoint(entries))

@@ -1,4 +1,4 @@
-"""State of a consumer: existing partitions, their streams, and the next offset to read in each."""
+"""State of a consumer: the existing partitions, their streams, and the next offset to read in each partition."""
 
 from __future__ import annotations
 
@@ -58,30 +58,32 @@ class Positions:
         self._stays_open = StaysOpen()
 
     def refresh(self) -> None:
-        """List the directories again, unless done very recently. New partitions are assigned to streams."""
+        """List the directories again, and assign new partitions to streams. Does nothing if half of `poll_ms` has not
+        passed since the last time.
+        """
         with self.guard:
             if time.monotonic() - self._looked < self.poll_ms / 2000:
                 return
             self.look()
 
     def look(self) -> None:
-        """List the directories now. Live partitions of selected topics that are new get their first offset and are
-        passed to `assign`; those that disappeared keep their offset but are not read.
+        """List the directories now. New live partitions of selected topics get their first offset and are passed to
+        `assign`. Partitions that disappeared keep their offset but are not read.
 
         Raises `StorageError` if a directory cannot be listed, `FormatError` if the end of a new log cannot be read,
         `UsageError` if a partition is in several directories, and `UsageError` or `OffsetOutOfRangeError` if a new
         partition has no usable committed offset and `reset` is None.
         """
         with self.guard:
-            found: dict[TopicPartition, Partition] = {}
+            live: dict[TopicPartition, Partition] = {}
             inventory = settled(*self._paths, limits=self.limits)
             for partition in inventory.readable(wants=lambda name: self.chosen(name.topic)):
                 name = partition.name
                 if name is not None and name.state is DirectoryState.LIVE:
-                    found[name.topic, name.partition] = partition
-            new = [partition for key, partition in found.items() if key not in self.offsets]
-            self._there = found
-            for key in self._followers.keys() - found.keys():
+                    live[name.topic, name.partition] = partition
+            new = [partition for key, partition in live.items() if key not in self.offsets]
+            self._there = live
+            for key in self._followers.keys() - live.keys():
                 del self._followers[key]
             for partition in new:
                 if partition.name is not None:
@@ -113,7 +115,9 @@ class Positions:
         return partition.log_end_offset(limits=self.limits)
 
     def _again(self, partition: Partition, offset: int, end: int) -> int:
-        """Where to continue if an offset is out of range."""
+        """Return the offset at which to continue if `offset` is out of range. Raises `OffsetOutOfRangeError` if `reset`
+        is None.
+        """
         if self._reset is None:
             raise OffsetOutOfRangeError(offset, partition.log_start_offset, end)
         return self._limit(partition, self._reset)
@@ -121,12 +125,12 @@ class Positions:
     def to_read(self, key: TopicPartition) -> tuple[Partition, int, int | None] | None:
         """Return the partition and the offsets to read now: first offset, and the offset after the last one (None: to
         the end of the log). Returns None if the partition disappeared or has no segments, or, with `follow`, if it has
-        nothing new.
+        no new records.
 
         With `follow`, the end is the last stable offset for `read_committed`, else the end of the last complete batch;
-        only bytes added since the last call are examined. A position out of range is reset first, in `offsets` too:
-        raises `OffsetOutOfRangeError` if `reset` is None. An open transaction at the end is remembered
-        (`open_transactions`).
+        only bytes added since the last call are examined. A position out of range is reset first, in `offsets` too; if
+        `reset` is None, `OffsetOutOfRangeError` is raised. An open transaction at the end is recorded in
+        `open_transactions`.
         """
         with self.guard:
             partition, offset = self._there.get(key), self.offsets[key]
@@ -148,7 +152,9 @@ class Positions:
         return follower.look(partition)
 
     def ended(self, key: TopicPartition, partition: Partition, end: int, open_transaction: str | None) -> None:
-        """Record whether committed data of a partition ends here because of an open transaction."""
+        """Record whether committed data of a partition ends at offset `end` because of an open transaction.
+        `open_transaction` describes the transaction; None means that there is none.
+        """
         with self.guard:
             self._open.pop(key, None)
             if open_transaction is not None:
@@ -156,7 +162,7 @@ class Positions:
 
     @property
     def open_transactions(self) -> dict[TopicPartition, str]:
-        """Partitions that end at an open transaction, and why."""
+        """Partitions whose committed data ends at an open transaction, each with an explanation."""
         with self.guard:
             return {key: why for key, (_, _, why) in self._open.items()}
 

@@ -1,4 +1,4 @@
-"""Writes records to the logs of a directory: encode, partition, batch, append (`KafkaProducer`, `Sender`).
+"""Writing of records to the logs of a directory: encode, partition, batch, append (`KafkaProducer`, `Sender`).
 
 The older Scala `Producer` (`ProducerSendThread`) had a single queue. A record is in its log when its future has a
 result. When it is durable depends on the settings of the log, or on `flush`.
@@ -65,10 +65,10 @@ class TransactionAbortedError(KafkaLogError):
 
 @checked("send")
 class Producer:
-    """Writes many partitions of a log directory. Use as a context manager, or call `close`. Thread-safe.
+    """Writes records to many partitions of a log directory. Use as a context manager, or call `close`. Thread-safe.
 
-    The directory is locked as by a broker. The error of a record is in its future. `flush` and `close` also raise the
-    first error since their last call, so that none is lost.
+    The directory is locked as by a broker. If a record cannot be written, its future has the error. `flush` and `close`
+    also raise the first error since their last call, so that no error is lost.
     """
 
     def __init__(
@@ -157,11 +157,12 @@ class Producer:
         headers: Sequence[tuple[str, bytes | None]] = (),
         callback: OnDelivery | None = None,
     ) -> Future[RecordMetadata]:
-        """Send a record. Returns a future of where it is written.
+        """Send a record. Return a future with its `RecordMetadata` (partition, offset, timestamp), or its error.
 
-        `key` and `value` go through the encoders, or are bytes or None. `timestamp` is in ms, by default now. With
-        `producer_type` `sync` the record is in its log when this returns, and its error is raised. Raises
-        `QueueFullError` if too many records or bytes are waiting.
+        `key` and `value` are passed to the encoders, or are bytes or None. `timestamp` is in ms since 1970, by default
+        now. With `producer_type` `sync` the record is in its log when this returns, and its error is raised. Raises
+        `QueueFullError` if too many records or bytes are waiting, `UsageError` for an invalid argument, after `close`,
+        or if a transactional producer has no open transaction.
         """
         outgoing = Outgoing(topic, self._encoded(value, key, timestamp, headers), partition)
         future = self._enqueue(outgoing, key, callback)
@@ -204,28 +205,28 @@ class Producer:
         future.
 
         `key` is the key before encoding, for the partitioner. If the hook `before_enqueue` returns None, the record is
-        dropped and the future returned is cancelled. Without a background thread waiting batches are written first if
-        there is no room. Raises `UsageError` for an invalid record or partition, a closed producer, or outside a
-        transaction of a transactional producer; `QueueFullError` if there is no room in time.
+        dropped and a cancelled future is returned. If there is no room and no background thread, waiting batches are
+        written first. Raises `UsageError` for an invalid record or partition, a closed producer, or a transactional
+        producer without an open transaction; `QueueFullError` if there is no room in time.
         """
         self._process.require()
-        taken = self._hooks.before_enqueue(outgoing)
-        if taken is None:
+        to_send = self._hooks.before_enqueue(outgoing)
+        if to_send is None:
             nothing: Future[RecordMetadata] = Future()
             nothing.cancel()
             return nothing
-        if not isinstance(taken, Outgoing) or not isinstance(taken.record, NewRecord):
-            raise UsageError(f"before_enqueue returned {type(taken).__name__}, not Outgoing with a NewRecord")
-        topic, record = taken.topic, taken.record
-        _check(topic, taken.partition, callback)
+        if not isinstance(to_send, Outgoing) or not isinstance(to_send.record, NewRecord):
+            raise UsageError(f"before_enqueue returned {type(to_send).__name__}, not Outgoing with a NewRecord")
+        topic, record = to_send.topic, to_send.record
+        _check(topic, to_send.partition, callback)
         moment = self._clock() if record.timestamp is None else record.timestamp
-        made = Record(0, moment, TimestampType.CREATE_TIME, record.key, record.value, record.headers)  # type: ignore[arg-type]
-        check_record(made)
+        full_record = Record(0, moment, TimestampType.CREATE_TIME, record.key, record.value, record.headers)  # type: ignore[arg-type]
+        check_record(full_record)
         if moment < 0:
             raise UsageError(f"timestamp {moment} is negative")
-        waiting = Waiting(made, callback)
+        waiting = Waiting(full_record, callback)
         partitions = self._partitions(topic)
-        partition = taken.partition
+        partition = to_send.partition
         if partition is None:
             same_key = record.key is outgoing.record.key
             partition = self._by_key(key if same_key else record.key, record.key, partitions)
@@ -240,17 +241,18 @@ class Producer:
                 self._deliver(everything=True)  # nobody else makes room
                 self._put(topic, partition, partitions, waiting)
         except QueueFullError:
-            self._hooks.after_enqueue(taken, False)
+            self._hooks.after_enqueue(to_send, False)
             raise
-        self._hooks.after_enqueue(taken, True)
+        self._hooks.after_enqueue(to_send, True)
         return waiting.future
 
     def _put(self, topic: str, partition: int | None, partitions: int, waiting: Waiting) -> None:
-        """Reserve room for a record and add it to the batch of its partition (None: the sticky partition chooses).
+        """Reserve room for a record and add it to the batch of its partition (None: the sticky partitioner chooses).
         `partitions` is the topic's number of partitions. Wakes the background thread if a batch became ready.
 
-        With `async` it may wait for room; raises `QueueFullError` if there is none in time. Raises `UsageError` if the
-        producer is closed, or a transactional producer has no open transaction; this is checked again after waiting.
+        With `async` it may wait for room; raises `QueueFullError` if there is no room in time. Raises `UsageError` if
+        the producer is closed, or a transactional producer has no open transaction; this is checked again after
+        waiting.
         """
         with self._changed:
             self._check_sending()
@@ -283,7 +285,7 @@ class Producer:
 
     def _after(self, *futures: Future[RecordMetadata]) -> None:
         """With `producer_type` `sync`, write all waiting batches, then raise the error of the first of `futures` that
-        failed; no error kept so far is then raised again by `flush` or `close`. With `async` do nothing.
+        failed; `flush` and `close` do not raise it again. With `async` do nothing.
         """
         if self._thread is not None:
             return
@@ -316,9 +318,9 @@ class Producer:
         a sender waits for buffer space, batches that are not yet ready are written too.
 
         A failed batch does not stop the others: its error is in its futures and is raised by the next `flush` or
-        `close`. An interruption such as `KeyboardInterrupt` is raised at once, and all batches taken from the queues
-        fail with it. If called from a hook while batches are being written, nothing is done: the running call writes
-        the new batch too.
+        `close`. An interruption such as `KeyboardInterrupt` is raised at once, and all batches that were removed from
+        the queues fail with it. If a hook calls this while batches are being written, it does nothing: the call in
+        progress writes the new batch too.
         """
         with self._writing:
             if self._writer is not None:
@@ -354,7 +356,7 @@ class Producer:
         except BaseException as error:  # noqa: BLE001 - whatever it is, each record's future says it
             first, failure = -1, error
         self._finish(batch, first, failure)
-        self._told(self._hooks.after_sending, ready, failure)
+        self._call_hook(self._hooks.after_sending, ready, failure)
         if failure is not None and not isinstance(failure, Exception):
             raise failure
 
@@ -369,9 +371,9 @@ class Producer:
         """Release the room of a batch that was written or failed, complete the futures of its records with their
         metadata, and call their callbacks.
 
-        `first` is the offset of the batch's first record, -1 if nothing was written. With `failure` the futures and
-        callbacks get that error; it is kept for the next `flush` or `close`, unless an earlier one is, and marks the
-        transaction as failed. Timestamps in the metadata are -1 unless the log keeps the producer's.
+        `first` is the offset of the batch's first record, -1 if none was written. With `failure` the futures and
+        callbacks get this error, and the transaction is marked as failed; if no earlier error is waiting, it is kept
+        for the next `flush` or `close`. Timestamps in the metadata are -1 unless the log keeps the producer's.
         """
         with self._changed:
             self._room.give(sum(each.upper_bound for each in batch.waiting), len(batch.waiting))
@@ -389,15 +391,15 @@ class Producer:
             else:
                 waiting.future.set_exception(failure)
             if waiting.callback is not None:
-                self._told(waiting.callback, metadata if failure is None else None, failure)
+                self._call_hook(waiting.callback, metadata if failure is None else None, failure)
 
-    def _told(self, who: Callable[..., object], *what: object) -> None:
-        """Call the function `who`, a hook or callback of the caller, with the arguments `what`. An `Exception` that it
-        raises does not fail any record: it is kept, and raised by the next `flush`, `commit_transaction` or `close`
-        unless an earlier error is kept already.
+    def _call_hook(self, hook: Callable[..., object], *arguments: object) -> None:
+        """Call the function `hook` of the caller with the arguments `arguments`. If it raises an `Exception`, no record
+        fails: the error is raised by the next `flush`, `commit_transaction` or `close`, unless an earlier error is
+        waiting.
         """
         try:
-            who(*what)
+            hook(*arguments)
         except Exception as error:  # noqa: BLE001 - a function of the caller's may do anything
             with self._changed:
                 self._error = self._error or error
@@ -405,10 +407,12 @@ class Producer:
     # -- flushing and transactions -----------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write everything that was sent and make it durable. Raises the first error since the last call."""
+        """Write all records sent and flush the logs to disk. Raises the first error since the last call, and
+        `UsageError` after `close` or in a callback.
+        """
         with self._still():
             self._deliver(everything=True)
-            self._told(self._logs.flush)
+            self._call_hook(self._logs.flush)
         self._raise_error()
 
     def _abort_unfinished(self) -> None:
@@ -425,18 +429,20 @@ class Producer:
             self._logs.flush()
 
     def begin_transaction(self) -> None:
-        """Begin a transaction. All further records belong to it."""
+        """Begin a transaction, to which all further records belong. Raises `UsageError` if the producer is not
+        transactional or a transaction is open.
+        """
         with self._still(), self._changed:
             self._identity.begin()
 
     def commit_transaction(self) -> None:
-        """Write all records sent, make them durable, then write a COMMIT marker to each partition of the transaction
-        and flush.
+        """Write all records sent, flush them, then write a COMMIT marker to each partition of the transaction and flush
+        again.
 
         Raises `UsageError` if no transaction is open, in a callback, or if a record of the transaction could not be
-        written; then it can only be aborted. Raises `StorageError` for I/O, and after the commit the error of a hook,
-        if any. Unlike with a broker, no coordinator remembers a commit if a crash comes between two markers: the next
-        producer with this id aborts the partitions that are still open.
+        written; then it can only be aborted. Raises `StorageError` for I/O errors, and after the commit the error of a
+        hook, if any. Unlike with a broker, no coordinator remembers a commit if a crash comes between two markers: the
+        next producer with this id aborts the partitions that are still open.
         """
         with self._still(), self._ending():
             self._deliver(everything=True)
@@ -449,14 +455,17 @@ class Producer:
         self._raise_error()
 
     def abort_transaction(self) -> None:
-        """Discard what was not written yet, and write an ABORT marker to each partition of the transaction."""
+        """Discard records that were not written yet (their futures fail with `TransactionAbortedError`), and write an
+        ABORT marker to each partition of the transaction. Raises `UsageError` if no transaction is open, or in a
+        callback.
+        """
         with self._still(), self._ending():
             self._abort()
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
         """Context in which `send` raises `UsageError`, because the transaction is being ended. Raises `UsageError` if
-        none is open.
+        no transaction is open.
         """
         with self._changed:
             self._identity.begin_ending()
@@ -490,8 +499,8 @@ class Producer:
 
     @contextmanager
     def _still(self) -> Iterator[None]:
-        """Context in which no other thread writes batches; entering waits for the current writer. Raises `UsageError`
-        if the producer is closed, if this is a forked child, or if a callback calls it, because its batch is still
+        """Context in which no other thread writes batches. Entering it waits until the current writer has finished.
+        Raises `UsageError` if the producer is closed, in a forked child, or in a callback, because its batch is still
         being written.
         """
         self._process.require()
@@ -517,8 +526,8 @@ class Producer:
         open, it is aborted and its unwritten records fail.
 
         Waits for the background thread. Raises the first error since the last `flush`, after everything is closed;
-        after an abort, earlier errors are not raised. Raises `UsageError` in a callback. A second call does nothing,
-        nor does a call in a forked child.
+        after an abort, earlier errors are not raised. Raises `UsageError` in a callback. A second call, or a call in a
+        forked child, does nothing.
         """
         if not self._process.is_here:
             return
@@ -554,9 +563,10 @@ class Producer:
 
 
 def _largest_batch(config: LogConfig, compression: str) -> int:
-    """Maximum size of a batch of several records before compression, so that the log accepts it.
+    """Maximum size in bytes, before compression, of a batch of several records that the log accepts.
 
-    Incompressible data grows, with snappy by a sixth and some bytes.
+    With compression it is three quarters of the log's limit, because incompressible data grows, with snappy by a sixth
+    and some bytes.
     """
     largest = min(config.max_message_bytes, config.segment_bytes)
     return largest if as_codec(compression) is Codec.NONE else largest * 3 // 4

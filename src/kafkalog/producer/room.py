@@ -1,4 +1,4 @@
-"""Limits for records waiting to be written, and what happens at the limit: wait or drop.
+"""Limits for records that wait to be written. At the limit, a sender waits or the record is dropped.
 
 Follows `BufferPool.allocate` for bytes, and `Producer.asyncSend` (up to 1.1) for the number of records.
 """
@@ -85,7 +85,7 @@ class Room:
             self.wanted -= 1
 
     def give(self, size: int, records: int) -> None:
-        """Release room."""
+        """Release the room of `records` records with `size` bytes in total, and wake the senders that wait."""
         self._bytes -= size
         self._records -= records
         self._changed.notify_all()

@@ -24,7 +24,7 @@ __all__ = ["ConsumerStream"]
 class ConsumerStream:
     """Iterates over the records of its partitions, each in offset order, from the consumer's position.
 
-    For one thread at a time. A new iteration continues after the last record returned. Damage ends it with
+    Only one thread may iterate at a time. A new iteration continues after the last record returned. At damage it raises
     `FormatError`.
     """
 
@@ -79,10 +79,10 @@ class ConsumerStream:
     def _of(self, key: TopicPartition) -> Iterator[MessageAndMetadata]:
         positions = self._positions
         try:
-            found = positions.to_read(key)
-            if found is None:
+            to_read = positions.to_read(key)
+            if to_read is None:
                 return
-            partition, start, end = found
+            partition, start, end = to_read
             reader = partition.records(
                 RecordFilter(start_offset=start, end_offset=end, isolation_level=positions.isolation_level),
                 on_damage=STOP,

@@ -52,7 +52,7 @@ class MessageAndMetadata(NamedTuple):
 class Stream(Struct, frozen=True):
     """Iterates over the records of its partitions, one partition after the other, each in offset order.
 
-    Damage ends the reading, as for a consumer, and raises `FormatError`.
+    At damage, reading ends and `FormatError` is raised, as for a consumer.
     """
 
     partitions: tuple[Partition, ...]
@@ -93,10 +93,10 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 def topic_chooser(topics: Iterable[str] | None, whitelist: str | None, blacklist: str | None) -> Callable[[str], bool]:
     """Return a function that tells whether a topic name is selected: it is in `topics`, matches `whitelist`, or does
-    not match `blacklist`. If all three are None, every topic is.
+    not match `blacklist`. If all three are None, every topic is selected.
 
     The filters are regular expressions for whole names, with commas for alternatives (`TopicFilter`). Raises
-    `UsageError` if more than one argument is given, `topics` is a string or mapping, or an expression is invalid.
+    `UsageError` if more than one argument is not None, `topics` is a string or mapping, or an expression is invalid.
     """
     if sum(way is not None for way in (topics, whitelist, blacklist)) > 1:
         raise UsageError("topics, whitelist and blacklist exclude each other")
@@ -125,15 +125,15 @@ def open_streams(
     """Return `count` streams over the live partitions of the selected topics. Some are empty if there are few
     partitions.
 
-    Each partition is in one stream. The largest is assigned first, each to the stream with the fewest bytes so far;
-    within a stream partitions are ordered by directory name. If nothing is selected, all streams are empty. Nothing is
-    read until a stream is iterated. Raises `UsageError` for a count below 1, more than one of `topics`, `whitelist` and
-    `blacklist`, or an invalid expression.
+    Each partition is in one stream. The largest partitions are assigned first, each to the stream with the fewest bytes
+    so far; within a stream partitions are ordered by directory name. If no topic is selected, all streams are empty. No
+    log is read until a stream is iterated. Raises `UsageError` for a count below 1, more than one of `topics`,
+    `whitelist` and `blacklist`, or an invalid expression.
 
     * `log_dir`: from `open_log_dir`
     * `topics`: names of topics (`Consumer` takes a number of streams for each)
     * `whitelist`: regular expression for whole names of topics to read, with commas between alternatives
-    * `blacklist`: the same for topics not to read
+    * `blacklist`: regular expression for whole names of topics not to read
     * `exclude_internal`: leave out Kafka's own topics, unless `topics` names them
     * `isolation_level`: `read_committed` or `read_uncommitted`
     * `limits`: what a batch or file may hold at most (`Limits`)

@@ -1,7 +1,8 @@
-"""Write records of log directories to a live cluster, each exactly once, with a map from old offsets to new ones.
+"""Replay of records from log directories into a live cluster, each exactly once, with a map from old offsets to new
+ones.
 
-A transaction in the target contains both records and the source position that they end at, so a replay that was killed
-continues where the last committed transaction ended.  `target` is the only module that uses a Kafka client.
+A transaction in the target contains both records and the source position at which they end, so a replay that was killed
+continues where the last committed transaction ended. `target` is the only module that uses a Kafka client.
 """
 
 from __future__ import annotations

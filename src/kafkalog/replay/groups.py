@@ -1,4 +1,4 @@
-"""Translate committed offsets of the source's groups to the target."""
+"""Translation of the committed offsets of the source's groups to offsets in the target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Moved", "moved_offsets"]
 
 
 class Moved(Struct, frozen=True, kw_only=True):
-    """A group's offset for the target; `source_offset` is the committed offset in the source."""
+    """A group's offset in the target; `source_offset` is the committed offset in the source."""
 
     group: str
     source_topic: str

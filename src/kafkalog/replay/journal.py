@@ -1,7 +1,8 @@
-"""Journal of transactions, written before each commit: the part of the offset map that a kill would lose.
+"""Journal of transactions, written before each commit: the part of the offset map that would be lost if the replay were
+killed.
 
-A line is valid only if the target knows that its transaction was committed; an incomplete last line belongs to one that
-was not.
+A line is valid only if the target shows that its transaction was committed. The transaction of an incomplete last line
+was never committed.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ class Journal:
     """The journal file beside the offset map; a context manager. An existing file is read and continued; an incomplete
     last line is cut off.
 
-    `identity` identifies the replay. Raises `StorageError` for I/O, and `UsageError` if an existing file is not a
-    journal or belongs to another replay.
+    `identity` is the id of the replay. Raises `StorageError` for I/O errors, and `UsageError` if an existing file is
+    not a journal or belongs to another replay.
     """
 
     def __init__(self, path: str, identity: str) -> None:
@@ -70,10 +71,10 @@ class Journal:
         self._file.sync()
 
     def add(self, topic: str, partition: int, start: int, next_offset: int, runs: list[Run]) -> None:
-        """Append a transaction that is about to be committed, and make it durable (fsync). Raises `StorageError`.
+        """Append a transaction that is about to be committed, and flush it to disk (fsync). Raises `StorageError`.
 
-        It was read from the source offsets `start` up to `next_offset` (exclusive), where the next transaction begins.
-        `runs` are its records: source and target offsets.
+        The transaction has the source records from offset `start` up to `next_offset` (exclusive), where the next
+        transaction begins. `runs` are the source and target offsets of its records.
         """
         self._append({
             "topic": topic, "partition": partition, "from": start, "next": next_offset,
@@ -87,8 +88,8 @@ class Journal:
         return (topic, partition, next_offset) in self._lines
 
     def map_of(self, topic: str, partition: int, begin: int, committed: int) -> OffsetMap:
-        """Return the offset map of all transactions committed from source offset `begin` up to `committed` (exclusive);
-        empty if `committed` is not above `begin`.
+        """Return the offset map of all transactions that were committed from source offset `begin` up to `committed`
+        (exclusive); empty if `committed` is not above `begin`.
 
         The transactions are followed back from `committed`, each to the end of the previous one, so aborted ones are
         left out. Raises `UsageError` if a transaction is missing in the journal.
@@ -96,13 +97,13 @@ class Journal:
         chain: list[list[Run]] = []
         end = committed
         while end > begin:
-            found = self._lines.get((topic, partition, end))
-            if found is None or found[0] >= end:
+            line = self._lines.get((topic, partition, end))
+            if line is None or line[0] >= end:
                 raise UsageError(
                     f"{self.path} lacks the transaction of {topic}-{partition} that ended at offset {end}: name the "
                     "map that this replay was begun with, or delete the target's topics and begin with another --id"
                 )
-            end, runs = found
+            end, runs = line
             chain.append(runs)
         return OffsetMap(run for runs in reversed(chain) for run in runs)
 

@@ -44,7 +44,7 @@ def runs_of(pairs: Iterable[tuple[int, int]]) -> list[Run]:
 
 
 class OffsetMap:
-    """The runs of one partition, ascending."""
+    """The offset map of one partition: its runs, ascending."""
 
     def __init__(self, runs: Iterable[Run] = ()) -> None:
         self._runs: list[Run] = []
@@ -76,8 +76,8 @@ class OffsetMap:
     def moved(self, offset: int, *, empty: int = 0) -> int:
         """Return the target offset at which a consumer continues that had read everything below `offset` in the source.
 
-        That is the target offset of the first record at or after `offset`; after the last record, the offset behind it
-        in the target; `empty` if the map has no records.
+        It is the target offset of the first record at or after `offset`. After the last record, it is the target offset
+        of the last record plus one. It is `empty` if the map has no records.
         """
         number = bisect_right(self._sources, offset) - 1
         if number >= 0:

@@ -34,7 +34,7 @@ _BESIDE_A_LOG = (*INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)
 
 
 class PlannedTopic(Struct, frozen=True, kw_only=True):
-    """A topic of the source and its plan."""
+    """A topic of the source, and how it is created and filled in the target."""
 
     name: str
     target: str
@@ -49,8 +49,8 @@ class PlannedTopic(Struct, frozen=True, kw_only=True):
 
 
 class ReplayPlan(Struct, frozen=True, kw_only=True):
-    """What would be replayed. `damaged` are findings at which a consumer stops, the first of each file; `commits` are
-    the committed offsets of the source's groups, `findings` problems found while planning.
+    """The records that would be replayed. `damaged` has, for each file, the first finding at which a consumer stops;
+    `commits` are the committed offsets of the source's groups; `findings` are problems found while planning.
     """
 
     paths: tuple[str, ...]
@@ -74,16 +74,18 @@ class ReplayPlan(Struct, frozen=True, kw_only=True):
 
     @property
     def waiting(self) -> tuple[Waiting, ...]:
-        """What is left out because transactions before it are undecided."""
+        """The records that are left out because transactions before them are undecided; one `Waiting` per partition,
+        ordered by topic and partition.
+        """
         logs = (decided_partition for topic in self.topics for _, decided_partition in sorted(topic.partitions.items()))
         return tuple(log.waiting for log in logs if log.waiting is not None)
 
     def refuse(self, options: Replay) -> None:
         """Raise `RecoveryRefused` if records would be lost, unless `options.accept_loss` is set.
 
-        The `reason` of the exception is `damaged` if a partition has damage, behind which nothing would be replayed. It
-        is `retention` if topics keep their old settings (`keep_settings`), with which the target would at once delete
-        or compact replayed records.
+        The `reason` of the exception is `damaged` if a partition has damage, because records after it would not be
+        replayed. It is `retention` if topics keep their old settings (`keep_settings`) and the target would at once
+        delete or compact replayed records because of them.
         """
         if options.accept_loss:
             return
@@ -187,7 +189,9 @@ def plan_replay(request: Replay | PathLike, *paths: PathLike, jobs: Count = 1) -
 
 
 def _ends_reading(finding: Finding) -> bool:
-    """Whether a consumer stops at the finding; a damaged file beside the log that no consumer reads does not count."""
+    """Whether a consumer stops at the finding. Findings about index files, snapshots and other files that consumers do
+    not read do not count.
+    """
     name = os.path.basename(finding.file or "")
     return os.path.splitext(name)[1] not in _BESIDE_A_LOG and name not in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
 

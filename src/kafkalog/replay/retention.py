@@ -1,7 +1,7 @@
-"""Settings with which a topic is created again, so that the broker does not delete restored records at once.
+"""Settings for topics that are created again, so that the broker does not delete restored records at once.
 
 A broker deletes a segment as soon as its newest record is older than `retention.ms` (`UnifiedLog.deleteOldSegments`),
-and its cleaner compacts records older than `min.compaction.lag.ms`; without other settings old records would not
+and its cleaner compacts records older than `min.compaction.lag.ms`. Without other settings, old records would not
 survive the first start.
 """
 
@@ -30,9 +30,10 @@ _WAS = {"retention.ms": str(_WEEK_MS), "retention.bytes": "-1", "min.compaction.
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Settings of a new topic: `written` when it is created, `put_back` the old values that differ, to be set later.
+    """Settings of a new topic: `written` are set when it is created, `put_back` are the old values that differ, to be
+    set later.
 
-    `expired` is the number of offsets that a broker would delete at once under the old settings; `is_compacted` is
+    `expired` is the number of offsets that a broker would delete at once under the old settings. `is_compacted` tells
     whether it would also remove records whose key occurs again.
     """
 
@@ -54,13 +55,13 @@ def settings_for(
     old: Mapping[str, str], partitions: Iterable[Partition], now: int, *, keep: bool = False,
     further: Mapping[str, str] | None = None,
 ) -> Settings:  # fmt: skip
-    """Return the settings with which a topic is created in the target, given its settings `old` in the source.
+    """Return the settings with which a topic is created in the target; `old` are its settings in the source.
 
     Retention is switched off, and for a compacted topic compaction is delayed forever; with `keep` both stay as in
     `old`. Record timestamps are always kept (`CreateTime` of any age). `further` overrides all of this. Settings of old
     brokers, throttling and remote storage are left out (`left_out`). `put_back` has the old value of each changed
-    setting (Kafka's default or '' if there was none). `partitions` and `now` (ms since 1970) are used to count the
-    offsets that the old retention time would expire (`expired`), which reads the logs.
+    setting (Kafka's default or '' if there was none). The logs of `partitions` are read to count the offsets that the
+    old retention time would expire at the time `now` (ms since 1970); the count is `expired`.
     """
     left_out = {name: value for name, value in old.items() if name in (*_OF_OLD_BROKERS, *_OF_ONE_CLUSTER)}
     kept = {name: value for name, value in old.items() if name not in left_out}
@@ -83,11 +84,12 @@ def settings_for(
 
 
 def _expired(old: Mapping[str, str], partitions: Iterable[Partition], now: int) -> int:
-    """Return the number of offsets, over all partitions, before the first record that is not older than `retention.ms`
-    (default: a week) at the time `now`, in ms since 1970.
+    """Return the number of offsets that are expired under the old settings at the time `now` (ms since 1970), over all
+    partitions.
 
-    If all records are older, all offsets of the partition count. 0 if the cleanup policy does not contain `delete` or
-    the retention time is unlimited. An invalid `retention.ms` is treated as a week. Damaged batches are skipped.
+    In each partition these are the offsets before the first record that is not older than `retention.ms` (default: a
+    week), or all offsets if there is no such record. 0 if the cleanup policy does not contain `delete` or the retention
+    time is unlimited. An invalid `retention.ms` is treated as a week. Damaged batches are skipped.
     """
     if "delete" not in old.get("cleanup.policy", "delete").split(","):
         return 0

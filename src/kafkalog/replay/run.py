@@ -1,4 +1,4 @@
-"""Carry out a replay so that it can be killed at any moment and started again."""
+"""Execution of a replay, which can be killed at any moment and started again."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def replay(
     what was written: the number of records and bytes, topics created, group offsets committed or left as they were, and
     the offset map of each partition, from its start.
 
-    * `request`: which records, and how; if it is a path, that is the first of `paths` and options have their defaults
+    * `request`: which records, and how; a path is the first of `paths`, and then all options have their defaults
     * `target`: `HOST:PORT` of one of the cluster's brokers
     * `map_path`: Parquet file for the offset maps, see `write_parquet`, by default `replay-ID.parquet` in the current
       directory; a new file, or the map of this replay, which is replaced if there is more to replay. A journal is kept
@@ -176,7 +176,7 @@ class _Replay:
         )  # fmt: skip
 
     def _is_left(self, progress: Mapping[tuple[str, int], int]) -> bool:
-        """Whether the directories have records to replay that the existing map does not contain.
+        """Whether the directories have records to replay that are not in the existing map.
 
         `progress` has the next source offset by (target topic, partition). Reads the logs from these offsets. Raises
         `UsageError` if a planned partition has no progress: then the map belongs to another replay.
@@ -191,9 +191,9 @@ class _Replay:
         return is_left
 
     def _take_over_map(self, progress: Mapping[tuple[str, int], int], journal: Journal) -> None:
-        """To continue a finished replay, copy its offset map (a Parquet file) to the journal, one transaction per
-        partition. Partitions without progress beyond their log start offset, or whose progress is already in the
-        journal, are skipped.
+        """Copy the offset map of a finished replay (a Parquet file) to the journal, so that the replay can be
+        continued; one transaction per partition. Partitions without progress beyond their log start offset, or whose
+        progress is already in the journal, are skipped.
 
         `progress` has the next source offset by (target topic, partition). Raises the errors of `read_parquet` and
         `Journal.add`.
@@ -226,10 +226,10 @@ class _Replay:
 
     def _groups_left_out(self) -> list[Moved]:
         """Commit the offsets of groups that have none yet in the target, translated with the map file of the finished
-        replay; return the offsets committed.
+        replay; return the committed offsets.
 
-        Only commits of replayed partitions count. If none is missing, nothing is read or changed, and the list is
-        empty. Raises `ClusterError`, and the errors of `read_parquet`.
+        Only commits for replayed partitions count. If the target has them all, no file is read, nothing is changed, and
+        the list is empty. Raises `ClusterError`, and the errors of `read_parquet`.
         """
         renamed = {topic.name: topic.target for topic in self._plan.topics}
         replayed = {(topic.name, number) for topic in self._plan.topics for number in topic.partitions}
@@ -251,13 +251,13 @@ class _Replay:
         return moved
 
     def _make(self, existing: Mapping[str, int]) -> list[str]:
-        made = []
+        created = []
         for topic in self._plan.topics:
             if topic.target not in existing:
                 written = topic.settings.written
                 self._target.create(topic.target, topic.partition_count, self._options.replication, written)
-                made.append(topic.target)
-        return made
+                created.append(topic.target)
+        return created
 
     def _partition(self, target: str, number: int, partition: DecidedPartition, reached: int, journal: Journal) -> int:
         for chunk, size in self._chunks(partition, reached):
@@ -374,7 +374,7 @@ def _is_wanted(record: Record, options: Replay) -> bool:
 
 
 def _has_more(partition: DecidedPartition, reached: int, options: Replay) -> bool:
-    """Whether there are records that are not replayed yet."""
+    """Whether the partition has records at or above offset `reached` that are to be replayed."""
     return any(_is_wanted(record, options) for record in _reader(partition, reached))
 
 

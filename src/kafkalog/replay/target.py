@@ -1,4 +1,4 @@
-"""Access to the live cluster through librdkafka; the only module here that uses a client."""
+"""Access to the live cluster through librdkafka; this is the only module of the package that uses a client."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ Key = tuple[str, int]
 
 
 def _silent() -> logging.Logger:
-    """Return the logger `kafkalog.replay`, which discards all messages, for librdkafka's messages about connection
-    attempts; errors are raised to the caller instead. The first call configures it.
+    """Return the logger `kafkalog.replay` for librdkafka's messages; it discards them all, because errors are raised to
+    the caller instead. The first call configures it.
     """
-    found = logging.getLogger("kafkalog.replay")
-    if not found.handlers:
-        found.addHandler(logging.NullHandler())
-        found.propagate = False
-    return found
+    logger = logging.getLogger("kafkalog.replay")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False
+    return logger
 
 
 class ClusterError(StorageError):
@@ -53,9 +53,10 @@ def _cluster_error(bootstrap: str, what: str) -> ClusterError:
 
 
 def progress_topic(identity: str) -> str:
-    """Topic of the target that records the progress of a replay; also the name of its transactions.
+    """Name of the target's topic that records the progress of a replay, which is also the name of its transactions.
 
-    Each replay has its own, so only one writer uses the name, and open transactions of others do not hide its progress.
+    Each replay has its own. Therefore only one writer uses the name, and open transactions of other replays do not hide
+    its progress.
     """
     return f"kafkalog-replay-{identity}"
 
@@ -126,41 +127,43 @@ class Target:
         self._last_error = error.str()
 
     @contextmanager
-    def _told(self, doing: str) -> Iterator[None]:
+    def _translated_errors(self, doing: str) -> Iterator[None]:
         try:
             yield
         except self._kafka.KafkaException as error:
             raise self._error(doing, error) from None
 
     def _error(self, doing: str, error: Any) -> ClusterError | RecoveryRefused:
-        told = error.args[0]
-        if told.code() == self._kafka.KafkaError._FENCED:  # noqa: SLF001 - public in librdkafka
+        reason = error.args[0]
+        if reason.code() == self._kafka.KafkaError._FENCED:  # noqa: SLF001 - public in librdkafka
             return RecoveryRefused(
                 f"{self.bootstrap}: another process has gone on with the replay {self._identity}, and this one has "
                 "ended; what it had committed is kept. Leave the other one to it, or give --id for another replay.",
                 reason="fenced",
             )
         with suppress(self._kafka.KafkaException):
-            self._admin.poll(0)  # to be told why
-        more = f" ({self._last_error})" if self._last_error and told.code() < 0 else ""
-        return _cluster_error(self.bootstrap, f"{doing}: {told.str()}{more}")
+            self._admin.poll(0)  # to be reason why
+        more = f" ({self._last_error})" if self._last_error and reason.code() < 0 else ""
+        return _cluster_error(self.bootstrap, f"{doing}: {reason.str()}{more}")
 
     # -- what is there -----------------------------------------------------------------------------------------------
 
     def cluster_id(self) -> str:
-        """Id of the cluster; empty if it has none."""
-        with self._told("cannot reach the cluster"):
+        """Id of the cluster; empty if it has none. Raises `ClusterError` if it cannot be reached."""
+        with self._translated_errors("cannot reach the cluster"):
             return str(self._admin.list_topics(timeout=_TIMEOUT).cluster_id or "")
 
     def topics(self) -> dict[str, int]:
-        """Number of partitions of each existing topic, including internal ones."""
-        with self._told("cannot list the topics"):
-            found = self._admin.list_topics(timeout=_TIMEOUT).topics
-        return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
+        """Return the number of partitions of each existing topic, including internal ones."""
+        with self._translated_errors("cannot list the topics"):
+            listed = self._admin.list_topics(timeout=_TIMEOUT).topics
+        return {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
 
     def is_empty(self, topic: str, partition: int) -> bool:
-        """Whether nothing was ever written to a partition: its high watermark is 0. Raises `ClusterError`."""
-        with self._told(f"cannot ask for the offsets of {topic}-{partition}"):
+        """Whether no record was ever written to a partition, that is, its high watermark is 0. Raises
+        `ClusterError`.
+        """
+        with self._translated_errors(f"cannot ask for the offsets of {topic}-{partition}"):
             _low, high = self._consumer.get_watermark_offsets(
                 self._kafka.TopicPartition(topic, partition), timeout=_TIMEOUT
             )
@@ -170,10 +173,10 @@ class Target:
         """Create a topic and wait until all its partitions have a leader.
 
         `replication` is the replication factor, -1 for the cluster's default. Raises `ClusterError` if the topic cannot
-        be created, for example because it exists, or has no leaders after 30 seconds.
+        be created, for example because it exists, or if it has no leaders after 30 seconds.
         """
         new = self._admin_module.NewTopic(topic, partitions, replication, config=dict(configs))
-        with self._told(f"cannot create {topic} with {_words(configs)}"):
+        with self._translated_errors(f"cannot create {topic} with {_words(configs)}"):
             self._admin.create_topics([new], operation_timeout=_TIMEOUT)[topic].result(_TIMEOUT)
         until = time.monotonic() + _TIMEOUT
         while len(self._partitions(topic)) < partitions:
@@ -182,30 +185,31 @@ class Target:
             time.sleep(0.1)
 
     def _partitions(self, topic: str) -> Sequence[int]:
-        with self._told(f"cannot ask for {topic}"):
-            found = self._admin.list_topics(topic, timeout=_TIMEOUT).topics[topic]
-        return [number for number, each in found.partitions.items() if each.leader >= 0]
+        with self._translated_errors(f"cannot ask for {topic}"):
+            listed = self._admin.list_topics(topic, timeout=_TIMEOUT).topics[topic]
+        return [number for number, each in listed.partitions.items() if each.leader >= 0]
 
     # -- progress ----------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """End open transactions of a killed replay of this identity; other writers of it are fenced from here on."""
-        with self._told("cannot begin to write"):
+        """Abort open transactions of an earlier process with this identity, and fence it: from now on it cannot
+        write.
+        """
+        with self._translated_errors("cannot begin to write"):
             self._producer.init_transactions(_TIMEOUT * 2)
         self._is_ready = True
 
     def progress(self) -> dict[Key, int]:
         """Return the next source offset by (target topic, partition), from all committed records of the progress topic;
-        empty if it has none.
+        empty if it has none. Calls `check` while waiting.
 
-        Call `begin` first: it ends transactions that an earlier process left open there. Raises `ClusterError` if
-        nothing new arrives within 60 seconds, and `RecoveryRefused` if a record of another program is in the topic;
-        calls `check` while waiting.
+        Call `begin` first: it aborts transactions that an earlier process left open there. Raises `ClusterError` if no
+        new record arrives within 60 seconds, and `RecoveryRefused` if a record of another program is in the topic.
         """
-        found: dict[Key, int] = {}
+        progress: dict[Key, int] = {}
         waiting = set(self._partitions(self.progress_topic))
         place = self._kafka.TopicPartition
-        with self._told("cannot ask how far the replay has come"):
+        with self._translated_errors("cannot ask how far the replay has come"):
             self._consumer.assign([place(self.progress_topic, number, 0) for number in waiting])
             until = time.monotonic() + _PROGRESS_SECONDS
             while waiting:
@@ -213,7 +217,7 @@ class Target:
                     error = message.error()
                     if error is None:
                         key, next_offset = _read_progress(self.progress_topic, message)
-                        found[key] = next_offset
+                        progress[key] = next_offset
                         until = time.monotonic() + _PROGRESS_SECONDS
                     elif error.code() == self._kafka.KafkaError._PARTITION_EOF:  # noqa: SLF001 - public in librdkafka
                         waiting.discard(message.partition())
@@ -221,10 +225,12 @@ class Target:
                 if time.monotonic() > until:
                     raise _cluster_error(self.bootstrap, f"{self.progress_topic} cannot be read to its end")
             self._consumer.unassign()
-        return found
+        return progress
 
     def note(self, starts: Mapping[Key, int]) -> None:
-        """Commit the start offset of the source for each partition, before anything is written to it."""
+        """Commit the start offset of each partition in the source as its progress, before records are written to it.
+        Does nothing if `starts` is empty.
+        """
         if starts:
             with self._transaction():
                 self._producer.begin_transaction()
@@ -233,12 +239,12 @@ class Target:
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def write(self, topic: str, partition: int, records: Sequence[Record]) -> Written:
-        """Write records to a partition in a new transaction, and wait until all are delivered; they become visible when
-        `commit` is called on the result, which has their offsets in the target.
+        """Write records to a partition in a new transaction, and wait until all are delivered. Return a `Written` with
+        their offsets in the target; the records become visible when its `commit` is called.
 
         Negative timestamps are sent as 0, for which librdkafka uses the current time. If not all records are delivered,
-        in order, within about two minutes, the transaction is aborted and `ClusterError` is raised; `AbortedError`
-        means that it was aborted and can be repeated.
+        in order, within about two minutes, the transaction is aborted and `ClusterError` is raised. `AbortedError`
+        means that the transaction was aborted and can be repeated.
         """
         with self._transaction():
             self._producer.begin_transaction()
@@ -267,9 +273,10 @@ class Target:
         return Written(self, topic, partition, offsets)
 
     def _flushed(self) -> int:
-        """Wait until all records are delivered; returns the number that were not delivered in time.
+        """Wait up to two minutes until all records are delivered; return the number that were not delivered in time.
 
-        Waits in short intervals: an interrupt while librdkafka waits would surface as its `SystemError`.
+        Waits in short intervals and calls `check` between them: an interrupt while librdkafka waits would surface as
+        its `SystemError`.
         """
         until = time.monotonic() + _FLUSH_SECONDS
         while (left := int(self._producer.flush(CHECKED_SECONDS))) and time.monotonic() < until:
@@ -322,7 +329,7 @@ class Target:
             yield
         except self._kafka.KafkaException as error:
             if error.args[0].txn_requires_abort():
-                with self._told("cannot abort a transaction"):
+                with self._translated_errors("cannot abort a transaction"):
                     self._producer.abort_transaction(_TIMEOUT)
                 raise AbortedError(error.args[0].str()) from None
             raise self._error("cannot write", error) from None
@@ -341,14 +348,16 @@ class Target:
     # -- groups ------------------------------------------------------------------------------------------------------
 
     def group_offsets(self, group: str, wanted: Sequence[Key]) -> dict[Key, int]:
-        """Offsets that a group of the target has committed."""
+        """Return the offsets that a group of the target has committed for the partitions in `wanted`; partitions
+        without a commit are omitted.
+        """
         asked = self._kafka.ConsumerGroupTopicPartitions(group, [self._kafka.TopicPartition(*key) for key in wanted])
-        with self._told(f"cannot ask for the offsets of group {group}"):
+        with self._translated_errors(f"cannot ask for the offsets of group {group}"):
             answer = self._admin.list_consumer_group_offsets([asked], request_timeout=_TIMEOUT)[group].result(_TIMEOUT)
         return {(each.topic, each.partition): each.offset for each in answer.topic_partitions if each.offset >= 0}
 
     def set_group_offsets(self, group: str, moved: Sequence[Moved]) -> None:
-        """Commit the target offsets and metadata in `moved` for a group, which must have no members. Raises
+        """Commit the target offsets and metadata in `moved` for a group, which must not have members. Raises
         `ClusterError` if the cluster refuses the request or the offset of a partition.
         """
         # no note rather than an empty one, which would become a zero byte
@@ -357,7 +366,7 @@ class Target:
             for each in moved
         ]
         asked = self._kafka.ConsumerGroupTopicPartitions(group, offsets)
-        with self._told(f"cannot set the offsets of group {group}"):
+        with self._translated_errors(f"cannot set the offsets of group {group}"):
             answer = self._admin.alter_consumer_group_offsets([asked], request_timeout=_TIMEOUT)[group].result(_TIMEOUT)
         for each in answer.topic_partitions:
             if each.error is not None:
@@ -382,7 +391,9 @@ class Written:
         self.offsets = offsets
 
     def commit(self, next_offset: int) -> None:
-        """Commit the records together with the next source offset; raises `AbortedError` if that failed."""
+        """Commit the records together with the next source offset. Raises `AbortedError` if the transaction was
+        aborted, `ClusterError` if the commit failed otherwise.
+        """
         self._target._commit([(*self._place, next_offset)])  # noqa: SLF001 - a part of it
 
 

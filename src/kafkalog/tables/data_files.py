@@ -1,6 +1,6 @@
-"""Data files: one per partition and day, sorted by offset, so that readers can prune by offset and by time.
+"""Data files of a table: one per partition and day, sorted by offset, so that readers can prune by offset and by time.
 
-Row groups are filled as far as memory allows; many days that are open at once share the memory.
+Row groups are filled as far as memory allows. If several days are open at once, they share the memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafkalog.log.writing.columns_file import ColumnsFile
 __all__ = ["DATE", "NO_DATE", "DataFile", "PartitionFiles", "made_directories"]
 
 DATE = pa.field("date", pa.date32())
-"""name of the day's column and of its folders; null for rows without a day"""
+"""column with the day, whose name is also that of its folders; null for rows without a day"""
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 """folder name that Hive, and every reader of its folders, takes for null"""
 _ROWS_OF_A_GROUP = 128 * 1024
@@ -59,7 +59,9 @@ class DataFile(Struct, kw_only=True):
 
     @property
     def date(self) -> str | None:
-        """The day as in folder names; None for years that do not have four digits."""
+        """Day as `YYYY-MM-DD`, as in folder names; None for rows without a time, and for years that do not have four
+        digits.
+        """
         return None if self.day is None or not _FIRST <= self.day <= _LAST else str(_FIRST_DAY + timedelta(self.day))
 
 
@@ -83,10 +85,10 @@ class _Open:
         file.last_offset = offsets[-1].as_py()
         file.rows += batch.num_rows
         file.untimed += times.null_count
-        found = pc.min_max(times.cast(pa.int64())).as_py()
-        if found["min"] is not None:
-            low, high = file.times or (found["min"], found["max"])
-            file.times = min(low, found["min"]), max(high, found["max"])
+        bounds = pc.min_max(times.cast(pa.int64())).as_py()
+        if bounds["min"] is not None:
+            low, high = file.times or (bounds["min"], bounds["max"])
+            file.times = min(low, bounds["min"]), max(high, bounds["max"])
         self._waiting.append(batch)
         self.waiting_rows += batch.num_rows
         self.waiting_bytes += batch.nbytes
@@ -109,11 +111,11 @@ class _Open:
 
 
 class PartitionFiles:
-    """Writer of the Parquet files of one partition in one round: an export writes files of all partitions and then
-    commits them to the table in one step, which is called a round.
+    """Writer of the Parquet files of one partition in one round. In a round, an export writes files of all partitions
+    and then commits them to the table in one step.
 
-    `place` returns the path of a new file for a day and a number. `schema` is the schema of the files, without the
-    columns that the folder names contain; `options` are those of pyarrow's `ParquetWriter`.
+    `place` returns the path of a new file; it is called with the file and its number, from 0. `schema` is the schema of
+    the files, without the columns that the folder names contain; `options` are passed to pyarrow's `ParquetWriter`.
     """
 
     def __init__(
@@ -126,12 +128,12 @@ class PartitionFiles:
         self.finished: list[DataFile] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Write rows, which must be in the order of their offsets, to the file of their day (UTC); rows without a
-        time have a file of their own, and without `by_day` all are in one. Creates files through `place`, and keeps
-        rows in memory up to a limit.
+        """Write rows, which must be in offset order, to the file of their day (UTC). Rows without a time have their own
+        file, and without `by_day` there is only one file. Files are created as necessary; rows are kept in memory up to
+        a limit.
 
-        Raises `UsageError` if the times change between days so often that too many files are needed, `StorageError`
-        if a file cannot be written.
+        Raises `UsageError` if the times change between days so often that too many files are needed, `StorageError` if
+        a file cannot be written.
         """
         days = _days(batch.column("timestamp")) if self._by_day else None
         if days is None:
@@ -147,19 +149,19 @@ class PartitionFiles:
             self._add(None, batch.filter(days.is_null()))
 
     def _add(self, day: Day, batch: pa.RecordBatch) -> None:
-        found = self._open.pop(day, None)
-        if found is None:
-            found = self._begin(day)
-        self._open[day] = found  # the one that was used last is the last
+        open_file = self._open.pop(day, None)
+        if open_file is None:
+            open_file = self._begin(day)
+        self._open[day] = open_file  # the one that was used last is the last
         columns = pa.RecordBatch.from_arrays(
             [
-                _dates(found.file, each.type, batch.num_rows) if each.name == DATE.name
+                _dates(open_file.file, each.type, batch.num_rows) if each.name == DATE.name
                 else batch.column(each.name).cast(each.type)
                 for each in self._schema
             ],
             schema=self._schema,
         )  # fmt: skip
-        found.add(columns, batch.column("offset"), batch.column("timestamp"))
+        open_file.add(columns, batch.column("offset"), batch.column("timestamp"))
         if sum(each.waiting_bytes for each in self._open.values()) >= _BYTES_WAITING:
             for each in self._open.values():
                 each.flush()
@@ -177,13 +179,15 @@ class PartitionFiles:
         return _Open(file, self._schema, self._options)
 
     def finish(self) -> list[DataFile]:
-        """Close all files, rename them to their final names and return them."""
+        """Close all files, rename them to their final names, and return all files of the round, in the order in which
+        they were finished. Raises `StorageError`.
+        """
         while self._open:
             self.finished.append(self._open.pop(next(iter(self._open))).finish())
         return self.finished
 
     def give_up(self) -> None:
-        """Remove everything that was written."""
+        """Remove all files of the round, finished or not."""
         for each in self._open.values():
             each.give_up()
         for file in self.finished:
@@ -201,8 +205,8 @@ def _days(timestamps: pa.Array) -> pa.Array:
 
 
 def made_directories(root: str, *names: str) -> str:
-    """Return the path of `root` with `names` appended, and create the directories on it that are missing below
-    `root`, which must exist. Raises `StorageError`.
+    """Create the missing directories below `root`, which must exist, along `names`, each inside the one before. Return
+    the path of the last one. Raises `StorageError`.
     """
     path = root
     for name in names:

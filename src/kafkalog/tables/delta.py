@@ -1,7 +1,7 @@
-"""Delta table of a topic; the offsets of its partitions are application transactions of the table.
+"""Delta table of a topic. The offsets of its partitions are stored as application transactions of the table.
 
-They are read with the loaded version, and the commit uses the same loaded table.  Delta refuses the commit if another
-commit has changed the same transactions since; so a second writer cannot add a record twice.
+They are read with the loaded version, and the commit uses the same loaded table. Delta refuses the commit if another
+commit has changed the same transactions since, so a second writer cannot add a record twice.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _application(number: int, what: str) -> str:
 
 
 class DeltaTopicTable:
-    """A Delta table in the folder NAME of a directory."""
+    """A Delta table in the folder NAME of a directory, where NAME is the topic."""
 
     rules = TypeRules(
         has_time=False, has_nanoseconds=False, has_unsigned=False, has_large_decimals=False, tells_case=False,
@@ -54,9 +54,11 @@ class DeltaTopicTable:
         self._settings: TableSettings | None = None
 
     def load(self) -> TableSettings | None:
-        """Load the newest version of the table, on which the other methods then work, and return its settings; None if
-        there is none yet. Raises `UsageError` if the folder has other files or a table that no export created,
-        `StorageError` if the folder cannot be listed.
+        """Load the newest version of the table, which the other methods then use. Return its settings; None if the
+        table does not exist yet.
+
+        Raises `UsageError` if the folder has other files or a table that no export created, `StorageError` if the
+        folder cannot be listed.
         """
         if not is_directory(self.path):
             return None
@@ -71,26 +73,26 @@ class DeltaTopicTable:
         return self._settings
 
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
-        """Return partition -> position for those of `partitions` that the loaded version has records of; empty
-        without a table. Read from Delta's application transactions.
+        """Return the positions of the given partitions, by partition, from Delta's application transactions of the
+        loaded version. Partitions without records in the table are omitted; empty without a table.
         """
-        found = {}
+        positions = {}
         for number in partitions if self._table is not None else ():
             names = [_application(number, each) for each in ("first", "next", "epoch", "record", "digest")]
             places = [self._table.transaction_version(name) for name in names]
             if places[1] is not None:
                 epoch = UNKNOWN_EPOCH if places[2] is None else places[2]
                 record, digest = (-1, 0) if places[3] is None else (places[3], places[4] or 0)
-                found[number] = Position(places[0] or 0, places[1], epoch, record, digest)
-        return found
+                positions[number] = Position(places[0] or 0, places[1], epoch, record, digest)
+        return positions
 
     @property
     def _by(self) -> list[str]:
         return ["partition", DATE.name] if self._settings is not None and self._settings.by_day else ["partition"]
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-        """Create the table if it is missing, or add new columns by Delta's rules; return the schema of its rows.
-        Changing the schema commits a version.
+        """Create the table if it is missing, or add new columns by Delta's rules; return the schema of its rows. A
+        change of the schema is committed as a version.
 
         Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if another writer changed the table
         meanwhile, `StorageError` if a directory cannot be created.
@@ -123,12 +125,14 @@ class DeltaTopicTable:
         return schema.append(DATE) if DATE.name in self._by else schema
 
     def begin(self, round_id: str) -> None:
-        """Do nothing: files that no commit names do not belong to a Delta table and are never removed here."""
+        """Do nothing. Files that are in no version do not belong to a Delta table, and an export never removes them."""
 
     def files(self, partition: int, round_id: str) -> PartitionFiles:
-        """Return a writer of the files of a partition, which lie in its folders (`partition=N`, and `date=…` if the
-        table is divided by day) but in no version yet. `round_id` becomes part of their names. Raises `UsageError`
-        before `prepare`.
+        """Return a writer for the files of a partition. They are created in the table's folders (`partition=N`, and
+        `date=…` if the table is divided by day) but belong to no version before `commit`. `round_id` becomes part of
+        their names.
+
+        Raises `UsageError` before `prepare`.
         """
         if self._schema is None:
             raise UsageError("a table is prepared before it is written")
@@ -141,10 +145,10 @@ class DeltaTopicTable:
         return PartitionFiles(partition, place, schema, {}, by_day=DATE.name in self._by)
 
     def commit(self, commit: Commit) -> None:
-        """Commit one version with the files and the positions (as application transactions), both or neither.
-        Returns normally if an error comes after the version was written.
+        """Commit the new files and the positions (as application transactions) in one version. If an error is reported
+        although the version was written, return normally.
 
-        Raises `RecoveryRefused` if another writer was faster, `StorageError` if the version cannot be written.
+        Raises `RecoveryRefused` if another writer has committed first, `StorageError` if the version cannot be written.
         """
         transactions = [
             Transaction(_application(number, name), value)
@@ -170,7 +174,7 @@ class DeltaTopicTable:
             raise StorageError(None, f"cannot commit to the table: {error}", self.path) from error
 
     def _has(self, id: str) -> bool:
-        """Whether the commit exists, even if its writer reported an error."""
+        """Whether one of the last 50 versions is this commit, even if its writer reported an error."""
         return any(each.get(_COMMIT) == id for each in DeltaTable(self.path).history(_LOOKED_AT))
 
     def _action(self, file: DataFile) -> Any:
@@ -193,8 +197,8 @@ def _same(one: pa.Schema, other: pa.Schema) -> bool:
 
 
 def _plain(type: pa.DataType) -> pa.DataType:
-    """Return the type with the names used here for the inner fields of lists and the string keys of maps, which
-    libraries name differently; other types are unchanged.
+    """Return the type with uniform names of the inner fields of lists and maps, which libraries name differently; other
+    types are unchanged.
     """
     if pa.types.is_struct(type):
         return pa.struct([(each.name, _plain(each.type)) for each in type])

@@ -1,4 +1,4 @@
-"""Export records of topics to tables incrementally, each record exactly once; the table stores its own offsets."""
+"""Incremental export of records of topics to tables, each record exactly once; a table stores its own offsets."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ __all__ = ["ExportResult", "ExportedPartition", "export"]
 
 _LEGAL = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}\Z")
 _TAILS = codes_with(Trait.TAIL)
-"""codes of an unfinished end of a log: the next export goes on there"""
+"""codes of an unfinished end of a log, at which the next export continues"""
 _ROWS_OF_A_ROUND = 4_000_000
-"""most rows of a partition in one commit, and so the most that is read again after an interruption"""
+"""most rows of a partition in one commit; after an interruption at most so many are read again"""
 
 
 class ExportedPartition(Struct, kw_only=True):
-    """What an export added for one partition."""
+    """The records that an export added for one partition."""
 
     topic: str
     partition: int
@@ -65,7 +65,7 @@ class ExportedPartition(Struct, kw_only=True):
 
 
 class ExportResult(Struct, kw_only=True):
-    """Result of an export."""
+    """The result of an export: `partitions` are the partitions of all topics, with findings."""
 
     target: str
     format: str
@@ -80,8 +80,8 @@ def export(
     jobs: Count = 1,
     on_bytes: Callable[[int], None] | None = None,
 ) -> ExportResult:
-    """Add the records of topics to tables below the directory `target`, one for each topic; see docs/tables.md. Returns
-    what was added, by partition, with findings.
+    """Add the records of topics to tables below the directory `target`, one for each topic; see docs/tables.md. Return
+    the added offsets, by partition, with findings.
 
     Each table stores the offset after its last record, and only later records are added, so a repeated or interrupted
     export adds each record once. `target` is created if it is missing.
@@ -131,20 +131,20 @@ def _topics(paths: Sequence[str], select: Selection, replica: PathLike | None) -
         if commit is not None:
             raise RecoveryRefused(f"{commit}; nothing was exported", reason="unfinished")
     select.check(inventory.names)
-    found: dict[str, list[Partition]] = {}
+    by_topic: dict[str, list[Partition]] = {}
     left_out = frozenset() if select.topics else OWN_TOPICS
     for each in inventory.readable(replica, select, lambda name: name.topic not in left_out):
         if each.topic is None:
             raise UsageError(f"{each.path} is in no partition directory, so that nobody knows its topic")
         if not _LEGAL.match(each.topic):
             raise UsageError(f"the topic of {each.path} has a name that no table can have: leave it out (exclude)")
-        some = found.setdefault(each.topic, [])
+        some = by_topic.setdefault(each.topic, [])
         if any(partition.partition == each.partition for partition in some):
             raise UsageError(f"{each.topic}-{each.partition} was given twice: {each.path} is one of them")
         some.append(each)
-    if not found:
+    if not by_topic:
         raise UsageError(f"there are no records in {', '.join(paths)} but Kafka's own")
-    return {topic: sorted(some, key=lambda each: each.partition or 0) for topic, some in sorted(found.items())}
+    return {topic: sorted(some, key=lambda each: each.partition or 0) for topic, some in sorted(by_topic.items())}
 
 
 def _table(format: str, root: str, topic: str) -> TopicTable:
@@ -176,15 +176,15 @@ class _StoppedError(Exception):
 
 
 def _forget(work: Future[_Added]) -> None:
-    """Remove the files of a round that was not committed."""
+    """Remove the files that a finished `work` wrote for a round that was not committed; nothing if it failed."""
     if work.exception() is None:
         for file in work.result().files:
             fs.remove(file.path)
 
 
 class _TopicExport(Struct, frozen=True, kw_only=True):
-    """Export one topic to its table in rounds: each writes files for a range of offsets of every partition, and
-    commits them with the new positions in one step.
+    """Export of one topic to its table, in rounds. Each round writes files for a range of offsets of every partition,
+    and commits them with the new positions in one step.
     """
 
     table: TopicTable
@@ -198,9 +198,8 @@ class _TopicExport(Struct, frozen=True, kw_only=True):
     on_bytes: Callable[[int], None] | None
 
     def run(self, *, by_day: bool) -> None:
-        """Add records in rounds until the table has all of them; adds one entry per partition to
-        `result.partitions`, and findings. Nothing is created if there are no records to add. `by_day` divides a new
-        table by day.
+        """Add records in rounds until the table has all of them; add one entry per partition, and findings, to
+        `result`. If there are no records to add, nothing is created. `by_day` divides a new table by day.
 
         Raises `UsageError`, `RecoveryRefused` and `StorageError` as `export` does.
         """
@@ -218,7 +217,7 @@ class _TopicExport(Struct, frozen=True, kw_only=True):
             schema = self.table.prepare(rows.schema, self._settings(by_day))
             positions = self.table.positions([*left])
             if any(positions.get(span.number) != span.known for span in spans):
-                continue  # it was made by somebody else meanwhile
+                continue  # another writer has created or extended the table meanwhile
             left = self._round(rows, schema, spans, reported)
 
     def _settings(self, by_day: bool) -> TableSettings:
@@ -288,8 +287,10 @@ class _TopicExport(Struct, frozen=True, kw_only=True):
         return {one.span.number: one.span.partition for one in added if not one.is_whole}
 
     def _started(self, rows: TopicRows, schema: object, spans: list[Span], id: str) -> list[Future[_Added]]:
-        """Write each span of offsets to files of its own, in `jobs` threads; return one finished future per span, in
-        order. After the first error the others are told to stop. Errors are in the futures.
+        """Write each span of offsets to its own files, in `jobs` threads; return one finished future per span, in
+        order.
+
+        After the first error, the other threads are told to stop. Errors are in the futures.
         """
         stopped = Event()
         with ThreadPoolExecutor(self.jobs) as pool:
@@ -317,22 +318,28 @@ class _TopicExport(Struct, frozen=True, kw_only=True):
                 if count >= _ROWS_OF_A_ROUND:
                     is_whole = end >= span.end_offset
                     break
-            made = files.finish()
+            finished = files.finish()
         except BaseException:
             files.give_up()
             raise
         findings = [finding for finding in findings if finding.code not in _TAILS]
         digest = digest_of(span.partition, end - 1, masked=bool(self.wanted.masks)) if count else None
-        told = (-1, 0) if digest is None else (end - 1, digest)
+        last_record = (-1, 0) if digest is None else (end - 1, digest)
         if is_whole and all(finding.code is FindingCode.VALUE_UNDECODABLE for finding in findings):
             end = max(end, span.end_offset)
         first = span.start_offset if span.known is None else span.known.first_offset
         return _Added(
-            span=span, files=made, position=Position(first, end, epoch, *told), is_whole=is_whole, findings=findings
+            span=span,
+            files=finished,
+            position=Position(first, end, epoch, *last_record),
+            is_whole=is_whole,
+            findings=findings,
         )
 
     def _together(self, rows: Iterator[Rows]) -> Iterator[Rows]:
-        """Pass the rows on unchanged; the total size of the partitions decides between compiled code and Python."""
+        """Yield the rows unchanged. While they are read, the total size of the partitions decides between compiled code
+        and Python.
+        """
         with together(sum(partition.size for partition in self.partitions)):
             yield from rows
 

@@ -1,6 +1,7 @@
-"""Iceberg table of a topic, in a catalog of its own; offsets are kept in the snapshot summary and in a table property.
+"""Iceberg table of a topic, in a catalog of its own. Offsets are stored in the snapshot summary and in a table
+property.
 
-The property is changed by the same transaction as the snapshot, because snapshots expire.  If a commit loses against
+The property is changed by the same transaction as the snapshot, because snapshots expire. If a commit lost against
 another writer, pyiceberg would retry it and add the records twice; the requirement on the property prevents that.
 """
 
@@ -75,8 +76,10 @@ class IcebergTopicTable:
         return self._catalog
 
     def load(self) -> TableSettings | None:
-        """Load the newest metadata of the table, on which the other methods then work, and return its settings; None if
-        the catalog or the table does not exist. Raises `UsageError` for a table that no export created.
+        """Load the newest metadata of the table, which the other methods then use. Return its settings; None if the
+        catalog or the table does not exist.
+
+        Raises `UsageError` for a table that no export created.
         """
         if not exists(os.path.join(self._root, _FILE)):
             return None
@@ -88,14 +91,18 @@ class IcebergTopicTable:
         return self._settings
 
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
-        """Return partition -> position for those of `partitions` that the table has records of, from a table
-        property; empty without a table. Raises `FormatError` if the property is invalid.
+        """Return the positions of the given partitions, by partition, from a table property. Partitions without records
+        in the table are omitted; empty without a table.
+
+        Raises `FormatError` if the property is invalid.
         """
         if self._table is None:
             return {}
         try:
-            found = json.loads(self._table.properties.get(_POSITIONS, "{}"))
-            return {partition: Position(*found[str(partition)]) for partition in partitions if str(partition) in found}
+            stored = json.loads(self._table.properties.get(_POSITIONS, "{}"))
+            return {
+                partition: Position(*stored[str(partition)]) for partition in partitions if str(partition) in stored
+            }
         except (ValueError, TypeError):
             raise FormatError(f"the property {_POSITIONS} is not what an export wrote", source=self.path) from None
 
@@ -121,9 +128,9 @@ class IcebergTopicTable:
         return wanted
 
     def _schema(self) -> pa.Schema:
-        """Columns of the table, with the types used here."""
-        found = schema_to_pyarrow(self._table.schema(), include_field_ids=False)
-        return pa.schema([(each.name, _small(each.type)) for each in found if each.name != DATE.name])
+        """Return the columns of the table except the day, with the types that this package uses."""
+        arrow_schema = schema_to_pyarrow(self._table.schema(), include_field_ids=False)
+        return pa.schema([(each.name, _small(each.type)) for each in arrow_schema if each.name != DATE.name])
 
     def _make(self, schema: pa.Schema, settings: TableSettings) -> None:
         properties = {**settings.as_properties(), **_NO_RETRIES}
@@ -139,15 +146,19 @@ class IcebergTopicTable:
                     order.asc("partition", IdentityTransform())
                     order.asc("offset", IdentityTransform())
         except (TableAlreadyExistsError, CommitFailedException):
-            pass  # somebody else has made it
+            pass  # another writer has created it
         self.load()
 
     def begin(self, round_id: str) -> None:
-        """Do nothing: files that no commit names do not belong to an Iceberg table and are never removed here."""
+        """Do nothing. Files that are in no snapshot do not belong to an Iceberg table, and an export never removes
+        them.
+        """
 
     def files(self, partition: int, round_id: str) -> PartitionFiles:
-        """Return a writer of the files of a partition, with the field ids of the table; they belong to no snapshot yet.
-        `round_id` becomes part of their names. Raises `UsageError` if the table was neither loaded nor prepared.
+        """Return a writer for the files of a partition, with the field ids of the table. They belong to no snapshot
+        before `commit`. `round_id` becomes part of their names.
+
+        Raises `UsageError` if the table was neither loaded nor prepared.
         """
         if self._settings is None:
             raise UsageError("a table is prepared before it is written")
@@ -163,10 +174,11 @@ class IcebergTopicTable:
         return PartitionFiles(partition, place, schema, {"store_schema": False}, by_day=by_day)
 
     def commit(self, commit: Commit) -> None:
-        """Commit one snapshot with the files; the offsets of each partition are in its summary, and all positions in
-        a table property. Returns normally if an error comes after the commit succeeded.
+        """Commit the new files in one snapshot. Its summary has the first and last offset of each partition; a table
+        property gets all positions. If an error is reported although the commit succeeded, return normally.
 
-        Raises `RecoveryRefused` if another writer was faster, `StorageError` if it cannot be committed.
+        Raises `RecoveryRefused` if another writer has committed first, `StorageError` if the snapshot cannot be
+        committed.
         """
         positions = {**json.loads(self._table.properties.get(_POSITIONS, "{}"))}
         positions |= {str(number): list(structs.asdict(each).values()) for number, each in commit.positions.items()}
@@ -213,13 +225,15 @@ class IcebergTopicTable:
 
 
 def _with_date(schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-    """Partition by a column of its own, because pyiceberg has no day transform for times beyond the year 9999."""
+    """Return the schema with the column of the day if the table is divided by day. The day is a column of its own
+    because pyiceberg has no day transform for times beyond the year 9999.
+    """
     return schema.append(DATE) if settings.by_day else schema
 
 
 def _counted(plan: dict[int, Any], file: DataFile, ids: Mapping[str, int]) -> dict[int, Any]:
-    """Return the plan of statistics (field id -> mode) with mode none for columns of which a row group has no
-    statistics, such as columns with long texts only.
+    """Return the plan of statistics (field id -> mode) with mode none for columns that lack statistics in a row group,
+    such as columns that have only long texts.
     """
     metadata = file.metadata[0]
     columns = [
@@ -232,8 +246,8 @@ def _counted(plan: dict[int, Any], file: DataFile, ids: Mapping[str, int]) -> di
 
 
 def _small(type: pa.DataType) -> pa.DataType:
-    """Return the type with large strings, binaries and lists, and fixed-size binaries, as plain ones, at any depth. Map
-    keys become strings, and list elements are named `element`.
+    """Return the type with large strings, large and fixed-size binaries and large lists replaced by plain ones, at any
+    depth. Map keys become strings, and list elements are named `element`.
     """
     if pa.types.is_struct(type):
         return pa.struct([(each.name, _small(each.type)) for each in type])

@@ -1,9 +1,9 @@
 """Folder of Parquet files in Hive layout, `partition=0/date=2024-01-31/…`, with a manifest that is renamed last.
 
-Only files in the manifest belong to the table.  The manifest exists before the first file and names the round in
-progress, so the next round can recognize and remove the files of an interrupted one.  A file that the manifest does not
-account for is never removed, so a table that has lost its manifest keeps its rows.  A lock that ends with its process
-keeps two exports apart.
+Only files in the manifest belong to the table. The manifest exists before the first file and names the round in
+progress, so the next round can recognize and remove the files of an interrupted one. Other files that are not in the
+manifest are never removed, so a table that has lost its manifest keeps its rows. A lock, which the system releases when
+its process ends, prevents two exports at a time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _IN_FOLDERS = ("topic", "partition")
 
 
 class ParquetTable:
-    """A Parquet table in the folder `topic=NAME` of a directory."""
+    """A Parquet table in the folder `topic=NAME` of a directory, where NAME is the topic."""
 
     rules = TypeRules()
 
@@ -50,11 +50,11 @@ class ParquetTable:
         self._schema: pa.Schema | None = None
 
     def load(self) -> TableSettings | None:
-        """Lock the table, read its manifest and return its settings; None if the folder does not exist (no lock
-        then), or if the table has no round yet. The lock is held until `close`.
+        """Lock the table and read its manifest. Return its settings; None if the folder does not exist (then it is not
+        locked), or if no round was committed yet. The lock is held until `close`.
 
-        Raises `RecoveryRefused` if another export holds the lock or data files exist without a manifest,
-        `UsageError` if the folder has other files, `FormatError` for an invalid manifest.
+        Raises `RecoveryRefused` if another export holds the lock or data files exist without a manifest, `UsageError`
+        if the folder has other files, `FormatError` for an invalid manifest.
         """
         if not is_directory(self.path):
             return None
@@ -76,11 +76,11 @@ class ParquetTable:
     def _read(self) -> None:
         path = os.path.join(self.path, MANIFEST)
         try:
-            found = json.loads(read_small(path, _LARGEST))
-            schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(found["schema"])))
-            settings = TableSettings.of_properties(found["properties"], self.path)
-            positions = {int(each): Position(*place) for each, place in found["positions"].items()}
-            if not all(type(each["path"]) is str for each in found["files"]):
+            manifest = json.loads(read_small(path, _LARGEST))
+            schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(manifest["schema"])))
+            settings = TableSettings.of_properties(manifest["properties"], self.path)
+            positions = {int(each): Position(*place) for each, place in manifest["positions"].items()}
+            if not all(type(each["path"]) is str for each in manifest["files"]):
                 raise TypeError
         except MissingFileError:
             if any(
@@ -94,8 +94,8 @@ class ParquetTable:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException):
             raise FormatError("this is not the manifest of an export", source=path) from None
-        self._manifest = {**found, "positions": positions}
-        if found["files"] or positions:  # else its first round was cut short, and it may still become another table
+        self._manifest = {**manifest, "positions": positions}
+        if manifest["files"] or positions:  # else its first round was cut short, and it may still become another table
             self._schema, self._settings = schema, settings
 
     @staticmethod
@@ -103,13 +103,15 @@ class ParquetTable:
         return name.startswith("partition=") and name.removeprefix("partition=").isdigit()
 
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
-        """Positions from the manifest."""
-        found: dict[int, Position] = self._manifest.get("positions", {})
-        return {partition: found[partition] for partition in partitions if partition in found}
+        """Return the positions of the given partitions, by partition, from the manifest; partitions without records in
+        the table are omitted.
+        """
+        stored: dict[int, Position] = self._manifest.get("positions", {})
+        return {partition: stored[partition] for partition in partitions if partition in stored}
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
         """Create and lock the folder if it is missing, remove the files of an interrupted round, and return the schema
-        of the table with the new columns. Earlier files lack later columns.
+        of the table with the new columns. Existing files are not changed, so they lack new columns.
 
         Raises `UsageError` if the columns cannot be combined, `RecoveryRefused` if there are data files that the
         manifest does not name or another export holds the lock, `StorageError` if a file cannot be created or removed.
@@ -141,7 +143,7 @@ class ParquetTable:
         return [path for path in self._of_exports(self.path) if os.path.basename(path).startswith(_BEGINNING)]
 
     def _refuse_unaccounted(self, paths: Sequence[str]) -> None:
-        """Raise `RecoveryRefused` if `paths`, the data files that the manifest does not name, is not empty. Removes
+        """Raise `RecoveryRefused` if `paths`, the data files that are not in the manifest, is not empty. Removes
         nothing.
         """
         if paths:
@@ -162,7 +164,9 @@ class ParquetTable:
                 yield path
 
     def begin(self, round_id: str) -> None:
-        """Write the round's name to the manifest before the first file exists."""
+        """Write the id of the round to the manifest before the first file exists. Raises `UsageError` before `prepare`,
+        `StorageError` if the manifest cannot be written.
+        """
         self._write({**self._as_written(), "begun": round_id}, self._manifest.get("positions", {}))
 
     def _as_written(self) -> dict[str, Any]:
@@ -178,16 +182,19 @@ class ParquetTable:
         }
 
     def _write(self, manifest: dict[str, Any], positions: Mapping[int, Position]) -> None:
-        """Replace the manifest."""
-        told = {str(number): list(asdict(position).values()) for number, position in sorted(positions.items())}
+        """Replace the manifest in one step by `manifest` with these positions. Raises `StorageError`."""
+        positions_by_partition = {
+            str(number): list(asdict(position).values()) for number, position in sorted(positions.items())
+        }
         with NewFile(os.path.join(self.path, MANIFEST), overwrite=True) as file:
-            file.append(json.dumps({**manifest, "positions": told}, indent=1).encode())
+            file.append(json.dumps({**manifest, "positions": positions_by_partition}, indent=1).encode())
         self._manifest = {**manifest, "positions": dict(positions)}
 
     def files(self, partition: int, round_id: str) -> PartitionFiles:
-        """Return a writer of the files of a partition, without the columns that the folder names contain; the
-        manifest does not name the files yet. `round_id` becomes part of their names. Raises `UsageError` before
-        `prepare`.
+        """Return a writer for the files of a partition, without the columns that the folder names contain. The files
+        are not in the manifest before `commit`. `round_id` becomes part of their names.
+
+        Raises `UsageError` before `prepare`.
         """
         if self._schema is None or self._settings is None:
             raise UsageError("a table is prepared before it is written")
@@ -201,8 +208,8 @@ class ParquetTable:
         return PartitionFiles(partition, place, schema, {}, by_day=by_day)
 
     def commit(self, commit: Commit) -> None:
-        """Replace the manifest, in one step, by one that also names the new files and has the new positions. Raises
-        `StorageError` if it cannot be written.
+        """Replace the manifest in one step; the new one also has the new files and positions. Raises `UsageError`
+        before `prepare`, `StorageError` if it cannot be written.
         """
         manifest = self._as_written()
         manifest["files"] += [

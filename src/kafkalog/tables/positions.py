@@ -1,7 +1,7 @@
 """Position of a table in each partition, and the offsets that are not in the table yet.
 
-A table contains all offsets of a partition below its position.  Like a consumer, it also stores the leader epoch of the
-last record: if a later epoch of the log begins below the position, the log was truncated and rewritten (KIP-320).  A
+A table contains all offsets of a partition below its position. Like a consumer, it also stores the leader epoch of the
+last record: if a later epoch of the log begins below the position, the log was truncated and rewritten (KIP-320). A
 digest of the last record detects a rewrite within the same epoch.
 """
 
@@ -46,7 +46,7 @@ class Position(Struct, frozen=True):
 
 
 class Span(Struct, frozen=True, kw_only=True):
-    """Offsets of one partition that are to be added."""
+    """A range of offsets of one partition to be added to the table; `end_offset` is exclusive."""
 
     partition: Partition
     start_offset: int
@@ -63,14 +63,14 @@ class Span(Struct, frozen=True, kw_only=True):
 
 
 def require_same_topic(recorded: str | None, partition: Partition, *, is_new: bool) -> None:
-    """Raise `RecoveryRefused` if the partition has another topic id than `recorded`: that of the table, or with
-    `is_new` that of the table's first partition. If either id is unknown, nothing is raised.
+    """Raise `RecoveryRefused` if the partition has another topic id than `recorded`, which is the id of the table or,
+    with `is_new`, of the topic's first partition. If either id is unknown, nothing is raised.
     """
-    found = None if partition.metadata is None else partition.metadata.topic_id
-    if recorded and found and recorded != found:
+    topic_id = None if partition.metadata is None else partition.metadata.topic_id
+    if recorded and topic_id and recorded != topic_id:
         other = "another partition has" if is_new else "the table is of one with"
         raise RecoveryRefused(
-            f"{partition.path} is of a topic with id {found}, and {other} id {recorded}: "
+            f"{partition.path} is of a topic with id {topic_id}, and {other} id {recorded}: "
             "the topic was deleted and recreated, so that its offsets count from 0 again; "
             "export it into another directory",
             reason="another_topic",
@@ -87,15 +87,17 @@ def span_of(
     accept_loss: bool,
     masked: bool = False,
 ) -> Span | None:
-    """Return the offsets of a partition to add to the table, at most up to its log end, the upper bound, or the first
-    open transaction (read_committed); None if there are none.
+    """Return the offsets of a partition to add to the table: up to its log end, the upper bound, or the first open
+    transaction (read_committed), whichever comes first; None if there are none.
 
     `known` is the table's position, None if the table has no records of the partition: then the lower bounds apply. If
-    damage or an open transaction is the reason for None, or the log ends before the table, a finding is added to
-    `findings`. Raises `RecoveryRefused` if records after the table's end were deleted, or a segment of them is missing,
-    also at the beginning of a log of which the table has nothing yet (with `accept_loss` the span begins after the
-    deleted ones, or includes the gap), or if earlier ones were replaced.
-    With `masked`, earlier records are compared by time and sizes only. Raises `StorageError` if a file cannot be read.
+    damage or an open transaction is the reason for None, or if the log ends before the table, a finding is added to
+    `findings`. With `masked`, earlier records are compared by time and sizes only.
+
+    Raises `RecoveryRefused` if records after the table's end were deleted or a segment of them is missing, also at the
+    beginning of a log of which the table has nothing yet, or if records in the table were replaced in the log. With
+    `accept_loss` the first two raise nothing: the span begins after the deleted records, or includes the gap. Raises
+    `StorageError` if a file cannot be read.
     """
     log_end = partition.log_end_offset()
     if known is None:
@@ -164,7 +166,9 @@ def _require_start(partition: Partition, wanted: int, start: int, asked: int | N
 
 def _require_no_gap(partition: Partition, start: int, end: int) -> None:
     """Raise `RecoveryRefused` if a segment with offsets from `start` up to `end` (exclusive) is missing, as `verify`
-    finds it. The whole log is read only if offsets are missing before a segment, which may be due to compaction. Raises
+    finds it.
+
+    The whole log is read only if offsets are missing before a segment, which may be due to compaction. Raises
     `StorageError` if a file cannot be read.
     """
     pairs = pairwise(partition.segments)
@@ -182,8 +186,8 @@ def _require_no_gap(partition: Partition, start: int, end: int) -> None:
 
 
 def _is_gap(segment: Segment, following: Segment) -> bool:
-    """Whether no batch of a segment can be read that ends just before the next segment, or the first batch of that one
-    begins behind its base offset.
+    """Whether offsets are missing before the first batch of the segment `following`: no readable batch of `segment`
+    ends just before it, or its first batch begins behind its base offset.
     """
     last = following.base_offset - 1
     batches = list(islice(BatchReader([segment, following], start_offset=last, hold=False), 2))
@@ -201,11 +205,11 @@ def _first(partition: Partition, bounds: RecordFilter, end: int, findings: list[
 
 
 def digest_of(partition: Partition, offset: int, *, masked: bool) -> int | None:
-    """Return a 63-bit digest that distinguishes a record from another one at its offset; None if there is no record at
-    `offset` or it cannot be read.
+    """Return a 63-bit digest that distinguishes a record from other records at its offset; None if there is no record
+    at `offset` or it cannot be read.
 
-    With `masked` only its time and the sizes of key, value and headers are used, since a digest of hidden content would
-    allow guessing it.
+    With `masked` only its time and the sizes of key, value and headers are used, because a digest of hidden content
+    would allow guessing it.
     """
     try:
         record = next(
@@ -226,8 +230,8 @@ def digest_of(partition: Partition, offset: int, *, masked: bool) -> int | None:
 def _require_not_rewritten(partition: Partition, known: Position, *, masked: bool) -> None:
     begins = known.next_offset if known.leader_epoch == UNKNOWN_EPOCH else _rewritten_from(partition, known)
     if begins >= known.next_offset and known.last_record >= partition.log_start_offset:
-        found = digest_of(partition, known.last_record, masked=masked)
-        begins = begins if found in (None, known.digest) else known.last_record
+        digest = digest_of(partition, known.last_record, masked=masked)
+        begins = begins if digest in (None, known.digest) else known.last_record
     if begins < known.next_offset:
         raise RecoveryRefused(
             f"{partition.path} has other records from offset {begins} on, or from before it, than the table, which has "
@@ -238,16 +242,18 @@ def _require_not_rewritten(partition: Partition, known: Position, *, masked: boo
 
 
 def _rewritten_from(partition: Partition, known: Position) -> int:
-    """Offset at which a leader epoch later than that of the table's last record begins, or the table's position."""
+    """Return the offset below the table's position at which a later leader epoch than the epoch of the table's last
+    record begins; the table's position if there is none.
+    """
     later = [leader_epoch for leader_epoch in partition.leader_epochs if leader_epoch.epoch > known.leader_epoch]
     begins = min((leader_epoch.start_offset for leader_epoch in later), default=known.next_offset)
     return begins if begins < known.next_offset else _epoch_in_log(partition, known)
 
 
 def _epoch_in_log(partition: Partition, known: Position) -> int:
-    """Return the base offset of the batch with the table's last offset if its leader epoch is later than the
-    table's; otherwise, or if the batch is deleted, unreadable or of an old version, the offset after the table's
-    last one.
+    """Return the base offset of the batch with the table's last offset, if its leader epoch is later than the table's.
+    Otherwise return the table's position. This includes a batch that was deleted, cannot be read or is of an old
+    format.
     """
     last = known.next_offset - 1
     if last < partition.log_start_offset:

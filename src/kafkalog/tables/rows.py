@@ -1,4 +1,4 @@
-"""Records of one topic as rows of its table; columns and types do not depend on what the records contain."""
+"""Records of one topic as rows of its table. Columns and types do not depend on the contents of the records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NO_MASK = "it cannot be read, so that no field can be masked"
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """Requested presentation of keys and values."""
+    """The requested form of keys and values in the table."""
 
     values: str
     """`bytes` or `auto`"""
@@ -54,7 +54,7 @@ class Rows(NamedTuple):
 
 
 class TopicRows:
-    """Read the partitions of one topic.  `schema` is the schema that the table must be able to hold."""
+    """Reader of the partitions of one topic. `schema` has the columns that the table needs."""
 
     def __init__(self, partitions: Sequence[Partition], wanted: Wanted, rules: TypeRules) -> None:
         self._wanted = wanted
@@ -63,9 +63,9 @@ class TopicRows:
         self._registry: SchemaRegistry | None = None
         if wanted.values != "bytes":
             self._choose(partitions)
-        found = self._reader(partitions[0], 0, 0, []).schema
+        arrow_schema = self._reader(partitions[0], 0, 0, []).schema
         self.schema = pa.schema([
-            (each.name, table_type(each.type, rules)) for each in found if each.name != _EPOCH
+            (each.name, table_type(each.type, rules)) for each in arrow_schema if each.name != _EPOCH
         ])  # fmt: skip
 
     def _choose(self, partitions: Sequence[Partition]) -> None:
@@ -95,7 +95,9 @@ class TopicRows:
         )  # fmt: skip
 
     def read(self, span: Span, schema: pa.Schema, findings: list[Finding], threads: int) -> Iterator[Rows]:
-        """Yield the rows of a span in a table's `schema`, which may have more columns than `self.schema`."""
+        """Yield the rows of a span, as batches in offset order, in a table's `schema`, which may have more columns than
+        `self.schema`. Findings are appended to `findings`; reading stops at damage.
+        """
         for batch in self._reader(span.partition, span.start_offset, span.read_to, findings, threads):
             if batch.num_rows:
                 shown = self._shown(batch, schema, span.partition, findings)
@@ -130,21 +132,21 @@ class TopicRows:
         self, columns: dict[str, pa.Array], problems: dict[str, dict[int, str]], batch: pa.RecordBatch,
         partition: Partition,
     ) -> Iterator[Finding]:  # fmt: skip
-        """Treat values that do not fit their column like undecodable ones: add the reason to the column `finding`
-        and, without masks, the original bytes to the `_bytes` column of the part. Yields one finding per part
-        (`key`, `value`) with such rows.
+        """Treat values that do not fit their column like undecodable ones: add the reason to the column `finding` and,
+        without masks, the original bytes to the `_bytes` column of the part. Yield one finding per part (`key`,
+        `value`) that has such rows.
 
         `problems` maps part -> row number -> reason. Changes `columns` in place.
         """
         for part, rows in problems.items():
             if not rows:
                 continue
-            kept, told = columns[f"{part}_bytes"].to_pylist(), columns["finding"].to_pylist()
+            kept, reasons = columns[f"{part}_bytes"].to_pylist(), columns["finding"].to_pylist()
             for row, why in rows.items():
-                told[row] = "; ".join(filter(None, [told[row], f"{part}: {why}"]))
+                reasons[row] = "; ".join(filter(None, [reasons[row], f"{part}: {why}"]))
                 if not self._wanted.masks:
                     kept[row] = _bytes_of(partition, batch.column("offset")[row].as_py(), part)
-            columns[f"{part}_bytes"], columns["finding"] = pa.array(kept, pa.binary()), pa.array(told, pa.string())
+            columns[f"{part}_bytes"], columns["finding"] = pa.array(kept, pa.binary()), pa.array(reasons, pa.string())
             first, why = min(rows.items())
             detail = f"{counted(len(rows), 'record')} not decoded: {part}: {why}"
             offset = batch.column("offset")[first].as_py()
@@ -160,12 +162,14 @@ def _bytes_of(partition: Partition, offset: int, part: str) -> bytes | None:
 
 
 def _or_null(columns: dict[str, pa.Array], field: pa.Field, rows: int) -> pa.Array:
-    found = columns.get(field.name)
-    if found is None:
+    column = columns.get(field.name)
+    if column is None:
         return pa.nulls(rows, field.type)
-    return found if found.type.equals(field.type) else found.cast(field.type)
+    return column if column.type.equals(field.type) else column.cast(field.type)
 
 
 def _cast(column: pa.Array, type: pa.DataType) -> tuple[pa.Array, list[int]]:
-    """Convert a column to another type; also return the rows that do not fit it, which become null."""
+    """Convert a column to another type; return it, and the numbers of the rows, ascending, that do not fit the type and
+    became null.
+    """
     return (column, []) if column.type.equals(type) else fitting(column, lambda some: some.cast(type), type)

@@ -1,6 +1,6 @@
-"""Convert Arrow types to the types of a table format.
+"""Conversion of Arrow types to the types of a table format.
 
-A type that a format lacks becomes a wider type that holds all its values, or text if there is none.
+If a format lacks a type, a wider type that can have all its values is used, or text if there is none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class NoTypeError(Exception):
 
 
 class TypeRules(Struct, frozen=True, kw_only=True):
-    """Type rules of a table format."""
+    """The types that a table format supports."""
 
     has_time: bool = True
     has_nanoseconds: bool = True
@@ -36,8 +36,10 @@ class TypeRules(Struct, frozen=True, kw_only=True):
 
 
 def table_type(type: pa.DataType, rules: TypeRules) -> pa.DataType:
-    """Return the nearest type that the table format has, also inside structs, maps and lists; string if it has none.
-    Raises `NoTypeError` for a struct without fields or with names that collide.
+    """Return the nearest type that the table format supports, also inside structs, maps and lists; string if there is
+    none.
+
+    Raises `NoTypeError` for a struct without fields, or with names that are equal in the format.
     """
     if pa.types.is_struct(type):
         names = [each.name if rules.tells_case else each.name.lower() for each in type]
@@ -66,8 +68,9 @@ def _timestamp(type: pa.DataType, rules: TypeRules) -> pa.DataType:
 
 
 def widened(old: pa.DataType, new: pa.DataType, rules: TypeRules) -> pa.DataType | None:
-    """Return the type with which column `old` can hold `new` too: `old` if it is wide enough, else, as `rules` allow, a
-    wider number or a struct with added fields, also inside lists and maps. None if there is none.
+    """Return the type with which column `old` can also have the values of `new`: `old` if it is wide enough, else, as
+    far as `rules` allow, a wider number or a struct with added fields, also inside lists and maps. None if there is no
+    such type.
     """
     if old.equals(new) or new in _narrower(old):
         return old

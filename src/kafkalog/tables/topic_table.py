@@ -1,4 +1,4 @@
-"""Interface of a table, independent of its format."""
+"""Interface of the table of a topic, independent of its format."""
 
 from __future__ import annotations
 
@@ -33,35 +33,35 @@ class TableSettings(Struct, frozen=True, kw_only=True):
     topic_id: str | None = None
 
     def as_properties(self) -> dict[str, str]:
-        """Return the settings as table properties, name -> text, with the prefix `_PREFIX` and a version; settings
-        that are None are missing.
+        """Return the settings as table properties, name -> text, with the prefix `kafkalog.` and a version. Settings
+        that are None are omitted.
         """
-        found = {f"{_PREFIX}version": VERSION}
+        properties = {f"{_PREFIX}version": VERSION}
         for name, value in asdict(self).items():
             if value is not None:
-                found[_PREFIX + name.replace("_", "-")] = value if isinstance(value, str) else json.dumps(value)
-        return found
+                properties[_PREFIX + name.replace("_", "-")] = value if isinstance(value, str) else json.dumps(value)
+        return properties
 
     @classmethod
     def of_properties(cls, properties: Mapping[str, str | None], path: str) -> TableSettings:
-        """Return the settings in table properties; `path` is for messages. Raises `UsageError` if the table was not
-        created by an export of this version, or a setting is missing or invalid.
+        """Return the settings in table properties; `path` is only for messages. Raises `UsageError` if the table was
+        not created by an export of this version, or if a setting is missing or invalid.
         """
         if properties.get(f"{_PREFIX}version") != VERSION:
             raise UsageError(f"{path} is not a table that an export of this version made; nothing is added to it")
-        found = {name.removeprefix(_PREFIX): value for name, value in properties.items()}
+        texts = {name.removeprefix(_PREFIX): value for name, value in properties.items()}
         try:
             return cls(
-                topic=str(found["topic"]), isolation_level=str(found["isolation-level"]), values=str(found["values"]),
-                by_day=found["by-day"] == "true", topic_id=found.get("topic-id"),
-                masks=tuple(str(load) for load in json.loads(str(found["masks"]))),
+                topic=str(texts["topic"]), isolation_level=str(texts["isolation-level"]), values=str(texts["values"]),
+                by_day=texts["by-day"] == "true", topic_id=texts.get("topic-id"),
+                masks=tuple(str(load) for load in json.loads(str(texts["masks"]))),
             )  # fmt: skip
         except (KeyError, ValueError, TypeError):
             raise UsageError(f"{path} has lost what its export wrote of itself; nothing is added to it") from None
 
 
 class Commit(Struct, frozen=True):
-    """What one round adds to a table."""
+    """The files and positions that one round adds to a table."""
 
     files: Sequence[DataFile]
     positions: Mapping[int, Position]
@@ -70,8 +70,8 @@ class Commit(Struct, frozen=True):
 
 
 class TopicTable(Protocol):
-    """The table of one topic.  If there are rows, a round calls `load`, `prepare`, `begin`, `files` by partition and
-    `commit`.
+    """The table of one topic. If there are rows, a round calls `load`, `prepare`, `begin`, `files` for each partition,
+    and `commit`.
     """
 
     rules: TypeRules
@@ -100,9 +100,10 @@ class TopicTable(Protocol):
 
 
 def merged(old: pa.Schema | None, new: pa.Schema, rules: TypeRules, path: str) -> pa.Schema:
-    """Return the schema that holds rows of both schemas: the columns of `old`, widened if needed, then new ones;
-    `new` itself if `old` is None. Raises `UsageError` if a column's types cannot be combined; `path` is for its
-    message.
+    """Return the schema for rows of both schemas: the columns of `old`, widened if needed, then the new ones. If `old`
+    is None, return `new`.
+
+    Raises `UsageError` if a column's types cannot be combined; `path` is only for its message.
     """
     if old is None:
         return new
@@ -126,7 +127,7 @@ def _short(type: pa.DataType) -> str:
 
 
 def concurrent(path: str) -> RecoveryRefused:
-    """The error for a table to which another writer has added since it was loaded."""
+    """Return the error for a table that another writer has changed since it was loaded."""
     return RecoveryRefused(
         f"another writer has changed {path} meanwhile, so that nothing of this round was added: run the export again",
         reason="concurrent_writer",
@@ -134,7 +135,7 @@ def concurrent(path: str) -> RecoveryRefused:
 
 
 def taken(path: str) -> UsageError:
-    """The error for a path at which something other than the table exists."""
+    """Return the error for a path at which something other than the table exists."""
     return UsageError(f"{path} is not empty and is not a table of an export: choose another directory")
 
 

@@ -1,5 +1,6 @@
-"""Keys and values with their schemas: the schema registry as its log on the disk has it, and what values say by it.
+"""Keys and values with their schemas: the contents of a schema registry, read from its log on disk, and the decoding of
+keys and values by these schemas.
 
-`registry` is what a registry holds, `schema_log` reads it from the records of `_schemas`, `sources` finds those or what
-was exported; `export` gives a registry back; `used_ids` compares it with the ids that values use.
+`registry` defines the contents of a registry, `schema_log` applies the records of `_schemas` to it, `sources` reads
+these records or an export; `export` writes a registry; `used_ids` compares it with the ids that values use.
 """

@@ -1,7 +1,7 @@
-"""Decode many Avro values of one schema into an Arrow array at once, with the compiled library pyruhvro.
+"""Decoding of many Avro values of one schema into an Arrow array in one call, with the compiled library pyruhvro.
 
-pyruhvro ignores bytes that are left after a value.  So a field with a random number is appended to each value; if
-another number comes out, the value did not end where it should.  pyruhvro also truncates numbers of more than 32 bits
+pyruhvro ignores bytes that are left after a value. Therefore a field with a random number is appended to each value; if
+another number is decoded, the value did not end where it should. pyruhvro also truncates numbers of more than 32 bits
 to an int or a date, so these are read as longs, which have the same encoding, and narrowed afterwards.
 """
 
@@ -32,19 +32,21 @@ _LENGTH = 9
 
 
 def batch_decoder(schema: Any, references: Mapping[str, tuple[Any, str]], type: pa.DataType) -> BatchDecoder | None:
-    """Return a decoder that decodes a whole column of values of one Avro schema to the Arrow type `type`. None if the
-    package pyruhvro is missing, or the schema is not a record (with at least one field) of types that pyruhvro decodes
-    as this library does. `references` maps full names to definitions and their namespaces.
+    """Return a decoder that decodes a whole column of values of one Avro schema to the Arrow type `type`.
+
+    None if the package pyruhvro is missing, or if the schema is not a record (with at least one field) of types that
+    pyruhvro decodes as this library does. `schema` is parsed JSON; `references` maps full names to definitions and
+    their namespaces.
     """
     try:
         import pyruhvro
     except ModuleNotFoundError:
         return None
-    made = None if isinstance(schema, str) else _record(schema, "", references, set())
-    if made is None or not made["fields"] or any(each["name"] == _END for each in made["fields"]):
+    converted = None if isinstance(schema, str) else _record(schema, "", references, set())
+    if converted is None or not converted["fields"] or any(each["name"] == _END for each in converted["fields"]):
         return None
-    made["fields"].append({"name": _END, "type": "long"})
-    return BatchDecoder(pyruhvro.deserialize_array, json.dumps(made), type)
+    converted["fields"].append({"name": _END, "type": "long"})
+    return BatchDecoder(pyruhvro.deserialize_array, json.dumps(converted), type)
 
 
 def _record(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]], seen: set[str]) -> Any:
@@ -55,24 +57,26 @@ def _record(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str
         return None
     seen.add(full)
     fields = []
-    for each in schema["fields"]:
-        made = _part(each["type"], full.rpartition(".")[0], references, seen)
-        if made is None:
+    for field in schema["fields"]:
+        converted = _part(field["type"], full.rpartition(".")[0], references, seen)
+        if converted is None:
             return None
-        fields.append({"name": each["name"], "type": made})
+        fields.append({"name": field["name"], "type": converted})
     return {"type": "record", "name": full, "fields": fields}
 
 
 def _part(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]], seen: set[str]) -> Any:
-    """Return the schema for pyruhvro: references replaced by their definitions, int as long; full names of its types
-    are added to `seen`. None for unions other than optional ones, other logical types than those in `_LOGICAL`, a name
-    that occurs twice, or a missing reference.
+    """Convert a part of a schema for pyruhvro: references are replaced by their definitions, int by long. The full
+    names of its types are added to `seen`.
+
+    None for unions other than optional ones, for logical types that are not in `_LOGICAL`, for a name that occurs
+    twice, and for a missing reference.
     """
     if isinstance(schema, str):
         if schema in _PLAIN:
             return _AS_LONG.get(schema, schema)
-        found = references.get(full_name(schema, namespace)) or references.get(schema)
-        return None if found is None else _part(*found, references, seen)
+        definition = references.get(full_name(schema, namespace)) or references.get(schema)
+        return None if definition is None else _part(*definition, references, seen)
     if isinstance(schema, list):
         if len(schema) != 2 or "null" not in schema or not is_optional(schema):
             return None
@@ -87,8 +91,8 @@ def _part(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]]
         return kind if logical is None else ({"type": kind, "logicalType": logical} if logical in _LOGICAL else None)
     if kind in ("array", "map"):
         name = "items" if kind == "array" else "values"
-        made = _part(schema[name], namespace, references, seen)
-        return None if made is None else {"type": kind, name: made}
+        converted = _part(schema[name], namespace, references, seen)
+        return None if converted is None else {"type": kind, name: converted}
     if kind == "enum":
         full = full_name(schema["name"], str(schema.get("namespace") or namespace))
         if full in seen:
@@ -100,7 +104,9 @@ def _part(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]]
 
 def only_id(column: pa.Array) -> int | None:
     """Return the schema id with which all values of a binary column begin (Confluent's wire format: byte 0, then the id
-    in 4 bytes). None if the values have several ids, a value is null or has no such start, or the column is empty.
+    in 4 bytes).
+
+    None if the values have several ids, a value is null or does not begin like this, or the column is empty.
     """
     if column.null_count or not len(column) or column.buffers()[2] is None:
         return None
@@ -115,8 +121,8 @@ def only_id(column: pa.Array) -> int | None:
 
 
 def validated(column: pa.Array) -> pa.Array:
-    """Return the column. Raises `pyarrow.ArrowInvalid` for values outside their type, such as text that is not UTF-8 or
-    a time of day beyond 24 hours.
+    """Return the column unchanged. Raises `pyarrow.ArrowInvalid` if a value is outside its type, such as text that is
+    not UTF-8 or a time of day beyond 24 hours.
     """
     column.validate(full=True)
     return column
@@ -127,7 +133,7 @@ def _starts(column: pa.Array) -> Any:
 
 
 class BatchDecoder:
-    """Decode payloads of one schema together."""
+    """Decoder of many payloads of one schema in one call."""
 
     def __init__(self, decode: Any, schema: str, type: pa.DataType) -> None:
         self._decode, self._schema, self._type = decode, schema, type
@@ -139,34 +145,36 @@ class BatchDecoder:
         self._number = (value >> 1) ^ -(value & 1)
 
     def decode(self, payloads: Sequence[bytes]) -> pa.Array | None:
-        """Array of the values; None if a value is cut short, too long or does not fit, so that each has to be decoded
-        alone.
+        """Decode payloads to an Arrow array. None if a value is cut short, too long or does not fit; the caller then
+        decodes them one by one.
         """
         end = self._end
         return self._whole([payload + end for payload in payloads])
 
     def decode_framed(self, column: pa.BinaryArray) -> pa.Array | None:
-        """Values of a column without nulls whose values all are framed with this schema's id; None as for `decode`."""
+        """Decode a column without nulls, in which all values are framed with this schema's id, to an Arrow array; None
+        as for `decode`.
+        """
         end, starts, data = self._end, _starts(column).tolist(), column.buffers()[2].to_pybytes()
         return self._whole([data[begin + FRAME : until] + end for begin, until in pairwise(starts)])
 
     def _whole(self, payloads: list[bytes]) -> pa.Array | None:
         try:
-            found = self._decode(payloads, self._schema)
-            marks = found.column(found.num_columns - 1)
+            decoded = self._decode(payloads, self._schema)
+            marks = decoded.column(decoded.num_columns - 1)
             if marks.null_count or pc.min_max(marks).as_py() != {"min": self._number, "max": self._number}:
                 return None
-            names = found.schema.names[:-1]
-            values = pa.StructArray.from_arrays(found.columns[:-1], names).cast(self._numbers).cast(self._type)
-            if _repeats_keys(values):  # of which the last counts, as in Java
+            names = decoded.schema.names[:-1]
+            values = pa.StructArray.from_arrays(decoded.columns[:-1], names).cast(self._numbers).cast(self._type)
+            if _repeats_keys(values):  # the last value of a key counts, as in Java
                 return None
             return validated(values)  # the library does not look whether text is UTF-8
-        except Exception:  # noqa: BLE001  errors of all kinds, and each value is looked at then
+        except Exception:  # noqa: BLE001  it raises errors of all kinds; values are then decoded one by one
             return None
 
 
 def _repeats_keys(column: pa.Array) -> bool:
-    """Whether a map in a column, at any depth, has a key twice. The column must begin at the start of its buffers
+    """Whether a map in a column has a key twice, at any depth. The column must begin at the start of its buffers
     (offset 0).
     """
     if pa.types.is_struct(column.type):

@@ -1,4 +1,4 @@
-"""Decode keys or values of one topic, written with any schemas, to an Arrow column of one type."""
+"""Decoding of the keys or values of one topic, written with any schemas, to an Arrow column of one type."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ class Decoded(NamedTuple):
 
 
 class _Way(Struct, frozen=True):
-    """How payloads of one schema are converted to values of the column."""
+    """The functions that convert payloads of one schema to values of the column."""
 
     one: Callable[[Framed], object]
     many: BatchDecoder | None = None
 
 
 class ColumnDecoder:
-    """Decode a column of keys or values to one Arrow type.
+    """Decoder of a column of keys or values to one Arrow type.
 
-    The type is that of the reader's schema.  Without a reader, or if Arrow has no such type, the column is text: JSON
-    for a value with a schema (a string is in quotes), and for an object or array without one; other text as it is.
+    The type is that of the reader's schema. Without a reader, or if Arrow has no such type, the column is text: JSON
+    for a value with a schema (a string is in quotes) and for an object or array without one; other text is unchanged.
     """
 
     def __init__(self, decoder: ValueDecoder, topic: str | None, part: str, chosen: ColumnSchema) -> None:
@@ -91,16 +91,19 @@ class ColumnDecoder:
         return self._decoder.decoder_of(schema)
 
     def decode(self, column: pa.Array, headers: Sequence[Sequence[Header]] | None) -> Decoded:
-        """Decode each value, or say why it cannot be decoded; `headers` is None if no record has headers."""
+        """Decode each value, or record why it cannot be decoded. `headers` has the headers of each row; None if no
+        record has headers.
+        """
         if headers is None and (whole := self._texts(column) if self._is_text else self._whole(column)) is not None:
             return whole
         return self._rows(column.to_pylist(), headers or [()] * len(column))
 
     @staticmethod
     def _texts(column: pa.Array) -> Decoded | None:
-        """Decode a column of plain text at once. Return None, so that values are decoded one by one, if a value is not
-        UTF-8, looks like JSON or has control characters, or the column has fewer than `TOGETHER` values. The result has
-        no schemas and no problems.
+        """Decode a column of plain text in one call; the result has no schemas and no problems.
+
+        Returns None, so that values are decoded one by one, if a value is not UTF-8, looks like JSON or has control
+        characters, or if the column has fewer than `TOGETHER` values.
         """
         try:
             texts = column.cast(pa.string())
@@ -111,9 +114,11 @@ class ColumnDecoder:
         return Decoded(texts, pa.nulls(len(column), SCHEMA_TYPE), {})
 
     def _whole(self, column: pa.Array) -> Decoded | None:
-        """Decode a column in one call. Return None, so that values are decoded one by one, unless all values have the
-        same schema id, that schema is known and can be decoded in one call, and the column has at least `TOGETHER`
-        values. None also if the bytes of a value do not fit.
+        """Decode a column in one call.
+
+        Returns None, so that values are decoded one by one, if the column has fewer than `TOGETHER` values, if they
+        have different schema ids or none, if their schema is unknown or cannot be decoded in one call, or if the bytes
+        of a value do not fit.
         """
         id = None if len(column) < TOGETHER else only_id(column)
         if id is None:
@@ -169,9 +174,10 @@ class ColumnDecoder:
         return Decoded(_placed(column, many), _schemas(schemas, problems), problems)
 
     def _loose(self, data: bytes, headers: Sequence[Header]) -> tuple[object, object]:
-        """Decode a value that has no frame (schema id), or any value of a column of text. Return the value for Arrow,
-        and id, type and subject of its schema as a dict (None without a schema). Raises `UndecodableError` if the value
-        cannot be decoded, or has no schema and the column has one.
+        """Decode a value without a frame (schema id), or any value if the column is text. Return the value for Arrow,
+        and a dict with id, type and subject of its schema (None without a schema).
+
+        Raises `UndecodableError` if the value cannot be decoded, or if it has no schema but the column has one.
         """
         decoded_value = self._decoder.decode(data, headers, self._topic, self._part)
         if decoded_value.problem is not None:
@@ -185,23 +191,23 @@ class ColumnDecoder:
         return decoded_value.value if is_plain else _dumps(decoded_value.value), words
 
     def _words_of(self, schema: Schema) -> dict[str, object]:
-        found = self._words.get(schema)
-        if found is None:
-            found = {"id": schema.id, "type": schema.type, "subject": schema.subject}
-            self._words[schema] = found
-        return found
+        words = self._words.get(schema)
+        if words is None:
+            words = {"id": schema.id, "type": schema.type, "subject": schema.subject}
+            self._words[schema] = words
+        return words
 
     def _way(self, schema: Schema) -> _Way:
-        found = self._ways.get(schema)
-        if found is None:
+        way = self._ways.get(schema)
+        if way is None:
             try:
-                found = self._made(schema)
+                way = self._made(schema)
             except UndecodableError as error:
-                found = error
-            self._ways[schema] = found
-        if isinstance(found, UndecodableError):
-            raise UndecodableError(str(found))
-        return found
+                way = error
+            self._ways[schema] = way
+        if isinstance(way, UndecodableError):
+            raise UndecodableError(str(way))
+        return way
 
     def _made(self, schema: Schema) -> _Way:
         reader = self._reader
@@ -245,7 +251,9 @@ class ColumnDecoder:
         return None if many is None else many.decode([frame.payload for _, frame in rows])
 
     def _array(self, values: list[Any], problems: dict[int, str]) -> pa.Array:
-        """Array of the column's type.  A value that does not fit becomes null, with its reason in `problems`."""
+        """Convert values to an array of the column's type. A value that does not fit becomes null, with its reason in
+        `problems`.
+        """
         column, lost = fitting(values, lambda some: validated(pa.array(some, self.type)), self.type, _MISFITS)
         problems |= dict.fromkeys(lost, f"{self._part}: it does not fit the type of the column")
         return column
@@ -257,7 +265,7 @@ def _all_names(schema: Any, references: Any) -> dict[str, tuple[Any, str]]:
 
 def _placed(column: pa.Array, many: list[tuple[list[int], pa.Array]]) -> pa.Array:
     """Return `column` with decoded values put into their rows. `many` has pairs of a list of row numbers and an array
-    with a value for each of those rows.
+    with the values for these rows, in order.
     """
     if not many:
         return column
@@ -278,7 +286,8 @@ def _schemas(schemas: list[Any], problems: dict[int, str]) -> pa.Array:
 
 def _typed(type: pa.DataType) -> Callable[[Any], Any] | None:
     """Return the function that converts a value of Protobuf's JSON form (base64, numbers as text) to the value that
-    Arrow takes for `type`; it converts None to None. Return None instead of a function if no conversion is needed.
+    Arrow accepts for `type`; the function returns None for None. If no conversion is needed, return None instead of a
+    function.
     """
     if pa.types.is_binary(type):
         return lambda text: None if text is None else b64decode(text)
@@ -299,8 +308,8 @@ def _typed(type: pa.DataType) -> Callable[[Any], Any] | None:
 
 
 def _each(change: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
-    """Return the function that converts every item of a list, or value of a dict, by `change`; None stays None. Return
-    None if `change` is None.
+    """Return the function that applies `change` to every item of a list, or every value of a dict; the function returns
+    None for None. If `change` is None, return None.
     """
     if change is None:
         return None
@@ -320,7 +329,7 @@ def _changed(found: Any, changes: dict[str, Callable[[Any], Any]]) -> Any:
 
 
 def _hidden(value: Any, names: frozenset[str]) -> Any:
-    """Return a value for Arrow with the fields of these names hidden, at any depth."""
+    """Return a copy of a value for Arrow in which the fields with one of these names are hidden, at any depth."""
     if isinstance(value, dict):
         return {name: hidden(each) if name in names else _hidden(each, names) for name, each in value.items()}
     return [_hidden(each, names) for each in value] if isinstance(value, list) else value

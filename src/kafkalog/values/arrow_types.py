@@ -1,6 +1,6 @@
-"""Arrow's types for the values that schemas describe.
+"""Arrow types for the values that schemas describe.
 
-Where Arrow has no type (a schema within itself, a decimal of more than 76 digits, JSON) a column is text.
+If Arrow has no type for a schema (a recursive schema, a decimal of more than 76 digits, JSON), the column is text.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ class _NoTypeError(Exception):
 
 def arrow_type_of_avro(schema: Any, references: Mapping[str, tuple[Any, str]]) -> pa.DataType | None:
     """Return the Arrow type for values of an Avro schema. None if Arrow has no such type, for example for a recursive
-    schema: the values then become text. `references` maps full names to definitions and their namespaces. Raises
-    `UndecodableError` if the schema is invalid.
+    schema: the values then become text.
+
+    `schema` is parsed JSON; `references` maps full names to definitions and their namespaces. Raises `UndecodableError`
+    if the schema is invalid.
     """
     try:
         return _Avro(references=references).type(schema, "")
@@ -94,21 +96,21 @@ class _Avro(Struct, kw_only=True):
 
     def _named(self, kind: str, schema: Mapping[str, Any], namespace: str) -> pa.DataType:
         full = full_name(schema["name"], str(schema.get("namespace") or namespace))
-        made: pa.DataType
+        arrow_type: pa.DataType
         if kind == "enum":
-            made = pa.string()
+            arrow_type = pa.string()
         elif kind == "fixed":
-            made = _logical(kind, schema) or pa.binary()
+            arrow_type = _logical(kind, schema) or pa.binary()
         else:
             self._open.add(full)
             self._fields += len(schema["fields"])
             if self._fields > _MOST_FIELDS:
                 raise _NoTypeError
             within = full.rpartition(".")[0]
-            made = pa.struct([(each["name"], self.type(each["type"], within)) for each in schema["fields"]])
+            arrow_type = pa.struct([(each["name"], self.type(each["type"], within)) for each in schema["fields"]])
             self._open.discard(full)
-        self._made[full] = made
-        return made
+        self._made[full] = arrow_type
+        return arrow_type
 
 
 def _logical(kind: str, schema: Mapping[str, Any]) -> pa.DataType | None:
@@ -134,7 +136,9 @@ _PROTOBUF = {
 
 
 def arrow_type_of_protobuf(descriptor: Any) -> pa.DataType | None:
-    """Arrow type of a message; None if Arrow has none, so that messages are text."""
+    """Return the Arrow type for a Protobuf message. None if Arrow has no such type, for example for a recursive
+    message: the values then become text.
+    """
     try:
         return _message(descriptor, frozenset(), [0])
     except (_NoTypeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Decode Avro with fastavro, with logical types of our own that give JSON values."""
+"""Decoding of Avro with fastavro, with logical types of our own that return JSON values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kafkalog.values.payloads import LARGEST_PAYLOAD, UndecodableError, check_le
 __all__ = ["AvroDecoder", "exact_decimal"]
 
 MOST_UNCOUNTED = 1_000_000
-"""most values of a payload that take no bytes, or hardly any"""
+"""largest number of values in a payload that take no bytes, or hardly any"""
 _SAFE_DEPTH = 1000
 """levels of nesting for which fastavro's compiled code certainly has enough stack; each level takes at least one byte
 """
@@ -82,7 +82,9 @@ def _exact(value: bytes, schema: Mapping[str, Any], reader: Any = None) -> Decim
 
 
 def exact_decimal(value: bytes, scale: int) -> Decimal:
-    """Decimal of big-endian two's complement bytes and a scale; raises `UndecodableError` for too many bytes."""
+    """Convert big-endian two's complement bytes and a scale to a decimal. Raises `UndecodableError` for too
+    many bytes.
+    """
     return Decimal(_decimal(value, {"kafkalogScale": scale}))
 
 
@@ -140,7 +142,9 @@ for _name, _reader in _READERS.items():
 
 
 class _Bounded(BytesIO):
-    """A stream that limits the length of variable-length numbers; fastavro's Python code would read an endless one."""
+    """A stream that limits the length of variable-length numbers; fastavro's Python code would read a number that does
+    not end.
+    """
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
@@ -160,8 +164,9 @@ class _Bounded(BytesIO):
 class _Branches(list[Any]):
     """Branches of a union that cannot be selected by a negative number.
 
-    fastavro passes a negative branch number on to the list, which counts from the end, so a damaged value would be
-    decoded as another branch.  Its compiled code adds the length first, which is why the length is 0 here.
+    fastavro uses a branch number as a list index, and a negative index counts from the end, so a damaged value would be
+    decoded as another branch. Its compiled code adds the length to a negative number first; therefore the length is 0
+    here.
     """
 
     def __getitem__(self, number: Any) -> Any:
@@ -174,32 +179,32 @@ class _Branches(list[Any]):
 
 
 def _guarded(schema: Any) -> Any:
-    """Return a copy of a parsed schema in which each union (a list) is a `_Branches`, at any depth; a name is returned
+    """Return a copy of a parsed schema in which each union (a list) is a `_Branches`, at any depth. A name is returned
     unchanged.
     """
     if isinstance(schema, list):
         return _Branches(map(_guarded, schema))
     if not isinstance(schema, dict):
         return schema
-    made = {**schema}
+    guarded = {**schema}
     for name in ("type", "items", "values"):
-        if name in made:
-            made[name] = _guarded(made[name])
-    if "fields" in made:
-        made["fields"] = [{**each, "type": _guarded(each["type"])} for each in made["fields"]]
-    if _NAMED in made:
-        made[_NAMED] = {name: _guarded(each) for name, each in made[_NAMED].items()}
-    return made
+        if name in guarded:
+            guarded[name] = _guarded(guarded[name])
+    if "fields" in guarded:
+        guarded["fields"] = [{**each, "type": _guarded(each["type"])} for each in guarded["fields"]]
+    if _NAMED in guarded:
+        guarded[_NAMED] = {name: _guarded(each) for name, each in guarded[_NAMED].items()}
+    return guarded
 
 
 class AvroDecoder:
-    """Decode payloads of one Avro schema."""
+    """Decoder of payloads of one Avro schema."""
 
     def __init__(
         self, schema: Any, references: Mapping[str, tuple[Any, str]], *, typed: bool = False, raw: bool = False
     ) -> None:
-        """Prepare a decoder of a schema in JSON; `references` maps full names to definitions and their namespaces. With
-        `typed` decoded values are those that Arrow takes; with `raw` the same before logical types are applied (see
+        """Prepare a decoder. `schema` is parsed JSON; `references` maps full names to definitions and their namespaces.
+        With `typed`, decoded values are such as Arrow accepts; with `raw` too, but logical types are not applied (see
         `prepare`).
 
         Raises `UndecodableError` if the schema is invalid.
@@ -211,9 +216,10 @@ class AvroDecoder:
             raise UndecodableError("its Avro schema is not one") from None
 
     def decode(self, payload: bytes, path: bytes = b"") -> object:
-        """Decode a payload to a JSON value (or, of a `typed` decoder, a value for Arrow). `path` is ignored. Raises
-        `UndecodableError` if the payload is too large, nested too deeply, does not fit the schema, or has more bytes
-        than the schema describes.
+        """Decode a payload to a JSON value, or with `typed` or `raw` to a value for Arrow. `path` is ignored.
+
+        Raises `UndecodableError` if the payload is too large, is nested too deeply, does not fit the schema, or has
+        more bytes than the schema describes.
         """
         if len(payload) > LARGEST_PAYLOAD:
             raise UndecodableError(f"it is larger than {LARGEST_PAYLOAD} bytes")

@@ -1,4 +1,6 @@
-"""Convert the default of a field to a value: bytes are text of code points 0 to 255, inner defaults may be missing."""
+"""Conversion of a field's default to a value. In a default, bytes are text of code points 0 to 255, and inner defaults
+may be missing.
+"""
 
 from __future__ import annotations
 
@@ -18,96 +20,98 @@ _BITS = {"int": 32, "long": 64}
 
 
 def default_of(field: Mapping[str, Any], type: Type, names: Names) -> Any:
-    """Default of a field as `AvroDecoder` gives it raw; NO_DEFAULT if the field has none.
+    """Return the default of a field in the form in which a raw `AvroDecoder` returns values; NO_DEFAULT if the field
+    has none.
 
-    Raises `ValueError` if the default does not fit the type.
+    `names` maps full names to definitions and namespaces. Raises `ValueError` if the default does not fit the type.
     """
     return _value(field["default"], type, names) if "default" in field else NO_DEFAULT
 
 
-def _value(given: Any, type: Type, names: Names) -> Any:
-    if not _fits(given, type):
+def _value(default: Any, type: Type, names: Names) -> Any:
+    if not _fits(default, type):
         raise ValueError("it is not a default of its type")
     make = _MAKERS.get(type.kind)
-    return given if make is None else make(given, type, names)
+    return default if make is None else make(default, type, names)
 
 
-def _fits(given: Any, type: Type) -> bool:
+def _fits(default: Any, type: Type) -> bool:
     """Whether a JSON default has the JSON type of a schema's type (`ResolvingGrammarGenerator.isCompatible`). Always
-    true for a union. For arrays, maps and records the content is not checked.
+    True for a union. The contents of arrays, maps and records are not checked.
     """
     kind = type.kind
     if kind in ("union", "null"):
-        return kind == "union" or given is None
+        return kind == "union" or default is None
     if kind in _TEXT:
-        return isinstance(given, str)
+        return isinstance(default, str)
     if kind in _NUMBERS:
-        return isinstance(given, int | float) and not isinstance(given, bool)
+        return isinstance(default, int | float) and not isinstance(default, bool)
     wanted = {"boolean": bool, "array": list, "map": dict, "record": dict}[kind]
-    return isinstance(given, wanted)
+    return isinstance(default, wanted)
 
 
-def _union(given: Any, type: Type, names: Names) -> Any:
-    """Return the value of a union's default: that of the first branch which the default fits. If the union has several
-    types besides null, it is a dict of the branch's name and the value, except for null. Raises `ValueError` if no
-    branch fits.
+def _union(default: Any, type: Type, names: Names) -> Any:
+    """Return the value of a union's default, converted by the first branch that it fits. If the union has several types
+    besides null, a value other than null becomes a dict with the branch's name as its key.
+
+    Raises `ValueError` if it fits no branch.
     """
     for schema, name in zip(type.schema, members(type.schema), strict=True):
         branch = named(schema, type.namespace, names)
-        if branch.kind != "union" and _fits(given, branch):
+        if branch.kind != "union" and _fits(default, branch):
             try:
-                value = _value(given, branch, names)
+                value = _value(default, branch, names)
             except ValueError:
                 continue
             return value if name is None or is_optional(type.schema) else {name: value}
     raise ValueError("no type of the union takes its default")
 
 
-def _record(given: Any, type: Type, names: Names) -> dict[str, Any]:
-    made = {}
+def _record(default: Any, type: Type, names: Names) -> dict[str, Any]:
+    record = {}
     for each in type.schema["fields"]:
         inner = named(each["type"], type.namespace, names)
-        made[each["name"]] = (
-            _value(given[each["name"]], inner, names) if each["name"] in given else default_of(each, inner, names)
+        record[each["name"]] = (
+            _value(default[each["name"]], inner, names) if each["name"] in default else default_of(each, inner, names)
         )
-        if made[each["name"]] is NO_DEFAULT:
+        if record[each["name"]] is NO_DEFAULT:
             raise ValueError("a default of a record lacks a field")
-    return made
+    return record
 
 
-def _bytes(given: str, type: Type, names: Names) -> bytes:
-    value = given.encode("iso-8859-1")
+def _bytes(default: str, type: Type, names: Names) -> bytes:
+    value = default.encode("iso-8859-1")
     if type.kind == "fixed" and len(value) != type.schema["size"]:
         raise ValueError("a default of a fixed type has another size")
     return value
 
 
-def _whole(given: float, type: Type, names: Names) -> int:
-    value, half = int(given), 1 << (_BITS[type.kind] - 1)
-    if value != given or not -half <= value < half:
+def _whole(default: float, type: Type, names: Names) -> int:
+    value, half = int(default), 1 << (_BITS[type.kind] - 1)
+    if value != default or not -half <= value < half:
         raise ValueError("a default is beyond its type")
     return value
 
 
-def _single(given: float, type: Type, names: Names) -> float:
-    value: float = struct.unpack("<f", struct.pack("<f", given))[0]
+def _single(default: float, type: Type, names: Names) -> float:
+    value: float = struct.unpack("<f", struct.pack("<f", default))[0]
     return value
 
 
-def _symbol(given: str, type: Type, names: Names) -> str:
-    if given not in type.schema["symbols"]:
+def _symbol(default: str, type: Type, names: Names) -> str:
+    if default not in type.schema["symbols"]:
         raise ValueError("a default is not a symbol of its enum")
-    return given
+    return default
 
 
-def _items(given: Any, type: Type, names: Names) -> list[Any]:
+def _items(default: Any, type: Type, names: Names) -> list[Any]:
     inner = named(type.schema["items"], type.namespace, names)
-    return [_value(each, inner, names) for each in given]
+    return [_value(each, inner, names) for each in default]
 
 
-def _values(given: Any, type: Type, names: Names) -> dict[str, Any]:
+def _values(default: Any, type: Type, names: Names) -> dict[str, Any]:
     inner = named(type.schema["values"], type.namespace, names)
-    return {name: _value(each, inner, names) for name, each in given.items()}
+    return {name: _value(each, inner, names) for name, each in default.items()}
 
 
 _MAKERS: Mapping[str, Callable[[Any, Type, Names], Any]] = {

@@ -1,4 +1,4 @@
-"""Resolve names in Avro schemas: named types, and aliases of a reader's schema for the writer's names."""
+"""Resolution of names in Avro schemas: named types, and aliases in a reader's schema for the writer's names."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ class Type(Struct, frozen=True, kw_only=True):
 
 
 def named(schema: Any, namespace: str, names: Names) -> Type:
-    """Return the type that a schema (name, union or object) stands for in a namespace; `names` maps full names to
-    definitions and namespaces. Raises `KeyError` if a name is not defined, or references lead from one to another too
-    often.
+    """Return the type of a schema (name, union or object). A name is looked up in `namespace`, then without one;
+    `names` maps full names to definitions and namespaces.
+
+    Raises `KeyError` if a name is not defined, or if too many references lead from one to another.
     """
     for _ in range(_MOST_REFERENCES):
         if isinstance(schema, list):
@@ -57,7 +58,9 @@ def named(schema: Any, namespace: str, names: Names) -> Type:
 
 
 class Aliases(Struct, frozen=True):
-    """Names of a reader's schema by their aliases, which are names of a writer's schema (`Schema.applyAliases`)."""
+    """The aliases in a reader's schema, by which types and fields of a writer's schema are found
+    (`Schema.applyAliases`).
+    """
 
     types: Mapping[str, str]
     fields: Mapping[str, Mapping[str, str]]
@@ -70,34 +73,38 @@ class Aliases(Struct, frozen=True):
 
 def aliases_of(reader: Type, names: Names) -> Aliases:
     """Return all aliases in a reader's schema, at any depth: full alias -> type name, and for each record alias ->
-    field name. Raises `KeyError` if a name is not defined.
+    field name.
+
+    `names` maps full names to definitions and namespaces. Raises `KeyError` if a name is not defined.
     """
     types: dict[str, str] = {}
     fields: dict[str, dict[str, str]] = {}
     seen: set[int] = set()
     waiting = [reader]
     while waiting:
-        each = waiting.pop()
-        if id(each.schema) in seen and not isinstance(each.schema, str):
+        type = waiting.pop()
+        if id(type.schema) in seen and not isinstance(type.schema, str):
             continue
-        seen.add(id(each.schema))
-        if each.name:
-            types |= {full_name(alias, each.namespace): each.name for alias in each.schema.get("aliases") or ()}
-        inner = each.schema if each.kind == "union" else []
-        if each.kind in ("array", "map"):
-            inner = [each.schema["items" if each.kind == "array" else "values"]]
-        if each.kind == "record":
-            inner = [one["type"] for one in each.schema["fields"]]
-            given = {alias: one["name"] for one in each.schema["fields"] for alias in one.get("aliases") or ()}
-            if given:
-                fields[each.name] = given
-        waiting += [named(one, each.namespace, names) for one in inner]
+        seen.add(id(type.schema))
+        if type.name:
+            types |= {full_name(alias, type.namespace): type.name for alias in type.schema.get("aliases") or ()}
+        inner = type.schema if type.kind == "union" else []
+        if type.kind in ("array", "map"):
+            inner = [type.schema["items" if type.kind == "array" else "values"]]
+        if type.kind == "record":
+            inner = [one["type"] for one in type.schema["fields"]]
+            field_aliases = {alias: one["name"] for one in type.schema["fields"] for alias in one.get("aliases") or ()}
+            if field_aliases:
+                fields[type.name] = field_aliases
+        waiting += [named(one, type.namespace, names) for one in inner]
     return Aliases(types, fields)
 
 
 def same_form(writer: Any, writers: Names, reader: Any, readers: Names) -> bool:
-    """Whether two schemas encode values alike: they differ at most in documentation, order, aliases and defaults. False
-    also for invalid, recursive and very large schemas. `writers` and `readers` map full names to definitions and
+    """Whether two schemas encode values in the same way: they differ at most in documentation, order of attributes,
+    aliases and defaults.
+
+    False for invalid, recursive and very large schemas. `writers` and `readers` map full names to definitions and
     namespaces.
     """
     try:
@@ -113,8 +120,10 @@ _MOST_CHARACTERS = 4 * 1024 * 1024
 
 def _form(type: Type, names: Names, within: frozenset[str]) -> str:
     """Return the canonical form of a type as JSON text, with each name replaced by its definition. `within` has the
-    names of the surrounding types. Raises `KeyError` for a recursive type, an unknown name, or a form that is too long,
-    and `TypeError` or `AttributeError` for an invalid schema.
+    names of the surrounding types.
+
+    Raises `KeyError` for a recursive type, an unknown name, or a form that is too long, and `TypeError` or
+    `AttributeError` for an invalid schema.
     """
     if type.name in within:
         raise KeyError(type.name)
@@ -137,7 +146,7 @@ def _form(type: Type, names: Names, within: frozenset[str]) -> str:
         parts = [] if isinstance(schema, str) else [str(schema.get(each)) for each in kept]
         logical = None if isinstance(schema, str) else logical_of(type.kind, schema)
         parts = [type.kind] if logical is None and type.kind != "fixed" else [*parts, json.dumps(logical)]
-    found = json.dumps([type.kind, type.name, *parts])
-    if len(found) > _MOST_CHARACTERS:
+    text = json.dumps([type.kind, type.name, *parts])
+    if len(text) > _MOST_CHARACTERS:
         raise KeyError(type.name)
-    return found
+    return text

@@ -1,9 +1,10 @@
-"""Prepare an Avro schema for fastavro: insert references, use our own logical types, and add missing limits.
+"""Preparation of an Avro schema for fastavro: references are inserted, our own logical types are used, and missing
+limits are added.
 
-fastavro calls a function for each value of a logical type that it knows.  Ours give JSON at once, where its own make
-Python objects that cannot hold every value; and they count what takes no bytes: an array of nulls says its length in
-ten bytes, and records within records double with each level.  A boolean is read as a fixed type of one byte, because
-fastavro takes any byte but 0 for true, and Java only 1.
+fastavro calls a function for each value of a logical type that it knows. Our functions return JSON directly, whereas
+fastavro's create Python objects that cannot represent every value. They also count values that take no bytes: an array
+of nulls states its length in ten bytes, and records within records double with each level. A boolean is read as a fixed
+type of one byte, because fastavro reads any byte except 0 as true, but Java only 1.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class Prepared(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A part of a schema, with the fewest bytes that a value takes and the number of values in them."""
+    """A prepared part of a schema, with the fewest bytes that one encoded value takes, and the number of values
+    in it.
+    """
 
     schema: Any
     least_bytes: int
@@ -59,12 +62,12 @@ class _Part(NamedTuple):
 def prepare(
     schema: Any, references: Mapping[str, tuple[Any, str]], *, typed: bool = False, raw: bool = False
 ) -> Prepared:
-    """Prepare a schema in JSON for fastavro; return it and whether it is recursive. `references` maps full names to
-    definitions and their namespaces.
+    """Prepare a schema for fastavro; return it, and whether it is recursive. `schema` is parsed JSON; `references` maps
+    full names to definitions and their namespaces.
 
-    With `typed` decoded values are those that Arrow takes in place of JSON, and a value of a union of several types
-    besides null is an object with the name of its branch (`members`), encoded as a record of one field. With `raw` the
-    same, but logical types are not applied. Raises `UndecodableError` if the schema is invalid.
+    With `typed`, decoded values are such as Arrow accepts instead of JSON, and a value of a union of several types
+    besides null is an object with the name of its branch (`members`), encoded as a record of one field. With `raw` this
+    is the same, but logical types are not applied. Raises `UndecodableError` if the schema is invalid.
     """
     walk = _Walk(references=references, typed=typed or raw, raw=raw)
     try:
@@ -75,12 +78,12 @@ def prepare(
 
 
 def member(number: int) -> str:
-    """Name of branch `number` of a union of several types, as Spark names it."""
+    """Name of branch `number` of a union of several types, as in Spark."""
     return f"member{number}"
 
 
 def members(branches: list[Any]) -> list[str | None]:
-    """Name of each branch of a union of several types; None for null, which Spark does not count."""
+    """Return the name of each branch of a union of several types, in order; None for null, which is not counted."""
     names: list[str | None] = []
     for branch in branches:
         names.append(None if _is_null(branch) else member(len(names) - names.count(None)))
@@ -97,13 +100,15 @@ def is_optional(branches: list[Any]) -> bool:
 
 
 def full_name(name: str, namespace: str) -> str:
-    """A name with its namespace; unchanged if it is qualified already."""
+    """Return a name with its namespace; unchanged if it already has one."""
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
 def names_in(schema: Any, namespace: str = "") -> dict[str, tuple[Any, str]]:
-    """Return all named types (record, enum, fixed) defined in a schema: full name -> definition and the namespace
-    around it. The first definition of a name counts. Invalid parts are skipped.
+    """Return all named types (record, enum, fixed) that are defined in a schema: full name -> definition and the
+    namespace around it.
+
+    If a name is defined twice, the first definition that is reached counts. Invalid parts are skipped.
     """
     found: dict[str, tuple[Any, str]] = {}
     waiting = [(schema, namespace)]
@@ -141,8 +146,10 @@ class _Walk(Struct, kw_only=True):
 
     def part(self, schema: Any, namespace: str, *, is_item: bool) -> _Part:
         """Prepare a part of a schema; return it with the least number of bytes, and the number of values, of one
-        encoded value. `is_item` is True if an array repeats the part. Raises `UndecodableError` for an empty union, and
-        `KeyError` or `TypeError` for an invalid schema.
+        encoded value. `is_item` is True if an array repeats the part.
+
+        Raises `UndecodableError` for an empty union, an undefined name or a name that is defined twice, and `KeyError`
+        or `TypeError` for an invalid schema.
         """
         if isinstance(schema, str):
             return self._of_name(schema, namespace, is_item=is_item)
@@ -232,8 +239,10 @@ class _Walk(Struct, kw_only=True):
 
 
 def logical_of(kind: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the attributes that replace Avro's logical type in a schema of the type `kind`, so that our own conversion
-    is used. None if there is no logical type, or it is unknown or invalid: values then stay as without it.
+    """Return the attributes that replace the logical type of a schema, so that our own conversion is used. `kind` is
+    the schema's Avro type.
+
+    None if there is no logical type, or if it is unknown or invalid: values are then decoded as without it.
     """
     name = schema.get("logicalType")
     if not isinstance(name, str) or kind not in _LOGICAL.get(name, ()):
@@ -260,7 +269,7 @@ def _primitive(kind: str, schema: Mapping[str, Any], *, is_item: bool, typed: bo
 
 
 def _exact(ours: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The logical type if Arrow cannot take the value below it (decimal, UUID); else None."""
+    """Return the logical type if Arrow does not accept the value without it (decimal, UUID); else None."""
     name = None if ours is None else ours["logicalType"]
     if name == f"{PREFIX}decimal":
         return {**(ours or {}), "logicalType": f"{PREFIX}exact"}

@@ -1,4 +1,4 @@
-"""The schema that gives a column of keys or values its type."""
+"""The schema that determines the type of a column of keys or values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NamedSchema = str | int | Schema
 
 
 class ColumnSchema(Struct, frozen=True):
-    """The schema that gives a column its type; chosen once for all partitions of a topic."""
+    """The schema that determines a column's type; chosen once for all partitions of a topic."""
 
     reader: Schema | None
     """schema of the column's type; None: the column is text"""

@@ -1,4 +1,4 @@
-"""Decode keys and values to JSON values; what cannot be decoded keeps its bytes and gets a reason."""
+"""Decoding of keys and values to JSON values. If one cannot be decoded, its bytes are kept, with a reason."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class _Reference(NamedTuple):
 
 
 class ValueDecoder:
-    """Decode keys and values by the schemas of a registry; the decoder of a schema is made at its first use."""
+    """Decoder of keys and values by the schemas of a registry. The decoder of a schema is created when the schema is
+    first used.
+    """
 
     def __init__(self, registry: SchemaRegistry) -> None:
         self._registry = registry
@@ -65,11 +67,11 @@ class ValueDecoder:
     def decode(
         self, data: bytes | None, headers: Sequence[Header] = (), topic: str | None = None, part: str = "value"
     ) -> DecodedValue:
-        """Decode a `part` (`key` or `value`) of a record in `topic`. Never raises for its content: the result then has
-        a `problem` and the bytes.
+        """Decode a `part` (`key` or `value`) of a record in `topic`. Never raises for its content: if it cannot be
+        decoded, the result has a `problem` and the bytes.
 
-        Tried in this order: null; the schema's GUID or id in a header; Confluent's wire format; an object or array in
-        JSON; text.
+        These forms are tried in this order: null; the schema's GUID or id in a header; Confluent's wire format; an
+        object or array in JSON; text.
         """
         if data is None:
             return DecodedValue()
@@ -77,8 +79,8 @@ class ValueDecoder:
         try:
             frame = framed(data, headers, part)
             if frame is None:
-                found = json_or_none(data)
-                return DecodedValue(value=plain_text(data) if found is None else found)
+                json_value = json_or_none(data)
+                return DecodedValue(value=plain_text(data) if json_value is None else json_value)
             schema = schema_of(self._registry, frame, topic, part)
             return DecodedValue(value=self.decoder_of(schema).decode(frame.payload, frame.path), schema=schema)
         except UndecodableError as error:
@@ -91,19 +93,21 @@ class ValueDecoder:
         return self._registry
 
     def decoder_of(self, schema: Schema) -> PayloadDecoder:
-        """Return the decoder of a schema's payloads, made at the first call for that schema. Raises `UndecodableError`
-        if the schema is invalid, or its type or a reference is unknown; later calls raise the same.
+        """Return the decoder of a schema's payloads, which is created at the first call for that schema and cached.
+
+        Raises `UndecodableError` if the schema is invalid, or if its type or a reference is unknown; later calls raise
+        the same error.
         """
-        found = self._decoders.get(schema)
-        if found is None:
+        decoder = self._decoders.get(schema)
+        if decoder is None:
             try:
-                found = self._made(schema)
+                decoder = self._made(schema)
             except UndecodableError as error:
-                found = error
-            self._decoders[schema] = found
-        if isinstance(found, UndecodableError):
-            raise UndecodableError(str(found))
-        return found
+                decoder = error
+            self._decoders[schema] = decoder
+        if isinstance(decoder, UndecodableError):
+            raise UndecodableError(str(decoder))
+        return decoder
 
     def _made(self, schema: Schema) -> PayloadDecoder:
         if len(schema.text) > LARGEST_SCHEMA:
@@ -123,22 +127,25 @@ class ValueDecoder:
         raise UndecodableError("the type of its schema is unknown here")
 
     def avro_references(self, schema: Schema) -> dict[str, tuple[Any, str]]:
-        """Return the definitions of the names in the references of an Avro schema, also indirect ones: full name ->
-        definition and namespace. The first definition of a name counts. Raises `UndecodableError` if a referenced
-        schema is missing, too large or not JSON, or there are too many.
+        """Return the definitions of the names in the references of an Avro schema, including indirect references: full
+        name -> definition and namespace.
+
+        The first definition of a name counts. Raises `UndecodableError` if a referenced schema is missing, too large or
+        not JSON, or if there are too many.
         """
         from kafkalog.values.avro_schema import names_in
 
-        found: dict[str, tuple[Any, str]] = {}
+        definitions: dict[str, tuple[Any, str]] = {}
         for reference in self._references(schema):
             for name, definition in names_in(avro_json(reference.schema.text)).items():
-                found.setdefault(name, definition)
-        return found
+                definitions.setdefault(name, definition)
+        return definitions
 
     def _references(self, schema: Schema) -> Iterator[_Reference]:
-        """Yield the schemas that a schema refers to, also indirectly, in depth-first order. Of references with the same
-        name only the first is followed. Raises `UndecodableError` if a schema is missing or too large, or there are too
-        many.
+        """Yield the schemas to which a schema refers, directly and indirectly, in depth-first order. If several
+        references have the same name, only the first is followed.
+
+        Raises `UndecodableError` if a schema is missing or too large, or if there are too many.
         """
         waiting, seen = list(reversed(schema.references)), set[str]()
         while waiting:
@@ -146,16 +153,18 @@ class ValueDecoder:
             if schema_reference.name in seen:
                 continue
             seen.add(schema_reference.name)
-            found = self._registry.schemas.get((schema_reference.subject, schema_reference.version))
-            if found is None or len(seen) > _MOST_REFERENCES or len(found.text) > LARGEST_SCHEMA:
+            referenced = self._registry.schemas.get((schema_reference.subject, schema_reference.version))
+            if referenced is None or len(seen) > _MOST_REFERENCES or len(referenced.text) > LARGEST_SCHEMA:
                 raise UndecodableError("a schema that its schema refers to is not there")
-            yield _Reference(schema_reference.name, found)
-            waiting += reversed(found.references)
+            yield _Reference(schema_reference.name, referenced)
+            waiting += reversed(referenced.references)
 
 
 def schema_of(registry: SchemaRegistry, frame: Framed, topic: str | None, part: str) -> Schema:
-    """Return the schema that a frame names by GUID or id. If several subjects have that schema, `topic` and `part`
-    (`key` or `value`) decide between them. Raises `UndecodableError` if the registry does not have the schema.
+    """Return the schema that a frame names by GUID or id. If several subjects have that schema, the subject
+    `<topic>-<part>` is preferred; `part` is `key` or `value`.
+
+    Raises `UndecodableError` if the registry does not have the schema.
     """
     if frame.guid is not None:
         schema = registry.by_guid(frame.guid, topic, part)
@@ -170,7 +179,7 @@ def schema_of(registry: SchemaRegistry, frame: Framed, topic: str | None, part: 
 
 def avro_json(text: str) -> Any:
     """Parse the text of an Avro schema to JSON values; a bare name such as `string` is returned as a str. Raises
-    `UndecodableError` if it is neither.
+    `UndecodableError` for any other text.
     """
     try:
         return loaded_json(text)

@@ -1,7 +1,9 @@
-"""Export a registry: as REST calls that fill another in IMPORT mode with the same ids, or as records of `_schemas`.
+"""Export of a registry: as REST calls that fill another registry in IMPORT mode with the same ids, or as records of
+`_schemas`.
 
-Decided by Confluent's REST interface: in mode IMPORT a registration has its id and version, references have to be there
-before what uses them, and deletions come last, newest first, since what is referred to cannot be deleted.
+The order follows Confluent's REST interface: in mode IMPORT a registration has its id and version, a schema must be
+registered after the schemas that it refers to, and deletions come last, newest first, because a schema that is referred
+to cannot be deleted.
 """
 
 from __future__ import annotations
@@ -27,9 +29,11 @@ def _path(kind: str, subject: str | None, *more: object) -> str:
 
 def import_calls(registry: SchemaRegistry) -> Iterator[Call]:
     """Yield the REST calls that fill an empty registry in IMPORT mode, each as a dict of `method`, `path` and `body`
-    (None if empty). In order: IMPORT mode, schemas (each after those that it refers to), deletions, compatibility,
-    modes of subjects; the last call sets the registry's own mode. Permanently deleted schemas are left out;
-    soft-deleted ones are registered and then deleted.
+    (None if empty).
+
+    Their order: IMPORT mode, schemas (each after the schemas that it refers to), deletions, compatibility, modes of
+    subjects; the last call sets the registry's own mode. Permanently deleted schemas are left out; soft-deleted ones
+    are registered and then deleted.
     """
     yield {"method": "PUT", "path": "/mode", "body": {"mode": "IMPORT"}}
     kept = _with_references_first(
@@ -59,11 +63,11 @@ def _registration(schema: Schema) -> Call:
 
 
 def _with_references_first(schemas: Iterable[Schema]) -> list[Schema]:
-    """Return the schemas by id and version, but each after all schemas that it refers to. If references form a cycle,
-    the one that closes it is ignored, and so are references to missing schemas.
+    """Return the schemas sorted by id and version, but each after all schemas that it refers to. In a cycle of
+    references, the reference that closes it is ignored; references to missing schemas are ignored too.
     """
     waiting = {(each.subject, each.version): each for each in sorted(schemas, key=lambda each: (each.id, each.version))}
-    found: dict[tuple[str, int], Schema] = {}
+    ordered: dict[tuple[str, int], Schema] = {}
     for first in waiting.values():
         stack = [(first, iter(first.references))]
         entered = {(first.subject, first.version)}
@@ -71,21 +75,23 @@ def _with_references_first(schemas: Iterable[Schema]) -> list[Schema]:
             schema, references = stack[-1]
             following = next(references, None)
             if following is None:
-                found.setdefault((schema.subject, schema.version), schema)
+                ordered.setdefault((schema.subject, schema.version), schema)
                 stack.pop()
                 continue
             place = (following.subject, following.version)
-            if place in waiting and place not in found and place not in entered:
+            if place in waiting and place not in ordered and place not in entered:
                 entered.add(place)
                 stack.append((waiting[place], iter(waiting[place].references)))
-    return list(found.values())
+    return list(ordered.values())
 
 
 def schema_records(log: SchemaLog) -> Iterator[Call]:
-    """Yield the last record of each key of `_schemas` as a dict, in offset order, from which `kafkalog build` makes a
-    new `_schemas`. Keys whose last record is a tombstone, records of type NOOP and invalid records are left out. If a
-    key was written in several JSON forms, only the latest record counts. Offsets count from 0. Raises `UsageError` for
-    a record that is not UTF-8.
+    """Yield the last record of each key of `_schemas` as a dict, in offset order; `kafkalog build` creates a new
+    `_schemas` from them.
+
+    Keys whose last record is a tombstone, records of type NOOP and invalid records are left out. If a key was written
+    in several JSON forms, only the latest record counts. Offsets are numbered from 0. Raises `UsageError` for a record
+    that is not UTF-8.
     """
     for offset, record in enumerate(log.last_records()):
         try:

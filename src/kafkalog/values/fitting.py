@@ -1,4 +1,4 @@
-"""Convert values to a column of one type: values that do not fit become null, without effect on the others."""
+"""Conversion of values to a column of one type. Values that do not fit become null; the others are not affected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 __all__ = ["ARROW_MISFITS", "fitting"]
 
 ARROW_MISFITS: tuple[type[Exception], ...] = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError)
-"""What Arrow raises where a value has no place in a type, or one type none in another."""
+"""Errors that Arrow raises if a value does not fit a type, or a type cannot be converted to another."""
 
 
 def fitting(
@@ -20,9 +20,11 @@ def fitting(
     type: pa.DataType,
     misfits: tuple[builtins.type[Exception], ...] = ARROW_MISFITS,
 ) -> tuple[pa.Array, list[int]]:
-    """Convert values by `make`, which returns an array for a sequence of values. If it raises one of `misfits`, the
-    values are split in halves, down to single ones that become null. Return one array of the type `type`, and the
-    numbers of the rows that became null, in ascending order.
+    """Convert values to one array of the type `type`; return it, and the row numbers, ascending, of values that became
+    null because they do not fit.
+
+    `make` converts a sequence of values to an array. If it raises one of `misfits`, the values are split in halves,
+    down to single ones, which become null.
     """
     try:
         return make(values), []

@@ -1,4 +1,5 @@
-"""Parse JSON, with a JSON Schema or without any schema, and write values as text with all digits of their numbers.
+"""Parsing of JSON, with a JSON Schema or without any schema, and writing of values as text with all digits of their
+numbers.
 
 A value is not checked against its JSON Schema.
 """
@@ -20,8 +21,8 @@ _CONTEXT = Context(traps=[InvalidOperation])
 
 
 def _number(text: str) -> float | Decimal:
-    """Convert the text of a JSON number with a fraction or an exponent to a float, or to a `Decimal` if the float's
-    shortest text is another number. Raises `ValueError` if the exponent is too large for a `Decimal`.
+    """Convert the text of a JSON number with a fraction or an exponent to a float. If the float's shortest text is
+    another number, return a `Decimal` instead. Raises `ValueError` if the exponent is too large for a `Decimal`.
     """
     number = float(text)
     shortest = repr(number)
@@ -39,10 +40,10 @@ def _constant(text: str) -> object:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    by_name = dict(pairs)
+    if len(by_name) != len(pairs):
         raise ValueError("a name comes twice")
-    return found
+    return by_name
 
 
 _parse = json.JSONDecoder(parse_float=_number, parse_constant=_constant, object_pairs_hook=_unique).decode
@@ -50,24 +51,24 @@ _parse = json.JSONDecoder(parse_float=_number, parse_constant=_constant, object_
 
 def parsed_json(data: bytes) -> Any:
     """Parse JSON bytes; numbers that a float would change become `Decimal`. Raises `ValueError` if the JSON is invalid,
-    not UTF-8, too large, nested too deeply, or cannot be written again without a loss.
+    not UTF-8, too large, nested too deeply, or has a name twice in an object.
     """
     if len(data) > LARGEST_PAYLOAD:
         raise ValueError("too large")
     try:
-        found = _parse(data.decode("utf-8"))
+        value = _parse(data.decode("utf-8"))
     except RecursionError:
         raise ValueError("nested too deep") from None
     if data.count(b"{") + data.count(b"[") > MOST_LEVELS:
         try:
-            check_levels(found)
+            check_levels(value)
         except UndecodableError:
             raise ValueError("nested too deep") from None
-    return found
+    return value
 
 
 def json_or_none(data: bytes) -> Any:
-    """Parse a JSON object or array. Return None for any other bytes, also for other JSON values and invalid JSON."""
+    """Parse a JSON object or array. Return None for any other bytes, including other JSON values and invalid JSON."""
     if not data.lstrip(b" \t\r\n").startswith(_BEGINNINGS):
         return None
     try:
@@ -77,8 +78,8 @@ def json_or_none(data: bytes) -> Any:
 
 
 def exact_json(encode: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Return a function that writes a value as JSON text by `encode` (the method of a `json.JSONEncoder` with compact
-    separators), except that each `Decimal` is written as a number with all its digits.
+    """Return a function that writes a value as JSON text, with each `Decimal` as a number with all its digits.
+    `encode`, the method of a `json.JSONEncoder` with compact separators, writes all other values.
     """
 
     def inner(value: Any) -> str:
@@ -98,10 +99,12 @@ def exact_json(encode: Callable[[Any], str]) -> Callable[[Any], str]:
 
 
 class JsonDecoder:
-    """Payloads of a JSON Schema."""
+    """Decoder of payloads of a JSON Schema."""
 
     def decode(self, payload: bytes, path: bytes = b"") -> object:
-        """Decode a payload, as `PayloadDecoder` says."""
+        """Decode a payload to a JSON value. Raises `UndecodableError` if it is not JSON, or JSON that cannot be written
+        again without a loss.
+        """
         try:
             return parsed_json(payload)
         except ValueError:

@@ -1,7 +1,9 @@
-"""Find the partition in which a key must be, if the caller states the partitioner; first records are compared with it.
+"""The partition in which a key must be, if the caller states the partitioner. The first records of each partition are
+compared with it.
 
-No log says who wrote it with which partitioner, and a topic whose number of partitions has grown has its older keys
-where the old number put them.  So it has to be asked for; the first keys of each partition are compared with it.
+A log does not tell which partitioner its producers used, and if the number of partitions of a topic has grown, older
+keys are in the partition that the old number gives. Therefore the caller must state the partitioner, and the first keys
+of each partition are compared with it.
 """
 
 from __future__ import annotations
@@ -35,21 +37,22 @@ class KeyPlaces(Struct, frozen=True):
     def of(
         cls, inventory: Inventory, partitions: Sequence[Partition], partitioner: Partitioner, count: int | None
     ) -> KeyPlaces:
-        """Return the map for the topics of `partitions`; `partitioner` is the rule by which producers chose partitions,
-        and `count` the number of partitions (None: taken from the cluster's metadata in `inventory`). Reads the first
-        records of each partition. Raises `UsageError` if the number of partitions is unknown or not above a partition's
-        number, or if a key is not in the partition where the partitioner puts it.
+        """Return the map for the topics of `partitions`. `partitioner` is the rule by which producers chose partitions,
+        and `count` the number of partitions of each topic (None: read from the cluster's metadata in `inventory`).
+
+        Reads the first 100 records of each partition. Raises `UsageError` if the number of partitions is unknown or not
+        above a partition's number, or if a key is not in the partition in which the partitioner puts it.
         """
         known = {} if count is not None else cluster_facts(inventory).topics
         counts: dict[str | None, int] = {}
         for each in partitions:
-            found = count if count is not None else known.get(each.topic or "", ("", 0))[1]
-            if not found or (each.partition or 0) >= found:
+            partition_count = count if count is not None else known.get(each.topic or "", ("", 0))[1]
+            if not partition_count or (each.partition or 0) >= partition_count:
                 raise UsageError(
                     f"how many partitions topic {each.topic!r} has is not known here: give partition_count, or leave "
                     "out partitioner"
                 )
-            counts[each.topic] = found
+            counts[each.topic] = partition_count
         key_places = cls(by_key(partitioner), counts)
         for each in partitions:
             key_places._compare(each)
@@ -64,6 +67,8 @@ class KeyPlaces(Struct, frozen=True):
                 )
 
     def may_hold(self, partition: Partition, keys: Sequence[bytes]) -> bool:
-        """Whether any of the keys can be in a partition."""
+        """Whether any of the keys can be in a partition. True for a key for which the partitioner chooses no
+        partition.
+        """
         count = self.counts[partition.topic]
         return any(self.place(key, key, count) in (None, partition.partition) for key in keys)

@@ -1,4 +1,4 @@
-"""Mask fields by their names in Arrow columns, as `masking` does in JSON values; columns keep their types."""
+"""Masking of fields by their names in Arrow columns, as `masking` does in JSON values. Columns keep their types."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _MAY_BE_JSON = r"[\[{\\]"
 
 
 def masked_column(column: pa.Array, names: frozenset[str]) -> pa.Array:
-    """Return the column with fields and map entries of these names hidden at any depth: text becomes `MASKED`, anything
-    else null.
+    """Return the column with the values of fields and map entries of these names hidden, at any depth: text becomes
+    `MASKED`, other values null.
 
-    Inside text that is a JSON object or array, as Protobuf's `Struct`, such fields are `MASKED` too. Text that looks
-    like JSON but cannot be parsed is `MASKED` as a whole.
+    If a text is a JSON object or array, as for Protobuf's `Struct`, such fields inside it are `MASKED` too. A text that
+    looks like JSON but cannot be parsed is `MASKED` as a whole.
     """
     kind = column.type
     if pa.types.is_struct(kind):
@@ -42,17 +42,17 @@ def masked_column(column: pa.Array, names: frozenset[str]) -> pa.Array:
 
 def masked_texts(column: pa.Array, names: frozenset[str]) -> tuple[pa.Array, list[int]]:
     """Return a column of JSON texts with the fields of these names masked, and the numbers of the rows that look like
-    JSON but cannot be parsed, in ascending order; these rows become null. Null and plain text stay as they are.
+    JSON but cannot be parsed, in ascending order; these rows become null. Null and plain text are unchanged.
     """
-    found: list[object] = []
+    texts: list[object] = []
     lost = []
     for row, text in enumerate(column.to_pylist()):
         try:
-            found.append(text and masked(text, names))
+            texts.append(text and masked(text, names))
         except UndecodableError:
             lost.append(row)
-            found.append(None)
-    return pa.array(found, column.type), lost
+            texts.append(None)
+    return pa.array(texts, column.type), lost
 
 
 def _hidden(column: pa.Array) -> pa.Array:

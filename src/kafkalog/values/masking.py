@@ -1,4 +1,4 @@
-"""Mask fields by their names, at any depth of a decoded value; entries of maps are fields too."""
+"""Masking of fields by their names, at any depth of a decoded value. Entries of maps are treated like fields."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _dumps = exact_json(json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).
 
 
 def masked(value: object, names: frozenset[str]) -> object:
-    """Return a copy of a decoded value with `MASKED` in place of the value of each field and map entry of these names,
-    at any depth, also within text that is a JSON object or array. Without names the value itself is returned. An inner
-    text that looks like JSON but cannot be parsed becomes `MASKED` as a whole.
+    """Return a copy of a decoded value in which the value of each field and map entry with one of these names is
+    `MASKED`, at any depth, even inside text that is a JSON object or array. Without names the value itself is returned.
 
-    Raises `UndecodableError` if the value itself is such a text: its fields are unknown.
+    An inner text that looks like JSON but cannot be parsed becomes `MASKED` as a whole. Raises `UndecodableError` if
+    the value itself is such a text, because its fields are unknown.
     """
     if not names:
         return value
@@ -32,7 +32,9 @@ def masked(value: object, names: frozenset[str]) -> object:
 
 
 def masked_inside(text: str, names: frozenset[str]) -> str:
-    """Return text that is a part of a value, with these fields masked as `masked` does."""
+    """Return a text that is a part of a value, with these fields masked as by `masked`; `MASKED` if it looks like JSON
+    but cannot be parsed.
+    """
     try:
         return _text(text, names)
     except (UndecodableError, RecursionError):
@@ -40,7 +42,7 @@ def masked_inside(text: str, names: frozenset[str]) -> str:
 
 
 def hidden(value: object) -> str | None:
-    """Return what stands for a masked field in a column that keeps its type: `MASKED` for text, else None."""
+    """Return the replacement of a masked field in a column that keeps its type: `MASKED` for text, else None."""
     return MASKED if isinstance(value, str) else None
 
 

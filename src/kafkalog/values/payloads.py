@@ -1,7 +1,7 @@
-"""Decide how the bytes of a key or value are read: framed with the id of a schema, as JSON, or as text.
+"""Detection of the form of a key or value: framed with the id of a schema, JSON, or text.
 
-Confluent's wire format is a zero byte and four bytes of id before the payload; newer serializers put the id, or the
-GUID of a schema, into a header instead (`SchemaId`).  Protobuf has the path to its message in the same place.
+Confluent's wire format is a zero byte and four bytes of id before the payload. Newer serializers put the id, or the
+GUID of a schema, into a header instead (`SchemaId`). For Protobuf, the path to the message follows in the same place.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 class UndecodableError(Exception):
-    """Why bytes are not decoded; says nothing of what is in them."""
+    """Reason why bytes cannot be decoded; the message never contains a part of the bytes."""
 
 
 class PayloadDecoder(Protocol):
-    """What one schema says of payloads."""
+    """Decoder of the payloads of one schema."""
 
     def decode(self, payload: bytes, path: bytes = b"") -> object:
-        """The payload as a JSON value; `path` is what a header says of the message.  Raises `UndecodableError`."""
+        """Decode a payload to a JSON value; `path` has the path to the message if a header contains it. Raises
+        `UndecodableError`.
+        """
 
 
 class Framed(Struct, frozen=True, kw_only=True):
-    """A payload and what names its schema: an id or a GUID."""
+    """A payload, and the id or GUID of its schema."""
 
     payload: bytes
     id: int | None = None
@@ -49,10 +51,11 @@ class Framed(Struct, frozen=True, kw_only=True):
 
 
 def framed(data: bytes, headers: Iterable[Header], part: str) -> Framed | None:
-    """Return the frame of a key or value (`part`): its payload, and the id or GUID of its schema. The first header that
-    names the schema is used if there is one, otherwise Confluent's wire format (byte 0, id of 4 bytes). None if there
-    is neither. Raises `UndecodableError` if the header is invalid, or if there is no header and the data begins with
-    byte 0 and is too short.
+    """Return the frame of a key or value (`part`): its payload, and the id or GUID of its schema. None if it has none.
+
+    The first header that names the schema is used; without one, Confluent's wire format (byte 0, id of 4 bytes). Raises
+    `UndecodableError` if the header is invalid, or if there is no header and the data begins with byte 0 but is shorter
+    than a frame.
     """
     name = HEADERS[part]
     for header in headers:
@@ -71,9 +74,7 @@ def framed(data: bytes, headers: Iterable[Header], part: str) -> Framed | None:
 
 
 def plain_text(data: bytes) -> str:
-    """Return the bytes as text, decoded from UTF-8. Raises `UndecodableError` if they are not UTF-8 or have control
-    characters.
-    """
+    """Decode bytes from UTF-8 to text. Raises `UndecodableError` if they are not UTF-8 or have control characters."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -84,8 +85,8 @@ def plain_text(data: bytes) -> str:
 
 
 def check_levels(value: object) -> None:
-    """Raise `UndecodableError` if dicts and lists are nested more than `MOST_LEVELS` levels deep: other programs cannot
-    read such JSON.
+    """Raise `UndecodableError` if dicts and lists are nested more than `MOST_LEVELS` levels deep, because other
+    programs cannot read such JSON.
     """
     level: list[object] = [value]
     for _ in range(MOST_LEVELS):

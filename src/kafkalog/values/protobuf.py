@@ -1,4 +1,4 @@
-"""Decode Protobuf with its own library; descriptors are compiled from schemas at run time."""
+"""Decoding of Protobuf with its own library; descriptors are compiled from schemas at run time."""
 
 from __future__ import annotations
 
@@ -54,8 +54,9 @@ _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def _varints(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the zigzag varints in the bytes from their start, each as (value, position after it). The iterator does not
-    end: it raises `UndecodableError` at the end of the bytes, and for a varint that is too long.
+    """Yield the zigzag varints from the start of the bytes on, each as (value, position after it).
+
+    The iterator does not end: it raises `UndecodableError` at the end of the bytes, and for a varint that is too long.
     """
     position = 0
     while True:
@@ -74,9 +75,10 @@ def _varints(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _path(data: bytes) -> tuple[tuple[int, ...], int]:
-    """Decode Confluent's message indexes at the start of a payload: the path to the message type in its schema. Return
-    the indexes, (0,) for a single byte 0, which means the first message, and the number of bytes that they take. Raises
-    `UndecodableError` if they are incomplete or their number is impossible.
+    """Decode Confluent's message indexes at the start of a payload, which are the path to the message type in its
+    schema. Return the indexes, and the number of bytes that they take. A single byte 0 means the first message, (0,).
+
+    Raises `UndecodableError` if they are incomplete, or if their number is not between 0 and 64.
     """
     numbers = _varints(data)
     count, position = next(numbers)
@@ -92,13 +94,13 @@ def _path(data: bytes) -> tuple[tuple[int, ...], int]:
 
 
 class ProtobufDecoder:
-    """Decode payloads of one Protobuf schema, of any of its message types."""
+    """Decoder of payloads of one Protobuf schema, with any of its message types."""
 
     def __init__(self, text: str, imports: Mapping[str, str]) -> None:
-        """Compile a schema; `text` is its source, and `imports` maps the file names that it imports to their sources.
+        """Compile a schema. `text` is its source; `imports` maps the file names that it imports to their sources.
         Raises `UndecodableError` if it does not compile, or has names that Python's Protobuf cannot read.
 
-        Extensions are not compiled: they are in none of a message's fields, so a value with one has unknown fields.
+        Extensions are not compiled: they are not fields of a message, so a value with an extension has unknown fields.
         """
         files = descriptor_pb2.FileDescriptorSet.FromString(compiled({**imports, MAIN: text}))
         self._pool = descriptor_pool.DescriptorPool()
@@ -120,7 +122,7 @@ class ProtobufDecoder:
     def decode(
         self, payload: bytes, path: bytes = b"", *, read_as: Any = None, values_as_text: bool = False
     ) -> object:
-        """Decode a payload to a JSON value. `path` has Confluent's message indexes if a header has them; if it is
+        """Decode a payload to a JSON value. `path` has Confluent's message indexes if a header contains them; if it is
         empty, the payload begins with them.
 
         With `read_as`, the class of a later version of the message, the value has the fields of that version. With
@@ -142,49 +144,53 @@ class ProtobufDecoder:
         if message.ByteSize() != size:
             raise UndecodableError("it has fields that its Protobuf message does not declare")
         self._values_as_text = values_as_text
-        found = self._json(message)
-        return found if read_as is None else self._json(self._as_later(payload, message, read_as))
+        value = self._json(message)
+        return value if read_as is None else self._json(self._as_later(payload, message, read_as))
 
     def _json(self, message: Any) -> object:
         self._left = MOST_VALUES
         try:
-            found = self._object(message)
+            value = self._object(message)
         except UnicodeDecodeError:  # a key of a map
             raise UndecodableError(_NOT_UTF8) from None
-        check_levels(found)
-        return found
+        check_levels(value)
+        return value
 
     def _as_later(self, payload: bytes, message: Any, later: Any) -> Any:
-        """Parse the payload of `message` as a message of the later class, by field numbers; fields unknown to it are
-        dropped. Raises `UndecodableError` if the types of fields are not compatible, or the bytes or a value of a field
-        do not fit. Pairs found compatible are remembered.
+        """Parse the payload of `message` as a message of the class `later`, by field numbers; fields that this class
+        lacks are dropped.
+
+        Raises `UndecodableError` if the types of fields are not compatible, or if the bytes or a value of a field do
+        not fit. Pairs of classes that are compatible are cached.
         """
         if (message.DESCRIPTOR, later.DESCRIPTOR) not in self._fits:
             self._fits[message.DESCRIPTOR, later.DESCRIPTOR] = check_later(message.DESCRIPTOR, later.DESCRIPTOR)
-        found = later()
-        _parse(found, payload, "the schema of the result")
-        _check_kept(message, found)
-        return found
+        later_message = later()
+        _parse(later_message, payload, "the schema of the result")
+        _check_kept(message, later_message)
+        return later_message
 
     def renamed(self, payload: bytes, path: bytes, later: Any, names: frozenset[str]) -> frozenset[str]:
-        """Return the names in the class `later` of the fields that have one of these names, and not the same, in the
-        message of a payload that was decoded with `read_as=later`.
+        """Return the names that fields have in the class `later`, for fields of the payload's message with one of
+        `names` whose name in `later` differs. The payload must have been decoded with `read_as=later` before.
         """
         fits = self._fits[self.message_of(path or payload[:_LONGEST_PATH]).DESCRIPTOR, later.DESCRIPTOR]
         return frozenset(read for written, read in fits if written in names)
 
     def message_of(self, path: bytes) -> Any:
-        """The class of the message at a path, the first one if that is empty; raises `UndecodableError`."""
+        """Return the class of the message at a path, or of the first message if the path is empty. Raises
+        `UndecodableError` if the path is invalid.
+        """
         return self._class(_path(path)[0] if path else (0,))
 
     def name_in(self, payload: bytes, path: bytes) -> str:
-        """The full name of a payload's message; raises `UndecodableError`."""
+        """Return the full name of a payload's message. Raises `UndecodableError` if its path is invalid."""
         name: str = self.message_of(path or payload[:_LONGEST_PATH] or b"\x80").DESCRIPTOR.full_name
         return name
 
     def _class(self, indexes: tuple[int, ...]) -> Any:
-        found = self._classes.get(indexes)
-        if found is None:
+        message_class = self._classes.get(indexes)
+        if message_class is None:
             within, names = self._file.message_type, [self._file.package] if self._file.package else []
             for index in indexes:
                 own = [each for each in within if not each.options.map_entry]
@@ -193,8 +199,8 @@ class ProtobufDecoder:
                 names.append(own[index].name)
                 within = own[index].nested_type
             descriptor = self._pool.FindMessageTypeByName(".".join(names))
-            found = self._classes[indexes] = message_factory.GetMessageClass(descriptor)
-        return found
+            message_class = self._classes[indexes] = message_factory.GetMessageClass(descriptor)
+        return message_class
 
     def _object(self, message: Any) -> object:
         kind = message.DESCRIPTOR
@@ -206,25 +212,25 @@ class ProtobufDecoder:
                 return _dumps(special) if self._values_as_text and kind.full_name == _VALUE else special
             except (ValueError, TypeError, RecursionError, json_format.Error):
                 raise UndecodableError("a value of a type of Google's is out of its range") from None
-        found: dict[str, object] = {}
+        fields: dict[str, object] = {}
         for field, has_presence, scalar in self._shape(kind):
             self._left -= 1
             if has_presence:
                 if message.HasField(field.name):
                     value = getattr(message, field.name)
-                    found[field.name] = self._object(value) if scalar is None else scalar(value)
+                    fields[field.name] = self._object(value) if scalar is None else scalar(value)
                 continue
             value = getattr(message, field.name)
             if not field.is_repeated:
-                found[field.name] = scalar(value) if scalar is not None else self._object(value)
+                fields[field.name] = scalar(value) if scalar is not None else self._object(value)
             elif field.message_type is not None and field.message_type.GetOptions().map_entry:
-                found[field.name] = self._map(field.message_type.fields_by_name["value"], value)
+                fields[field.name] = self._map(field.message_type.fields_by_name["value"], value)
             else:
                 self._left -= len(value)
-                found[field.name] = [self._object(each) if scalar is None else scalar(each) for each in value]
+                fields[field.name] = [self._object(each) if scalar is None else scalar(each) for each in value]
             if self._left < 0:
                 raise UndecodableError("it has too many values")
-        return found
+        return fields
 
     def _map(self, of: Any, value: Any) -> dict[str, object]:
         self._left -= len(value)
@@ -237,13 +243,13 @@ class ProtobufDecoder:
         }
 
     def _shape(self, kind: Any) -> list[tuple[Any, bool, Callable[[Any], object] | None]]:
-        found = self._shapes.get(kind)
-        if found is None:
-            found = self._shapes[kind] = [
+        shape = self._shapes.get(kind)
+        if shape is None:
+            shape = self._shapes[kind] = [
                 (field, field.has_presence, None if field.message_type is not None else self._scalar(field))
                 for field in kind.fields
             ]
-        return found
+        return shape
 
     @staticmethod
     def _scalar(field: Any) -> Callable[[Any], object]:
@@ -260,9 +266,11 @@ class ProtobufDecoder:
 
 
 def _prepare(message: Any, name: str) -> None:
-    """Remove the extensions from the declaration of a message, and of those within it, in place. Raises
-    `UndecodableError` for field names that hide attributes of Python's messages, and for a message with the name of one
-    of Google's types but other fields.
+    """Remove the extensions from the declaration of a message and of its nested messages, in place. `name` is its full
+    name.
+
+    Raises `UndecodableError` for field names that hide attributes of Python's messages, and for a message that has the
+    name of one of Google's types but other fields.
     """
     del message.extension[:]
     if any(field.name in _RESERVED for field in message.field):
@@ -274,9 +282,9 @@ def _prepare(message: Any, name: str) -> None:
 
 
 def _declared(descriptor: Any) -> Any:
-    found = descriptor_pb2.DescriptorProto()
-    descriptor.CopyToProto(found)
-    return found
+    declaration = descriptor_pb2.DescriptorProto()
+    descriptor.CopyToProto(declaration)
+    return declaration
 
 
 def _fields(message: Any) -> set[tuple[object, ...]]:
@@ -284,8 +292,8 @@ def _fields(message: Any) -> set[tuple[object, ...]]:
 
 
 def _parse(message: Any, payload: bytes, schema: str) -> None:
-    """Parse the payload into an empty message. Raises `UndecodableError` if it does not fit `schema`, or lacks a
-    required field.
+    """Parse the payload into an empty message, in place. Raises `UndecodableError` if it does not fit, or if a required
+    field is missing; `schema` names the schema in the error.
     """
     try:
         message.ParseFromString(payload)
@@ -296,9 +304,10 @@ def _parse(message: Any, payload: bytes, schema: str) -> None:
 
 
 def _check_kept(written: Any, read: Any) -> None:
-    """Compare a message as it was written with the same bytes read as a later version. Raise `UndecodableError` if a
-    field that is set in `written` and declared in `read` is not set in `read`, at any depth: its value is unknown to a
-    closed enum, or another field of a oneof was set later.
+    """Compare a message as it was written with the same bytes read as a later version, at any depth.
+
+    Raises `UndecodableError` if a field is set in `written` and declared in `read`, but not set in `read`: a closed
+    enum does not know its value, or another field of a oneof was set later.
     """
     for field, value in written.ListFields():
         later = read.DESCRIPTOR.fields_by_number.get(field.number)
@@ -322,7 +331,9 @@ def _check_kept(written: Any, read: Any) -> None:
 
 
 def _text(value: str | bytes) -> str:
-    """Return the text of a string field; bytes, as proto2 allows in one, are no UTF-8: `UndecodableError`."""
+    """Return the text of a string field. Raises `UndecodableError` for bytes, which the library returns for text of
+    proto2 that is not UTF-8.
+    """
     if isinstance(value, bytes):
         raise UndecodableError(_NOT_UTF8)
     return value

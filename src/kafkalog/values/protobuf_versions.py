@@ -1,7 +1,7 @@
-"""Check whether Protobuf messages can be read as a later version: fields are matched by their numbers.
+"""Check whether Protobuf messages can be read as a later version, in which fields are matched by their numbers.
 
-Protobuf's own reading drops what it cannot take and cuts numbers to the size of their field.  Here every field that
-both versions have must hold each value of the older one.
+Protobuf's own parser drops values that a field cannot have and cuts numbers to the size of their field. Here, every
+field that is in both versions must be able to have each value of the older one.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ _WIDER: dict[int, set[int]] = {
 
 
 def check_later(older: Any, later: Any) -> set[tuple[str, str]]:
-    """Raise `UndecodableError` unless each field that both message descriptors have, inner messages included, has a
-    type in `later` that can hold every value of its type in `older`. Fields that only one of them has are allowed: a
-    reader of `later` ignores the others.
+    """Return the pairs (name in `older`, name in `later`) of all fields whose name differs, inner messages included.
 
-    Return a set with a pair (name in `older`, name in `later`) for each field, inner messages included, whose name
-    differs.
+    Raises `UndecodableError` if a field that is in both message descriptors, inner messages included, has a type in
+    `later` that cannot have every value of its type in `older`. A field that only one of them has is accepted: a reader
+    of `later` ignores it, or gets its default.
     """
     renamed: set[tuple[str, str]] = set()
     seen: set[tuple[str, str]] = set()

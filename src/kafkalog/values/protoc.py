@@ -1,7 +1,7 @@
-"""Protobuf's own compiler, run in a process of its own on schemas that anybody may have written.
+"""Protobuf's own compiler, run in a separate process because schemas may come from anybody.
 
-It is the one in the package grpcio-tools.  The process may use so much memory and so much time, so that no schema can
-take this one with it.
+It is the compiler in the package grpcio-tools. The process has limits for memory and time, so no schema can affect this
+process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafkalog.values.payloads import UndecodableError
 __all__ = ["MAIN", "compiled"]
 
 MAIN = "kafkalog.main.proto"
-"""the name that a schema gets which has none"""
+"""file name of a schema that has no name"""
 _LARGEST_TEXT = 4 * 1024 * 1024
 _LARGEST_DESCRIPTORS = 64 * 1024 * 1024
 _SECONDS = 20
@@ -42,20 +42,21 @@ sys.exit(protoc.main(["protoc", "-I.", f"-I{{site}}/grpc_tools/_proto", *argumen
 
 
 def compiled(files: Mapping[str, str], main: str = MAIN) -> bytes:
-    """The `FileDescriptorSet` of a schema and all that it imports; `files`: name -> text, `main` among them.
+    """Compile a schema; return the encoded `FileDescriptorSet` of the schema and all schemas that it imports. `files`
+    maps file names to texts, `main` among them.
 
-    Each schema is compiled once in a process, whichever partitions use it.  Raises `UndecodableError` for a schema that
-    does not compile, and `UsageError` where the compiler is missing.
+    The last 64 results are cached in this process. Raises `UndecodableError` for a schema that does not compile or
+    takes too long, and `UsageError` if the compiler is not installed.
     """
-    found = _once(tuple(sorted(files.items())), main)
-    if isinstance(found, str):
-        raise UndecodableError(found)
-    return found
+    result = _once(tuple(sorted(files.items())), main)
+    if isinstance(result, str):
+        raise UndecodableError(result)
+    return result
 
 
 @lru_cache(maxsize=_MOST_KEPT)
 def _once(files: tuple[tuple[str, str], ...], main: str) -> bytes | str:
-    """The compiled schema, or why it does not compile."""
+    """Return the compiled schema, or the reason why it does not compile; both are cached."""
     try:
         return _compile(dict(files), main)
     except UndecodableError as error:

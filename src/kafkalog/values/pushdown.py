@@ -1,6 +1,7 @@
-"""Derive bounds from a filter: Arrow tells whether rows with a guarantee, such as a range of offsets, can pass.
+"""Bounds for reading, derived from a filter. Arrow is asked whether rows with a guarantee, such as a range of offsets,
+can pass it.
 
-So no filter is taken apart here, and what Arrow cannot judge only makes more be read.
+Therefore no filter is analyzed here. If Arrow cannot decide, more rows are read than necessary.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ _FIRST_TIME, _LAST_TIME = -62_135_596_800_000, 253_402_300_800_000
 
 
 class Reach(Struct, frozen=True):
-    """Rows of a table that a pyarrow filter can let through; all rows if `filter` is None."""
+    """The rows of a table that a pyarrow filter can let through; all rows if `filter` is None."""
 
     filter: Any
     schema: pa.Schema
 
     def may_pass(self, guarantee: Any) -> bool:
-        """False only if no row for which the pyarrow expression `guarantee` is true can pass the filter. True if that
-        is unknown, or there is no filter.
+        """Whether a row for which the pyarrow expression `guarantee` is true can pass the filter. True if that is
+        unknown, or there is no filter.
         """
         if self.filter is None:
             return True
@@ -42,43 +43,47 @@ class Reach(Struct, frozen=True):
         return any(True for _ in dataset.get_fragments(filter=self.filter))
 
     def holds(self, name: str, value: str | int | None) -> bool:
-        """Whether rows may pass that have this value in a column."""
+        """Whether rows with this value in the column `name` can pass the filter; `value` None means null."""
         column = ds.field(name)
         return self.may_pass(
             column.is_null() if value is None else column == pa.scalar(value, self.schema.field(name).type)
         )
 
     def only_values(self, name: str) -> list[bytes] | None:
-        """Return the only values of the binary column `name` that rows can have and pass the filter, in ascending
-        order; empty if no row passes. None if other values or null can pass, there is no filter, or its text has too
-        many candidates.
+        """Return all values of the binary column `name` with which a row can pass the filter, in ascending order; empty
+        if no row passes.
 
-        The text of a filter shows bytes in hexadecimal digits: all such texts are tried, and Arrow says whether any
-        value between them passes.
+        None if there is no filter, if the values cannot be determined, for example because null or a range of values
+        passes, or if the filter's text has too many candidates. The text of a filter shows bytes as hexadecimal digits:
+        all such texts are tried, and Arrow decides whether any value between them passes.
         """
-        found = sorted({
+        candidates = sorted({
             bytes.fromhex(text) for text in _HEXADECIMAL.findall(str(self.filter)) if not len(text) % 2
         })  # fmt: skip
-        if len(found) > _MOST_VALUES or self.filter is None or self.may_pass(ds.field(name).is_null()):
+        if len(candidates) > _MOST_VALUES or self.filter is None or self.may_pass(ds.field(name).is_null()):
             return None
-        column, scalars = ds.field(name), [pa.scalar(each, pa.binary()) for each in found]
+        column, scalars = ds.field(name), [pa.scalar(each, pa.binary()) for each in candidates]
         between = [(column > low) & (column < high) for low, high in pairwise(scalars)]
         outside = [column < scalars[0], column > scalars[-1]] if scalars else [column.is_valid()]
         if any(self.may_pass(each) for each in (*between, *outside)):
             return None
-        return [each for each in found if self.may_pass(column == pa.scalar(each, pa.binary()))]
+        return [each for each in candidates if self.may_pass(column == pa.scalar(each, pa.binary()))]
 
     def start_offset(self) -> int:
-        """Below it no row passes."""
+        """Return the largest offset below which no row passes the filter: 0 if rows of any offset can pass, `NO_END` if
+        none can.
+        """
         return _least(0, NO_END, lambda end: self.may_pass(ds.field("offset") < pa.scalar(end, pa.int64())))
 
     def end_offset(self) -> int:
-        """The offset from which on no row passes."""
+        """Return the smallest offset from which on no row passes the filter: `NO_END` if rows of any offset can pass, 0
+        if none can.
+        """
         return _least(0, NO_END, lambda begin: not self.may_pass(ds.field("offset") >= pa.scalar(begin, pa.int64())), 0)
 
     def start_timestamp(self) -> int | None:
-        """Return the largest timestamp (ms since 1970) before which no row is known to pass the filter. None if rows of
-        any time can pass, or a row without a timestamp can.
+        """Return the largest timestamp (ms since 1970) before which no row can pass the filter. None if rows of any
+        time can pass, or a row without a timestamp can.
         """
 
         def may_pass(end: int) -> bool:
@@ -90,9 +95,10 @@ class Reach(Struct, frozen=True):
 
 
 def _least(low: int, high: int, is_true: Callable[[int], bool], back: int = 1) -> int:
-    """Find the smallest number from `low` to `high` (inclusive) for which `is_true` holds; return it less `back`, but
-    at least `low`. Return `high` if it holds for none. Binary search: `is_true` must hold for all numbers after the
-    first.
+    """Return the smallest number from `low` to `high` (inclusive) for which `is_true` holds, less `back`, but at least
+    `low`. Return `high` if it holds for none.
+
+    It is a binary search: if `is_true` holds for a number, it must hold for all larger ones.
     """
     if not is_true(high):
         return high

@@ -1,7 +1,7 @@
 """Contents of a schema registry: subjects, versions, ids, references, deletions, compatibility and modes.
 
-Decided by Confluent's Schema Registry: ids belong to a context (`:.context:subject`; most registries have only the
-default one), a subject without a setting of its own has that of its context, and else the global one.
+The rules follow Confluent's Schema Registry: ids belong to a context (`:.context:subject`; most registries have only
+the default one). A subject without a setting of its own has the setting of its context, or else the global one.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class SchemaDeletion(enum.StrEnum):
 
 
 def context_of(subject: str | None) -> str:
-    """The context that a qualified subject is in; `.` is the default."""
+    """Return the context of a qualified subject; `.` is the default context."""
     if subject is not None and subject.startswith(":."):
         return subject[1:].partition(":")[0]
     return "."
 
 
 class SchemaReference(Struct, frozen=True):
-    """A schema that another one uses, by the name under which its text does."""
+    """A schema that another schema refers to, and the name that it has there."""
 
     name: str
     """as the schema's text calls it"""
@@ -53,7 +53,7 @@ class SchemaReference(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """One version of a subject."""
+    """One version of a subject, that is, a registered schema."""
 
     subject: str
     version: int
@@ -74,7 +74,8 @@ class Schema:
     @property
     def computed_guid(self) -> str:
         """MD5, as hexadecimal text, of the schema's text and its references (name, subject, version).
-        `__value_schema_id` headers name a schema by it.
+
+        Headers such as `__value_schema_id` name a schema by this GUID.
         """
         digest = hashlib.md5(self.text.encode("utf-8", "surrogatepass"), usedforsecurity=False)
         for reference in self.references:
@@ -98,53 +99,61 @@ class SchemaRegistry(Struct, dict=True, kw_only=True):
 
     @cached_property
     def _of_ids(self) -> dict[int, list[Schema]]:
-        found: dict[int, list[Schema]] = {}
+        by_id: dict[int, list[Schema]] = {}
         for schema in self.schemas.values():
-            found.setdefault(schema.id, []).append(schema)
-        for schemas in found.values():  # the default context first; what was forgotten last
+            by_id.setdefault(schema.id, []).append(schema)
+        for schemas in by_id.values():  # the default context first; what was forgotten last
             schemas.sort(key=lambda each: (each.deleted is SchemaDeletion.PERMANENT, context_of(each.subject) != "."))
-        return found
+        return by_id
 
     @cached_property
     def _of_guids(self) -> dict[str, list[Schema]]:
-        found: dict[str, list[Schema]] = {}
+        by_guid: dict[str, list[Schema]] = {}
         for schema in self.schemas.values():
             for guid in {schema.computed_guid, (schema.guid or "").replace("-", "").lower()} - {""}:
-                found.setdefault(guid, []).append(schema)
-        return found
+                by_guid.setdefault(guid, []).append(schema)
+        return by_guid
 
     @property
     def ids(self) -> frozenset[int]:
-        """All ids, those of deleted versions included."""
+        """All schema ids, including ids of deleted versions."""
         return frozenset(self._of_ids)
 
     def by_id(self, id: int, topic: str | None = None, part: str = "value") -> Schema | None:
-        """The schema of an id in the subject of a topic's values (or keys) if it is there, else in the first."""
+        """Return the schema with an id; None if there is none. If several subjects have it, the subject
+        `<topic>-<part>` is preferred, then versions that are not permanently deleted, then the default context.
+        """
         return _preferred(self._of_ids.get(id, ()), topic, part)
 
     def by_guid(self, guid: bytes, topic: str | None = None, part: str = "value") -> Schema | None:
-        """The schema of the 16 bytes that a header has."""
+        """Return the schema with a GUID (16 bytes, as in a header); None if there is none. If several subjects have it,
+        the subject `<topic>-<part>` is preferred.
+        """
         return _preferred(self._of_guids.get(guid.hex(), ()), topic, part)
 
     def latest(self, subject: str) -> Schema | None:
-        """The newest version of a subject that is not deleted; if all are, the newest."""
+        """Return the newest version of a subject that is not deleted, or the newest one if all are deleted; None for an
+        unknown subject.
+        """
         schemas = [schema for schema in self.schemas.values() if schema.subject == subject]
         live = [schema for schema in schemas if schema.deleted is None]
         return max(live or schemas, key=lambda each: each.version, default=None)
 
     def live(self) -> Iterator[Schema]:
-        """Versions that are not deleted."""
+        """Return an iterator over the versions that are not deleted."""
         return (schema for schema in self.schemas.values() if schema.deleted is None)
 
     def compatibility_of(self, subject: str) -> str:
-        """The level that counts for a subject."""
+        """Return the compatibility level of a subject: its own, else its context's, else the global one, else
+        BACKWARD.
+        """
         for each in (subject, f":{context_of(subject)}:", None):
             if "compatibilityLevel" in (setting := self.compatibility.get(each, {})):
                 return str(setting["compatibilityLevel"])
         return DEFAULT_COMPATIBILITY
 
     def mode_of(self, subject: str) -> str:
-        """The mode that counts for a subject."""
+        """Return the mode of a subject: its own, else its context's, else the global one, else READWRITE."""
         return next(
             (self.modes[each] for each in (subject, f":{context_of(subject)}:", None) if each in self.modes),
             DEFAULT_MODE,

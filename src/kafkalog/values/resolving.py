@@ -1,9 +1,9 @@
-"""Avro's schema resolution: values of one schema as those of another, as Java's `Resolver` decides.
+"""Avro's schema resolution: conversion of values of one schema to values of another, by the rules of Java's `Resolver`.
 
-Decided once for a pair of schemas, and as there lazily: two types that do not fit are an error of the values that have
-them, not of the others.  In two points values differ from Java's, see docs/values.md: a field that the writer did not
-have and that has no default is null in a record of the same name, and numbers whose logical types count in different
-units are not mixed.
+The conversion is determined once for a pair of schemas, and as in Java an error is raised as late as possible: two
+types that cannot be resolved are only an error for values that have them. Two rules differ from Java's, see
+docs/values.md: a field that the writer did not have and that has no default is null in a record of the same name, and
+numbers whose logical types have different units are not converted.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ def resolver(
     writer: Any, writers: Names, reader: Any, readers: Names, masks: frozenset[str] = frozenset()
 ) -> Resolve:
     """Return the function that converts a raw value of the writer's schema (`AvroDecoder` with `raw`) to a value of the
-    reader's schema, in the form that Arrow takes. `writers` and `readers` map full names to definitions and namespaces.
-    A field whose name in the writer's schema is in `masks`, but which has another name in the reader's, is hidden.
+    reader's schema, in the form that Arrow accepts.
 
-    The function raises `UndecodableError` for a value that Avro cannot resolve. The same error is raised at once if a
-    schema is invalid or nested too deeply, or the schemas are too large to compare.
+    Both schemas are parsed JSON; `writers` and `readers` map full names to definitions and namespaces. A field whose
+    name in the writer's schema is in `masks`, but which has another name in the reader's, is hidden. The function
+    raises `UndecodableError` for a value that Avro cannot resolve. The same error is raised at once if a schema is
+    invalid or nested too deeply, or if the schemas are too large to compare.
     """
     try:
         pair = _Pair(aliases_of(named(reader, "", readers), readers), writers, readers, masks)
@@ -52,7 +53,7 @@ def resolver(
 
 
 class _Refusal:
-    """Placeholder for a pair of types that cannot be resolved: an error when a value of it is read."""
+    """Function for a pair of types that cannot be resolved: it raises `UndecodableError` for every value."""
 
     def __call__(self, value: Any) -> Any:
         raise UndecodableError(_REFUSED)
@@ -62,7 +63,7 @@ _REFUSAL = _Refusal()
 
 
 class _Pair:
-    """Schemas of a writer and a reader, which are compared type by type."""
+    """A writer's and a reader's schema, which are compared type by type."""
 
     def __init__(
         self, aliases: Aliases, writers: Names, readers: Names, masks: frozenset[str] = frozenset()
@@ -148,12 +149,14 @@ class _Pair:
         return resolve
 
     def _fields_of(self, writer: Type) -> dict[str, Any]:
-        """Fields of the writer by their names in the reader's schema, aliases applied."""
+        """Return the fields of the writer's record by the names that they have in the reader's schema, aliases
+        applied.
+        """
         aliases = self.aliases.fields.get(self.aliases.name(writer), {})
         return {aliases.get(each["name"], each["name"]): each for each in writer.schema["fields"]}
 
     def _read_alone(self, reader: Type) -> Resolve:
-        """Function that converts a raw value of the reader's own schema to what Arrow takes."""
+        """Return the function that converts a raw value of the reader's own schema to a value that Arrow accepts."""
         return _Pair(Aliases({}, {}), self.readers, self.readers).resolve(reader, reader)
 
     def _of_union(self, writer: Type, reader: Type) -> Resolve:
@@ -190,8 +193,11 @@ class _Pair:
 
     def _first_match(self, writer: Type, branches: Sequence[Type]) -> int | None:
         """Return the number of the first branch that matches the writer's type, None if none does
-        (`ReaderUnion.firstMatchingBranch`): same type and name, else a record as which the writer's record can be read
-        (one with the same short name is preferred), else a type to which the writer's type can be promoted.
+        (`ReaderUnion.firstMatchingBranch`).
+
+        A branch with the same type and name is preferred. The second choice is a record as which the writer's record
+        can be read, if possible one with the same short name. The third is a type to which the writer's type can be
+        promoted.
         """
         structure: int | None = None
         name = self.aliases.name(writer)
@@ -210,7 +216,7 @@ class _Pair:
         return next((number for number, branch in enumerate(branches) if branch.kind in wider), None)
 
     def _has_form(self, writer: Type, reader: Type) -> bool:
-        """Whether a record can be read as another record, judged by its fields alone, not the names of the records:
+        """Whether a record can be read as another record by its fields alone, whatever the names of the records are:
         each field of the reader is in the writer with a type that can be resolved, or has a default.
         """
         theirs = self._fields_of(writer)
@@ -227,9 +233,11 @@ class _Pair:
         return True
 
     def _are_equivalent(self, writer: Type, reader: Type) -> bool:
-        """Whether two types are alike in the sense of `WriterUnion.unionEquiv`: same kind, same short name (named
-        types), same symbols or size, and equivalent inner types. Two unions must have equivalent branches in the same
-        order: each branch is then read as the one in its place.
+        """Whether two types are equivalent as in `WriterUnion.unionEquiv`: same kind, same short name (named types),
+        same symbols or size, and equivalent inner types.
+
+        Two unions must have equivalent branches in the same order; each branch is then read as the branch with the same
+        number.
         """
         if writer.kind != reader.kind:
             return False
@@ -273,7 +281,9 @@ def _short(name: str) -> str:
 
 
 def _same_units(writer: Type, reader: Type) -> bool:
-    """Whether logical types count in the same unit, so that a number means the same amount; True if one has no unit."""
+    """Whether two logical types have the same unit, so that a number means the same in both; True if one of them has no
+    unit.
+    """
     one, other = _unit(writer), _unit(reader)
     return one is None or other is None or one == other
 
@@ -332,7 +342,7 @@ _PROMOTED: Mapping[tuple[str, str], Resolve] = {
 
 
 def _finished(reader: Type) -> Resolve:
-    """Return the function that converts a raw value to the one that Arrow takes: an exact decimal or the text of a
+    """Return the function that converts a raw value to the value that Arrow accepts: an exact decimal, or the text of a
     UUID. For all other types it returns the value unchanged.
     """
     found = logical_of(reader.kind, reader.schema) if isinstance(reader.schema, dict) else None

@@ -1,7 +1,7 @@
-"""Apply the records of `_schemas`, one after the other, to a registry.
+"""Application of the records of `_schemas`, one after the other, to a registry.
 
-Decided by Confluent's `KafkaStoreReaderThread`, `SchemaRegistrySerializer` and `KafkaStoreMessageHandler`.  Keys are
-compared as what they say, as the registry does; the cleaner compares their bytes, and that is where two registries, or
+The rules follow Confluent's `KafkaStoreReaderThread`, `SchemaRegistrySerializer` and `KafkaStoreMessageHandler`. Keys
+are compared by their meaning, as the registry does, but the cleaner compares their bytes. Therefore two registries, or
 two releases, that write one key in two forms lose a deletion: the tombstone of one form never removes the other.
 """
 
@@ -35,7 +35,7 @@ class _Invalid(ValueError):
 
 
 class LogicalKey(NamedTuple):
-    """Meaning of a key, independent of its bytes."""
+    """The meaning of a key, independent of its bytes."""
 
     kind: str
     subject: str | None = None
@@ -54,7 +54,7 @@ class SchemaRecord(Struct, frozen=True, kw_only=True):
 
 
 def loaded_json(data: bytes | str) -> Any:
-    """Parse JSON; raises `ValueError` if it is invalid, nested too deeply or has too large numbers."""
+    """Parse JSON. Raises `ValueError` if it is invalid, nested too deeply or has numbers with too many digits."""
     try:
         return json.loads(data)
     except (UnicodeDecodeError, RecursionError) as error:
@@ -63,12 +63,12 @@ def loaded_json(data: bytes | str) -> Any:
 
 def _object(data: bytes, what: str) -> Mapping[str, Any]:
     try:
-        found = loaded_json(data)
+        value = loaded_json(data)
     except ValueError:
         raise _Invalid(f"{what} is not JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise _Invalid(f"{what} is not an object")
-    return found
+    return value
 
 
 def _number(fields: Mapping[str, Any], name: str) -> int:
@@ -86,9 +86,10 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 
 
 def parse_record(key: bytes | None, value: bytes | None, offset: int, timestamp: int) -> SchemaRecord:
-    """Parse key and value (None: a tombstone) of a record of `_schemas`; `timestamp` is in ms. Raises `ValueError`,
-    whose text says what is wrong, if the key is missing or incomplete, or if key or value is not a JSON object. Unknown
-    key types are accepted.
+    """Parse key and value (None: a tombstone) of a record of `_schemas`; `timestamp` is in ms since 1970.
+
+    Raises `ValueError`, with the reason as its text, if the key is missing or incomplete, or if key or value is not a
+    JSON object. Unknown key types are accepted.
     """
     if key is None:
         raise _Invalid("it has no key")
@@ -112,11 +113,11 @@ def parse_record(key: bytes | None, value: bytes | None, offset: int, timestamp:
 
 
 def _references(fields: Mapping[str, Any]) -> tuple[SchemaReference, ...]:
-    found = fields.get("references") or ()
-    if not isinstance(found, list | tuple) or not all(isinstance(each, dict) for each in found):
+    references = fields.get("references") or ()
+    if not isinstance(references, list | tuple) or not all(isinstance(each, dict) for each in references):
         raise _Invalid("references is not a list of objects")
     return tuple(SchemaReference(_text(each, "name"), _text(each, "subject"), _number(each, "version"))
-                 for each in found)  # fmt: skip
+                 for each in references)  # fmt: skip
 
 
 def schema_of(record: SchemaRecord) -> Schema:
@@ -142,7 +143,7 @@ def schema_of(record: SchemaRecord) -> Schema:
 
 
 class SchemaLog(Struct, frozen=True):
-    """Apply records of `_schemas` one after the other; `registry` is the state after the last one."""
+    """The registry that results from the records of `_schemas` so far; pass the records in offset order to `take`."""
 
     path: str | None = None
     """path of the partition, for findings"""
@@ -151,8 +152,8 @@ class SchemaLog(Struct, frozen=True):
     """last record of each key's bytes, which is what compaction keeps"""
 
     def take(self, key: bytes | None, value: bytes | None, offset: int, timestamp: int) -> None:
-        """Apply a record to the registry; `timestamp` is in ms. A record that cannot be parsed, or whose key type is
-        unknown, becomes a finding and changes nothing else.
+        """Apply a record to the registry; `timestamp` is in ms since 1970. If it cannot be parsed, or if its key type
+        is unknown, only a finding is added.
         """
         try:
             record = parse_record(key, value, offset, timestamp)
@@ -169,8 +170,8 @@ class SchemaLog(Struct, frozen=True):
 
     def finish(self) -> SchemaRegistry:
         """Return the registry after the last record, with the findings that need all records: keys in two forms,
-        deleted schemas that return after compaction, and conflicts. Call it once: a second call adds the findings
-        again.
+        deleted schemas that would return after compaction, and conflicts. Call it only once: a second call adds the
+        findings again.
         """
         for in_two_form in sorted(self._in_two_forms(), key=lambda found: found.offset or 0):
             self.registry.findings.append(in_two_form)
@@ -179,7 +180,9 @@ class SchemaLog(Struct, frozen=True):
         return self.registry
 
     def last_records(self) -> Iterator[SchemaRecord]:
-        """Last record of each key in offset order, without tombstones: what a new registry needs."""
+        """Return the last record of each key in offset order, without tombstones; a new registry needs no other
+        records.
+        """
         last = (max(forms.values(), key=lambda each: each.offset) for forms in self._forms.values())
         return iter(sorted((record for record in last if record.value is not None), key=lambda each: each.offset))
 
@@ -197,8 +200,8 @@ class SchemaLog(Struct, frozen=True):
                 )  # fmt: skip
 
     def _find_returning(self) -> None:
-        """Add a finding to the registry for each schema that is deleted now and returns once the cleaner removes the
-        tombstones. To find them, the last records of all keys that have a value are applied to a second registry.
+        """Add a finding to the registry for each schema that is deleted now but returns when the cleaner removes the
+        tombstones. To find them, the last records with a value of all key forms are applied to a second registry.
         """
         kept = sorted(
             (record for forms in self._forms.values() for record in forms.values() if record.value is not None),
@@ -241,7 +244,7 @@ def _words(key: LogicalKey) -> str:
 
 
 class _Rules(Struct, frozen=True):
-    """Effect of each type of record on a registry."""
+    """The effect of each type of record on a registry."""
 
     registry: SchemaRegistry
 

@@ -1,7 +1,7 @@
-"""Read a registry from the `_schemas` topic in log directories, a file of lines, or a folder of schemas.
+"""Reading of a registry from the `_schemas` topic in log directories, a file of lines, or a folder of schemas.
 
-A file of lines is what `kafkalog schemas --export` wrote, or `kafkalog dump --json` of `_schemas`.  In a folder each
-schema is a file that is named after its id: `17.avsc`, `18.proto`, `19.json`, or with its subject before it,
+A file of lines was written by `kafkalog schemas --export`, or by `kafkalog dump --json` of `_schemas`. In a folder each
+schema is a file that is named after its id: `17.avsc`, `18.proto`, `19.json`, or with its subject before the id,
 `orders-value@17.avsc`.
 """
 
@@ -41,7 +41,9 @@ _SUBJECT_VERSIONS = re.compile(r"/subjects/([^/]+)/versions(?:/(\d+))?\Z", re.AS
 
 
 def check_values(values: str, *schemas: object) -> None:
-    """Raise `UsageError` unless `values` is "auto" or "bytes", or if schemas are given that "bytes" has no use for."""
+    """Raise `UsageError` if `values` is neither "auto" nor "bytes", or if it is "bytes" and one of `schemas` is not
+    None.
+    """
     if values not in ("auto", "bytes"):
         raise UsageError(f"there are no values {values!r}; there are bytes and auto")
     if values == "bytes" and any(schema is not None for schema in schemas):
@@ -54,13 +56,13 @@ def read_schemas(
     at_offset: int | None = None,
     replica: str | None = None,
 ) -> SchemaRegistry:
-    """Return the schema registry that `paths` hold: log directories with `_schemas`, one file of lines, or one folder
-    of schema files.
+    """Return the schema registry at `paths`: log directories with `_schemas`, one file of lines, or one folder of
+    schema files.
 
-    `as_of` (ms since 1970) and `at_offset` give the state at a time or before an offset of `_schemas`; `replica`
+    `as_of` (ms since 1970) and `at_offset` select the state at a time or before an offset of `_schemas`; `replica`
     chooses a directory if two have the topic. Raises `UsageError` if there is no path or no registry, or if an earlier
-    state of a file or folder is requested; `FormatError` for an invalid file of lines; `StorageError` if something
-    cannot be read. Faults of records are in `SchemaRegistry.findings`.
+    state of a file or folder is requested; `FormatError` for an invalid file of lines; `StorageError` if a file cannot
+    be read. Invalid records are in `SchemaRegistry.findings`.
     """
     names = [os.fspath(path) for path in paths]
     refuse_no_path(names)
@@ -84,9 +86,11 @@ def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: s
 
 
 def find_schemas(paths: Sequence[str], replica: str | None = None) -> SchemaRegistry:
-    """Return the registry in the log directories `paths`. If none of them has `_schemas`, look for it beside them, in
-    the directories that hold them or one level above, so that a partition or segment is read with the schemas of its
-    log directory. Return an empty registry if there is none. `replica` chooses a directory if two have the topic.
+    """Return the registry in the log directories `paths`. If none of them has `_schemas`, look for it beside them: in
+    their parent directories, and one level above. So a partition or segment is read with the schemas of its log
+    directory.
+
+    Returns an empty registry if there is none. `replica` chooses a directory if two have the topic.
     """
     partitions = _partitions(paths, replica)
     if not partitions:
@@ -120,9 +124,10 @@ def _replay(partition: Partition, log: SchemaLog, until: Until) -> None:
 
 def _not_a_log(path: str) -> SchemaRegistry | None:
     """Return the registry of a file of lines (by its extension) or a folder of schema files (by their names); None if
-    the path is neither, for example a log directory. Raises `UsageError` for a folder without subfolders that has
-    schema files, none of them named after an id; `FormatError` for an invalid file of lines; `StorageError` if
-    something cannot be read.
+    the path is neither, for example a log directory.
+
+    Raises `UsageError` for a folder without subfolders that has schema files of which none is named after an id;
+    `FormatError` for an invalid file of lines; `StorageError` if a file cannot be read.
     """
     if not is_directory(path):
         if os.path.splitext(path)[1] in (".json", ".jsonl", ".ndjson"):
@@ -143,9 +148,11 @@ def _not_a_log(path: str) -> SchemaRegistry | None:
 
 
 def _of_folder(path: str, found: Sequence[tuple[str, re.Match[str]]], others: Sequence[str]) -> SchemaRegistry:
-    """Return the registry of the files in `path` that are named after their schema ids; the versions of a subject are
-    numbered from 1 in the order of `found`. Files that are not UTF-8 or too large are skipped with a finding; `others`,
-    files with other names, are one finding. Raises `StorageError` if a file cannot be read.
+    """Return the registry of the files in `path` that are named after their schema ids. The versions of a subject are
+    numbered from 1 in the order of `found`, which has file names with their matches.
+
+    A file that is not UTF-8 or too large is skipped with a finding. For `others`, files with other names, there is one
+    finding. Raises `StorageError` if a file cannot be read.
     """
     registry = SchemaRegistry(sources=(path,))
     if others:

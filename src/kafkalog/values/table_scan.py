@@ -63,5 +63,5 @@ class TableScan(Struct, frozen=True, kw_only=True):
 
     @property
     def selection(self) -> Selection:
-        """Selection of the topics."""
+        """Selection of the topics; all topics if `topics` is empty."""
         return Selection.of([self.topics] if isinstance(self.topics, str) else list(self.topics))

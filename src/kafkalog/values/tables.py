@@ -1,6 +1,6 @@
 """Partitions as one table whose columns and rows are read on demand.
 
-Filters only reduce what is read; whoever reads applies them to the rows.
+Filters only reduce what is read; the caller applies them to the rows.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _SAID = {name for names in _BESIDE.values() for name in names} - set(_PARTS)
 
 
 def _wants(chosen: Selection) -> Wants:
-    """Restrict reading to the chosen topics, schemas and metadata, because each partition costs requests in an object
-    store.
+    """Return the predicate for the partitions to open: the chosen ones, and partitions with schemas and metadata. It is
+    used for object stores, in which each partition costs requests.
     """
     return lambda name: name.topic in OWN_TOPICS or chosen.takes(name.topic, name.partition)
 
@@ -59,8 +59,8 @@ def _wants(chosen: Selection) -> Wants:
 class KafkaTable:
     """The records of some topics.
 
-    It offers `__arrow_c_stream__` and `__arrow_c_schema__`, so that pyarrow, pandas, Polars, DuckDB and others take it
-    as it is; `kafkalog.polars.scan` and `kafkalog.duckdb.dataset` also hand filters and columns down.
+    It has `__arrow_c_stream__` and `__arrow_c_schema__`, so that pyarrow, pandas, Polars, DuckDB and others accept it
+    directly; `kafkalog.polars.scan` and `kafkalog.duckdb.dataset` also pass filters and columns to it.
 
     * `request`: which records, and in which columns; may be left out for the defaults
     * `paths`: log directories, partitions or segments
@@ -100,8 +100,8 @@ class KafkaTable:
         self.schema = self._one_schema()
 
     def __repr__(self) -> str:
-        """Return a text with the topics and their numbers of partitions (at most 10 topics, in order of their names),
-        the number of rows, estimated from the offsets, and the columns.
+        """Return a text with the topics and their numbers of partitions (at most 10 topics, sorted by name), the
+        approximate number of rows, computed from the offsets, and the columns.
         """
         topics = Counter(str(partition.topic or partition.path) for partition in self.partitions)
         shown = ", ".join(f"{topic} ({counted(number, 'partition')})" for topic, number in sorted(topics.items())[:10])
@@ -111,13 +111,16 @@ class KafkaTable:
 
     @staticmethod
     def _rows_of(partition: Partition) -> int:
-        """Number of offsets from the log start to the end; the number of records if none was compacted away."""
+        """Number of offsets from the log start to the end, which is the number of records if compaction has removed
+        none.
+        """
         return max(Follower().look(partition).end_offset - partition.log_start_offset, 0)
 
     def _decoding_by_topic(self) -> dict[str | None, DecodedValues]:
-        """Return the decoding of keys and values by topic; the key None is for segments without a known topic. Reads
-        the first records of each topic to choose its schemas. Raises `UsageError` if a package is missing or a named
-        schema is unknown.
+        """Return the decoding of keys and values by topic; the key None is for segments without a known topic.
+
+        Reads the first records of each topic to choose its schemas. Raises `UsageError` if a package is missing or a
+        named schema is unknown.
         """
         with needed("a table", "fast"):
             from kafkalog.values.decoded_values import DecodedValues
@@ -128,38 +131,38 @@ class KafkaTable:
         values_schema = self._request.values_schema
         decoder = ValueDecoder(schemas or SchemaRegistry())
         undivided = DecodedValues(schemas=schemas, key_schema=key_schema, values_schema=values_schema)
-        found: dict[str | None, DecodedValues] = {None: undivided}
+        decoding: dict[str | None, DecodedValues] = {None: undivided}
         for topic in {partition.topic for partition in self.partitions} - {None}:
             some = [partition for partition in self.partitions if partition.topic == topic]
-            found[topic] = DecodedValues(
+            decoding[topic] = DecodedValues(
                 schemas=schemas,
                 key_schema=column_schema(decoder, some, "key", key_schema),
                 values_schema=column_schema(decoder, some, "value", values_schema),
             )
-        return found
+        return decoding
 
     def _decoding_of(self, partition: Partition) -> DecodedValues | None:
         return self._decoding.get(partition.topic)
 
     def _one_schema(self) -> pa.Schema:
-        found: dict[pa.Schema, str] = {}
+        schemas: dict[pa.Schema, str] = {}
         for partition in self.partitions:
             untimed = replace(self._request.filter, start_timestamp=None, end_timestamp=None)
             reader = self._reader(partition, self._request.columns, untimed, [], self._decoding_of(partition))
             schema = reader.schema.remove_metadata()
-            found.setdefault(schema, partition.topic or partition.path)
-        if len(found) > 1:
+            schemas.setdefault(schema, partition.topic or partition.path)
+        if len(schemas) > 1:
             raise UsageError(
-                f"the values of {' and '.join(list(found.values())[:2])} have different types: choose topics of one "
+                f"the values of {' and '.join(list(schemas.values())[:2])} have different types: choose topics of one "
                 "type, or name the schema with values_schema"
             )
-        return next(iter(found))
+        return next(iter(schemas))
 
     def read(
         self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield record batches of the named columns (None: all), in the schema's order, with at least the rows that
-        pass a pyarrow `filter`; other rows may be among them. Unknown names are ignored.
+        """Yield record batches of the named columns (None: all), in the schema's order. They have at least the rows
+        that pass a pyarrow `filter`, and may have others. Unknown names are ignored.
 
         Files, offsets and times are skipped if the filter shows that none of their rows passes. Findings are added to
         the table's list as the files are read. Raises `FormatError` or `StorageError` as `Partition.to_arrow` does.
@@ -198,9 +201,9 @@ class KafkaTable:
 
     def _bounded(self, reach: Reach) -> RecordFilter:
         """Return the request's record filter, narrowed to the offsets and the earliest timestamp that the query's
-        filter (`reach`) allows. A bound is left as it is if the table does not have the column `offset` or `timestamp`.
-        Lower bounds are left as they are if reading stops at damage: behind it no row may be given, and a reader that
-        begins there would not meet it.
+        filter (`reach`) allows. If the table does not have the column `offset` or `timestamp`, its bounds are
+        unchanged. Lower bounds are unchanged too if reading stops at damage: rows behind it may not be returned, and a
+        reader that begins there would not meet it.
         """
         records, names = self._request.filter, set(self.schema.names)
         stops = self._request.on_damage == STOP
@@ -223,8 +226,8 @@ class KafkaTable:
         )
 
     def reader(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None) -> pa.RecordBatchReader:
-        """Return an Arrow reader of the named columns (None: all; in the table's order) with at least the rows that
-        pass the filter, as `read` yields them. Files are read as batches are taken.
+        """Return an Arrow reader of the named columns (None: all), in the table's order. It has at least the rows that
+        pass the filter, like `read`. Files are read while batches are requested.
         """
         import pyarrow as pa
 

@@ -1,7 +1,7 @@
-"""Read a partition as Arrow batches with decoded keys and values, each column of one type.
+"""Reading of a partition as Arrow batches with decoded keys and values, each column of one type.
 
-The type is that of the latest version of the topic's subject; values of other versions are converted by Avro's rules.
-A value that cannot be decoded is null, with its bytes and the reason in columns beside it.
+The type is that of the latest version of the topic's subject; values of other versions are converted by Avro's rules. A
+value that cannot be decoded is null, with its bytes and the reason in additional columns.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def decoded_reader(
     registry: SchemaRegistry | None,
     named: tuple[NamedSchema | ColumnSchema | None, NamedSchema | ColumnSchema | None],
 ) -> pa.RecordBatchReader:
-    """Return a reader of the named columns of a partition (None: the default ones) with decoded keys and values
-    (`ColumnDecoding.decoded`). `read` is a function that opens the columns undecoded; `named` are the schemas of key
-    and value, or None for one that is chosen by the first records. If `registry` is None, the registry beside the
-    partition is used. Damage is added to `findings`, if given. Raises `UsageError` for an unknown column or schema, or
-    a missing package.
+    """Return a reader of the named columns of a partition (None: the default ones) with decoded keys and values.
+
+    `read` is a function that opens the columns undecoded. `named` are the schemas of key and value; for None, a schema
+    is chosen by the first records. If `registry` is None, the registry beside the partition is used. Damage is added to
+    `findings`, if it is a list. Raises `UsageError` for an unknown column or schema, or a missing package.
     """
     decoder = ValueDecoder(find_schemas([partition.path]) if registry is None else registry)
     names = record_schema(columns).names
@@ -83,9 +83,11 @@ def column_schema(
     decoder: ValueDecoder, partitions: Sequence[ReadablePartition], part: str, named: NamedSchema | None = None
 ) -> ColumnSchema:
     """Return the schema of the column of keys or values (`part`) of a topic, to which all partitions belong: the named
-    schema, else the schema of the only subject that the first records use. If these use several subjects, or several
-    Protobuf messages, the result's `reader` is None. Reads the first records unless a schema other than Protobuf is
-    named. Raises `UsageError` if the named schema is unknown or a package is missing.
+    schema, else the latest schema of the only subject that the first records use.
+
+    If the first records use several subjects, or several Protobuf messages, `reader` of the result is None. The first
+    records are not read if a schema other than Protobuf is named. Raises `UsageError` if the named schema is unknown or
+    a package is missing.
     """
     topic = partitions[0].topic
     reader = None if named is None else named_schema(decoder.registry, named)
@@ -104,8 +106,8 @@ def column_schema(
 
 
 def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
-    """Return the schema that a caller names: the latest of a subject (str), the one with an id (int), or a `Schema`
-    itself. Raises `UsageError` if the registry does not have it, or for another type.
+    """Return the schema that a caller names: the latest version of a subject (str), the schema with an id (int), or a
+    `Schema` itself. Raises `UsageError` if the registry does not have it, or for another type.
     """
     if not isinstance(named, str | int | Schema):
         raise UsageError("a schema is named by its subject, its id, or one of a registry")
@@ -118,8 +120,9 @@ def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
 
 
 def first_frames(partition: ReadablePartition, part: str, most: int = _LOOKED_AT) -> list[Framed]:
-    """Return the frames (payload with schema id or GUID) of the first keys or values that have one, in order; at most
-    `most` records are examined. Records with an invalid frame are skipped, and reading stops at damage.
+    """Return the frames (payload with schema id or GUID) of the first keys or values that have one, in offset order.
+
+    At most `most` records are examined. Records with an invalid frame are skipped, and reading stops at damage.
     """
     payloads = []
     for record in islice(RecordReader(partition, on_damage=STOP), most):
@@ -134,7 +137,7 @@ def first_frames(partition: ReadablePartition, part: str, most: int = _LOOKED_AT
 
 
 def _chosen(decoder: ValueDecoder, topic: str | None, part: str, frames: Sequence[Framed]) -> Schema | None:
-    """Latest schema of the only subject that the first records use; None if they use none or several."""
+    """Return the latest schema of the only subject that the first records use; None if they use none or several."""
     subjects = subjects_of(decoder.registry, topic, part, frames)
     return decoder.registry.latest(subjects.pop()) if len(subjects) == 1 else None
 
@@ -154,25 +157,26 @@ def messages_of(
     decoder: ValueDecoder, frames: Sequence[Framed], topic: str | None, part: str, reader: Schema
 ) -> dict[str, bytes]:
     """Return the Protobuf messages of the reader's subject that frames use, in the order of first use, as a dict: full
-    name -> bytes that begin with the encoded path to the message. Frames of other subjects, and those that cannot be
-    decoded, are skipped.
+    name -> bytes that begin with the encoded path to the message.
+
+    Frames of other subjects, and frames that cannot be decoded, are skipped.
     """
     from kafkalog.values.protobuf import ProtobufDecoder
 
-    found: dict[str, bytes] = {}
+    paths: dict[str, bytes] = {}
     for frame in frames:
         try:
             schema = schema_of(decoder.registry, frame, topic, part)
             payload_decoder = decoder.decoder_of(schema)
             if schema.subject == reader.subject and isinstance(payload_decoder, ProtobufDecoder):
-                found.setdefault(payload_decoder.name_in(frame.payload, frame.path), frame.path or frame.payload)
+                paths.setdefault(payload_decoder.name_in(frame.payload, frame.path), frame.path or frame.payload)
         except UndecodableError:
             continue
-    return found
+    return paths
 
 
 class DecodedReader:
-    """Decode Arrow batches one after the other."""
+    """An iterable that decodes Arrow batches one after the other."""
 
     def __init__(
         self,
@@ -200,8 +204,8 @@ class DecodedReader:
         for batch in self._reader:
             yield self._decoded(batch, problems)
         for detail, (count, offset) in problems.items():
-            told = f"{counted(count, 'record')} not decoded: {detail}"
-            finding = Finding.of(FindingCode.VALUE_UNDECODABLE, None, offset, told, self._path)
+            detail_text = f"{counted(count, 'record')} not decoded: {detail}"
+            finding = Finding.of(FindingCode.VALUE_UNDECODABLE, None, offset, detail_text, self._path)
             if self._findings is not None:
                 self._findings.append(finding)
             else:  # who selects other columns sees no reasons
@@ -209,12 +213,12 @@ class DecodedReader:
 
     def _decoded(self, batch: pa.RecordBatch, problems: dict[str, tuple[int, int | None]]) -> pa.RecordBatch:
         headers = headers_of(batch) if self._columns else None
-        made: dict[str, Decoded] = {}
+        decoded_parts: dict[str, Decoded] = {}
         for part, column in self._columns.items():
-            made[part] = column.decode(batch.column(part), headers)
-        arrays = [made[name].values if name in made else batch.column(name) for name in self._names]
+            decoded_parts[part] = column.decode(batch.column(part), headers)
+        arrays = [decoded_parts[name].values if name in decoded_parts else batch.column(name) for name in self._names]
         texts: dict[int, str] = {}
-        for part, decoded in made.items():
+        for part, decoded in decoded_parts.items():
             if not decoded.problems:
                 arrays += [decoded.schemas, pa.nulls(batch.num_rows, pa.binary())]
                 continue
@@ -227,9 +231,11 @@ class DecodedReader:
                 if count or len(problems) < _MOST_PROBLEMS:
                     problems[problem] = count + 1, _offset(batch, row) if first is None else first
             arrays += [decoded.schemas, pa.array(lost, pa.binary())]
-        if made:
-            told = [texts.get(row) for row in range(batch.num_rows)] if texts else None
-            arrays.append(pa.nulls(batch.num_rows, pa.string()) if told is None else pa.array(told, pa.string()))
+        if decoded_parts:
+            row_texts = [texts.get(row) for row in range(batch.num_rows)] if texts else None
+            arrays.append(
+                pa.nulls(batch.num_rows, pa.string()) if row_texts is None else pa.array(row_texts, pa.string())
+            )
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
@@ -239,7 +245,7 @@ def _offset(batch: pa.RecordBatch, row: int) -> int | None:
 
 
 def headers_of(batch: pa.RecordBatch) -> Sequence[Sequence[Header]] | None:
-    """Headers of each row; None if no row has headers, which is common."""
+    """Return the headers of each row; None if no row has headers."""
     column = batch.column("headers")
     if column.null_count == len(column):
         return None

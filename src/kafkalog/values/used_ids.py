@@ -1,4 +1,4 @@
-"""Find the schema ids that keys and values of topics use, and compare them with a registry."""
+"""The schema ids that keys and values of topics use, and their comparison with a registry."""
 
 from __future__ import annotations
 
@@ -30,29 +30,32 @@ class UsedId(Struct, kw_only=True):
 
 
 def used_ids(partition: Partition, findings: list[Finding]) -> Iterator[UsedId]:
-    """Read a partition up to the first damage, then yield each id in Confluent's wire format, of keys and of values
-    apart, in the order of first use, with its number of records. At most `MOST_IDS` ids are counted. The reader's
-    findings are added to `findings` before the first id is yielded.
+    """Read a partition up to the first damage, then yield each id in Confluent's wire format with its number of
+    records, in the order of first use. An id in keys and in values is yielded separately for both.
+
+    At most `MOST_IDS` ids are counted; further ids are ignored. The reader's findings are appended to `findings` before
+    the first id is yielded.
     """
-    found: dict[tuple[str, int], UsedId] = {}
+    by_part: dict[tuple[str, int], UsedId] = {}
     records = partition.records(on_damage=STOP)
     for record in records:
         for part, data in (("key", record.key), ("value", record.value)):
             if data is None or len(data) < _FRAME or data[0]:
                 continue
             id = int.from_bytes(data[1:_FRAME], "big")
-            used_id = found.get((part, id))
+            used_id = by_part.get((part, id))
             if used_id is not None:
                 used_id.records += 1
-            elif len(found) < MOST_IDS:
-                found[part, id] = UsedId(id=id, part=part, records=1, first_offset=record.offset)
+            elif len(by_part) < MOST_IDS:
+                by_part[part, id] = UsedId(id=id, part=part, records=1, first_offset=record.offset)
     findings += records.findings
-    yield from found.values()
+    yield from by_part.values()
 
 
 def find_unknown_ids(registry: SchemaRegistry, partitions: Iterable[Partition]) -> Iterator[Finding]:
     """Yield a finding for each id in keys or values of a partition that no schema of the registry has, with the number
-    of records that use the id; then the reader's findings of that partition. Partitions are read one after the other.
+    of records that use the id. After each partition, also yield the reader's findings about it. Partitions are read one
+    after the other.
     """
     for partition in partitions:
         findings: list[Finding] = []

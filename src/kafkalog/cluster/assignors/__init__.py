@@ -1,1 +1,1 @@
-"""Kafka's assignors: those of classic groups and those of consumers in ZooKeeper."""
+"""Kafka's assignors: for classic groups, and for groups of consumers in ZooKeeper."""

@@ -42,7 +42,7 @@ def _key(text: str) -> bytes:
 
 
 def _sorted_members(members: Sequence[GroupMember]) -> list[GroupMember]:
-    """Members in the assignor's order: static members by instance id, then the others by member id
+    """Sort members as assignors do: static members by instance id, then the others by member id
     (`AbstractPartitionAssignor.MemberInfo`).
     """
     return sorted(
@@ -52,13 +52,13 @@ def _sorted_members(members: Sequence[GroupMember]) -> list[GroupMember]:
 
 
 def _range(counts: Mapping[str, int], members: Sequence[GroupMember]) -> dict[str, list[TopicPartition]]:
-    given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
+    assigned: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
     ordered = _sorted_members(members)
     for topic, count in counts.items():
         subscribers = [group_member.member_id for group_member in ordered if topic in group_member.topics]
-        for at, partitions in enumerate(spread(count, len(subscribers))):
-            given[subscribers[at]] += [(topic, number) for number in partitions]
-    return given
+        for index, partitions in enumerate(spread(count, len(subscribers))):
+            assigned[subscribers[index]] += [(topic, number) for number in partitions]
+    return assigned
 
 
 def spread(count: int, takers: int) -> list[range]:
@@ -70,27 +70,29 @@ def spread(count: int, takers: int) -> list[range]:
     if not takers:
         return []
     base, extra = divmod(count, takers)
-    starts = [base * at + min(at, extra) for at in range(takers + 1)]
-    return [range(starts[at], starts[at + 1]) for at in range(takers)]
+    starts = [base * index + min(index, extra) for index in range(takers + 1)]
+    return [range(starts[index], starts[index + 1]) for index in range(takers)]
 
 
 def _round_robin(counts: Mapping[str, int], members: Sequence[GroupMember]) -> dict[str, list[TopicPartition]]:
-    given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
+    assigned: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
     ordered = _sorted_members(members)
-    at = 0
+    index = 0
     for topic in java_sorted(counts):
         if not any(topic in group_member.topics for group_member in ordered):
             continue
         for number in range(counts[topic]):
-            while topic not in ordered[at].topics:
-                at = (at + 1) % len(ordered)
-            given[ordered[at].member_id].append((topic, number))
-            at = (at + 1) % len(ordered)
-    return given
+            while topic not in ordered[index].topics:
+                index = (index + 1) % len(ordered)
+            assigned[ordered[index].member_id].append((topic, number))
+            index = (index + 1) % len(ordered)
+    return assigned
 
 
 class _Claims(Struct, frozen=True):
-    """Previous owners of partitions, contradicting claims resolved."""
+    """The partitions that each member owned before the rebalance, after contradicting claims were resolved. `doubly`
+    are partitions that several members claim in the same generation.
+    """
 
     owned: dict[str, list[TopicPartition]] = field(default_factory=dict)
     doubly: set[TopicPartition] = field(default_factory=set)
@@ -124,7 +126,9 @@ class _Claims(Struct, frozen=True):
 
 
 class _Sticky:
-    """Assignment for equal subscriptions (`ConstrainedAssignmentBuilder`)."""
+    """Computation of a sticky assignment if all members subscribe to the same topics
+    (`ConstrainedAssignmentBuilder`).
+    """
 
     def __init__(self, counts: Mapping[str, int], members: Sequence[GroupMember]) -> None:
         claims = _Claims.of(counts, members)
@@ -201,11 +205,10 @@ class _Sticky:
 
 
 class _EarlySticky:
-    """Sticky assignment for equal subscriptions by clients of 2.4 to 2.8, which keep partitions in the order in which
-    they are listed.
+    """Computation of a sticky assignment as in clients of 2.4 to 2.8, if all members subscribe to the same topics.
+    Members keep their partitions in the order in which they listed them.
 
-    `given` has the partitions of each member so far; `least` is the number of partitions that every member gets at
-    least.
+    `given` has the partitions of each member so far; every member gets at least `least` partitions.
     """
 
     def __init__(self, counts: Mapping[str, int], members: Sequence[GroupMember]) -> None:
@@ -263,28 +266,28 @@ class _EarlySticky:
     def _fill(
         self,
         below: list[str],
-        at: int,
+        index: int,
         partition: TopicPartition,
         at_least: list[str],
         revoked: set[TopicPartition],
         moved: dict[TopicPartition, str],
     ) -> int:
-        """Assign `partition` to the member at index `at` of `below`; return how far the caller should advance the index
-        (0 or 1).
+        """Assign `partition` to the member at `index` in `below`; return by how much the caller should advance the
+        index (0 or 1).
 
-        `below` holds the members with fewer than the minimum number of partitions. A member that reaches the minimum is
-        moved from `below` to `at_least`, and 0 is returned because the next member takes its index; otherwise 1. A
-        partition in `revoked` is also noted in `moved` with its new owner. Changes `self.given`, `below`, `at_least`
-        and `moved` in place.
+        `below` has the members with fewer than the minimum number of partitions. A member that reaches the minimum is
+        moved from `below` to `at_least`, and 0 is returned because the next member then has its index; otherwise 1 is
+        returned. A partition in `revoked` is also added to `moved` with its new owner. Changes `self.given`, `below`,
+        `at_least` and `moved` in place.
         """
-        member = below[at]
+        member = below[index]
         self.given[member].append(partition)
         if partition in revoked:
             moved[partition] = member
         if len(self.given[member]) < self.least:
             return 1
         at_least.append(member)
-        del below[at]
+        del below[index]
         return 0
 
 
@@ -297,30 +300,30 @@ def assign(
     numbers of partitions by topic; topics without subscribers or partitions are ignored. With `early` the two sticky
     assignors compute as clients up to 2.8 did; the others ignore it. A member without partitions has an empty set.
 
-    Returns None if the assignor is unknown, if there are no members, or if a member id occurs twice. Also returns None
-    for a sticky assignor if Kafka's would throw an exception, if the group is too large to compute, or if `early` is
-    set and the members subscribe to different topics.
+    Returns None if the assignor is unknown, if there are no members, or if a member id occurs twice. For a sticky
+    assignor, also returns None if Kafka's would throw an exception, if the group is too large to compute, or if `early`
+    is set and the members subscribe to different topics.
     """
     if not members or len({member.member_id for member in members}) != len(members):
         return None
     wanted = {topic for member in members for topic in member.topics}
     counts = {topic: count for topic, count in counts.items() if topic in wanted and count > 0}
     if assignor == "range":
-        given = _range(counts, members)
+        assigned = _range(counts, members)
     elif assignor == "roundrobin":
-        given = _round_robin(counts, members)
+        assigned = _round_robin(counts, members)
     elif assignor in ASSIGNORS and not (early and subscribe_differently(members)):
         try:
-            given = _sticky(counts, members, early=early, cooperative=assignor == "cooperative-sticky")
+            assigned = _sticky(counts, members, early=early, cooperative=assignor == "cooperative-sticky")
         except LookupError:
             return None
     else:
         return None
-    return {member: frozenset(partitions) for member, partitions in given.items()}
+    return {member: frozenset(partitions) for member, partitions in assigned.items()}
 
 
 def subscribe_differently(members: Sequence[GroupMember]) -> bool:
-    """Whether members subscribe to different topics."""
+    """Whether not all members subscribe to the same topics."""
     return len({frozenset(member.topics) for member in members}) > 1
 
 
@@ -347,21 +350,21 @@ def _sticky(
 
 
 def violations(assignment: Mapping[str, frozenset[TopicPartition]], members: Sequence[GroupMember]) -> list[str]:
-    """List the contradictions of an assignment, one sentence each: a partition with two members, or a member that does
-    not subscribe to the partition's topic.
+    """Return the contradictions of an assignment, one sentence each: a partition is assigned to two members, or a
+    member does not subscribe to the partition's topic.
 
-    The order is by member id, then by partition. Empty if there are no contradictions. Members of the assignment that
-    are not in `members` count as subscribed to nothing.
+    They are ordered by member id, then by partition; empty if there are no contradictions. A member that is not in
+    `members` counts as subscribed to no topics.
     """
     topics = {each.member_id: set(each.topics) for each in members}
     holder: dict[TopicPartition, str] = {}
-    found = []
+    sentences = []
     for member, partitions in sorted(assignment.items()):
         for partition in sorted(partitions):
             name = f"{partition[0]}-{partition[1]}"
             if partition in holder:
-                found.append(f"{name} is assigned to {holder[partition]} and to {member}")
+                sentences.append(f"{name} is assigned to {holder[partition]} and to {member}")
             holder[partition] = member
             if partition[0] not in topics.get(member, set()):
-                found.append(f"{name} is assigned to {member}, which does not subscribe to its topic")
-    return found
+                sentences.append(f"{name} is assigned to {member}, which does not subscribe to its topic")
+    return sentences

@@ -1,7 +1,7 @@
-"""Assignors of the consumers that used ZooKeeper: the thread of a consumer that owns each partition.
+"""Assignors of the consumers that used ZooKeeper: they choose the thread that owns each partition.
 
-Follows `kafka.consumer.RangeAssignor` and `kafka.consumer.RoundRobinAssignor` (0.8.2 to 1.1).  Partitions are assigned
-to threads `<consumer>-<n>`, one for each stream of a topic.  Threads are sorted as strings, so `c-10` comes before
+Follows `kafka.consumer.RangeAssignor` and `kafka.consumer.RoundRobinAssignor` (0.8.2 to 1.1). Partitions are assigned
+to threads `<consumer>-<n>`, one for each stream of a topic. Threads are sorted as strings, so `c-10` comes before
 `c-2`.
 """
 
@@ -24,7 +24,7 @@ _MOST_THREADS = 1_000_000
 
 
 class OldConsumer(Struct, frozen=True):
-    """A consumer with its number of streams (threads) by topic; topics without streams are missing."""
+    """A consumer with its number of streams (threads) by topic; topics without streams are not listed."""
 
     consumer_id: str
     streams: Mapping[str, int]
@@ -37,30 +37,30 @@ def threads_of(consumers: Iterable[OldConsumer]) -> dict[str, list[str]]:
     sorted as Java sorts strings. Topics without threads are omitted. Raises `LimitExceeded` if the group has more than
     a million threads over all topics.
     """
-    found: dict[str, list[str]] = {}
+    threads_by_topic: dict[str, list[str]] = {}
     left = _MOST_THREADS
     for consumer in consumers:
         for topic, count in consumer.streams.items():
             left -= max(0, count)
             if left < 0:
                 raise LimitExceeded(f"a group of more than {_MOST_THREADS:,} threads", limit="threads of a group")
-            found.setdefault(topic, []).extend(f"{consumer.consumer_id}-{number}" for number in range(count))
-    return {topic: java_sorted(threads) for topic, threads in found.items() if threads}
+            threads_by_topic.setdefault(topic, []).extend(f"{consumer.consumer_id}-{number}" for number in range(count))
+    return {topic: java_sorted(threads) for topic, threads in threads_by_topic.items() if threads}
 
 
 def old_range(partitions: Mapping[str, Sequence[int]], consumers: Sequence[OldConsumer]) -> Owners:
-    """Assign partitions by range: each thread of a topic gets a contiguous block of its partitions.
+    """Assign partitions by range: each thread of a topic gets a contiguous block of its partitions. Return the thread
+    name of each (topic, partition).
 
-    Blocks go to the threads in the order of their names. The first threads get one partition more if the number does
-    not divide evenly. Returns the thread name of each (topic, partition). `partitions` are the partition numbers by
-    topic in any order; topics without consumers or partitions are skipped. Raises `LimitExceeded` if the group has more
-    than a million threads.
+    Blocks are assigned to the threads in the order of their names. If the number does not divide evenly, the first
+    threads get one partition more. `partitions` are the partition numbers by topic in any order; topics without
+    consumers or partitions are skipped. Raises `LimitExceeded` if the group has more than a million threads.
     """
     owners: Owners = {}
     for topic, threads in threads_of(consumers).items():
         numbers = sorted(partitions.get(topic, ()))
-        for at, block in enumerate(spread(len(numbers), len(threads))):
-            owners.update(((topic, numbers[each]), threads[at]) for each in block)
+        for index, block in enumerate(spread(len(numbers), len(threads))):
+            owners.update(((topic, numbers[each]), threads[index]) for each in block)
     return owners
 
 
@@ -94,12 +94,12 @@ def old_round_robin(
     same_topics: bool = True,
     brackets: bool = True,
 ) -> Owners:
-    """Assign all partitions of all topics, sorted by the hash of their names, to the sorted threads in turn.
+    """Assign all partitions of all topics, sorted by the hash of their names, to the sorted threads in turn. Return the
+    thread name of each (topic, partition).
 
-    A thread that does not consume a topic is skipped for its partitions. Returns the thread name of each (topic,
-    partition); topics without threads are omitted. Names are hashed as `[topic,partition]` with `brackets` (Kafka up to
-    0.11), else as `topic-partition` (1.0 and 1.1). Partitions with equal hashes are sorted by topic and number here;
-    Kafka uses the order of its hash tables.
+    A thread that does not consume a topic is skipped for its partitions. Topics without threads are omitted. With
+    `brackets`, names are hashed as `[topic,partition]` (Kafka up to 0.11), otherwise as `topic-partition` (1.0 and
+    1.1). Partitions with equal hashes are sorted by topic and number; Kafka uses the order of its hash tables.
 
     With `same_topics` (Kafka up to 0.9) raises `UsageError` if two consumers subscribe to different topics, or if a
     consumer has different numbers of streams for its topics; consumers without streams are ignored. Raises

@@ -1,10 +1,10 @@
 """The sticky assignors for members with different subscriptions (`AbstractStickyAssignor`, general case, 3.x and
 later).
 
-Every member keeps what it owns and still subscribes to.  Free partitions go to the member with the fewest.  Then
-partitions move in a fixed order as long as that makes the group more even, preferably back to their previous owners.
-Two facts are not in a group's record and are assumed: the leader has seen no newer generation than its members report,
-and racks have no influence.
+Every member keeps the partitions that it owns and still subscribes to. Free partitions are assigned to the member with
+the fewest. Then partitions are moved in a fixed order as long as this makes the group more even, preferably back to
+their previous owners. Two facts are not in a group's record and are assumed: the leader has seen no newer generation
+than its members report, and racks have no influence.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Subscriber(Struct, frozen=True, kw_only=True):
 
 
 class _HashSet(Struct):
-    """A `HashSet` of partitions, of which only the first in its own iteration order is used."""
+    """A Java `HashSet` of partitions, as far as it is needed: which item comes first in its iteration order."""
 
     items: list[_Place] = field(default_factory=list)
     peak: int = 0
@@ -128,11 +128,11 @@ class GeneralSticky:
 
     @staticmethod
     def _earlier(members: Sequence[Subscriber]) -> dict[_Place, str]:
-        """Map each partition to the member that owned it most recently before the newest generation.
+        """Return the member that owned each partition most recently before the newest generation, by partition.
 
-        Only members whose generation is older than the newest one of all members count; of two claims the newer
-        generation wins, then the first member. Partitions without such an owner are omitted. Raises `ValueError` if
-        there are no members.
+        Only members with an older generation than the newest of all members count. Of two claims the newer generation
+        wins, then the first member. Partitions without such an owner are omitted. Raises `ValueError` if there are no
+        members.
         """
         newest = max(member.generation for member in members)
         found: dict[_Place, tuple[int, str]] = {}
@@ -145,10 +145,10 @@ class GeneralSticky:
         return {place: member for place, (_, member) in found.items()}
 
     def _free(self) -> list[_Place]:
-        """List the unassigned partitions in the order of `self.places`.
+        """Return the unassigned partitions in the order of `self.places`.
 
         As in Kafka, the sorted list of assigned partitions is walked in parallel. If an assigned partition no longer
-        exists, the walk gets stuck there, and all later partitions count as unassigned even if they are assigned.
+        exists, the walk stops there, and all later partitions count as unassigned even if they are assigned.
         """
         held = sorted(
             (place for owned in self.given.values() for place in owned),
@@ -170,7 +170,9 @@ class GeneralSticky:
             raise TooMuchWorkError
 
     def _ordered(self, among: dict[str, list[_Place]]) -> list[str]:
-        """Members in ascending order of the number of their partitions."""
+        """Return the member ids in ascending order of the number of their partitions. Raises `TooMuchWorkError` if the
+        limit of steps is exceeded.
+        """
         self._step(len(among))
         return sorted(among, key=lambda member: (len(among[member]), _key(member)))
 
@@ -184,7 +186,7 @@ class GeneralSticky:
         return min(takers, key=lambda member: (len(self.given[member]), _key(member)), default=None)
 
     def _is_fixed(self, member: str) -> bool:
-        """Whether a member has everything that it could have, and no other member could have any of it."""
+        """Whether a member has all partitions that it could have, and no other member could have any of them."""
         given = self.given[member]
         return len(given) >= self.room[member] and all(len(self.takers[topic]) < 2 for topic, _ in given)
 
@@ -227,10 +229,10 @@ class GeneralSticky:
         return has_moved
 
     def _better_holder(self, place: _Place) -> str | None:
-        """Choose the member that `place` should move to: its previous owner, else the subscriber with the fewest
+        """Return the member that `place` should move to: its previous owner, else the subscriber with the fewest
         partitions.
 
-        Only a member with at least two partitions fewer than the present holder is chosen; None if neither has so few.
+        A member is only returned if it has at least two partitions fewer than the present holder; None if neither has.
         Adds to `self.steps`. Raises `LookupError` if the limit of steps is exceeded, or if the previous owner is no
         longer in `self.given`.
         """
@@ -241,7 +243,7 @@ class GeneralSticky:
         return None
 
     def _unevenness(self, given: Mapping[str, Sequence[_Place]]) -> int:
-        """Sum of the differences between all pairs of members."""
+        """Return the sum of the differences in size between all pairs of members."""
         sizes = sorted(len(owned) for owned in given.values())
         return sum(size * (2 * at - len(sizes) + 1) for at, size in enumerate(sizes))
 

@@ -1,4 +1,4 @@
-"""Write offsets of a consumer group into `__consumer_offsets`, as the coordinator writes them, without a broker."""
+"""Writing of a consumer group's offsets into `__consumer_offsets`, in the coordinator's format, without a broker."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _SEGMENT_BYTES = 104_857_600
 
 
 class OffsetAndMetadata(Struct, frozen=True):
-    """Offset that a group commits for a partition: the next one that it will read."""
+    """The offset that a group commits for a partition, that is the next offset that it will read."""
 
     offset: int
     metadata: str = ""
@@ -71,8 +71,8 @@ Committed = Mapping[tuple[str, int], int | OffsetAndMetadata | None]
 
 
 def _known(directories: BrokerDirectories) -> tuple[KnownTopic | None, int | None]:
-    """Find `__consumer_offsets` in the cluster's metadata; return the facts about the topic, and the node id of the log
-    directory that has the metadata.
+    """Find `__consumer_offsets` in the cluster's metadata; return the facts about the topic, and the node id of the
+    broker whose directory has the metadata.
 
     Returns (None, None) if no directory has `__cluster_metadata-0`. The topic is None if the metadata does not know it.
     The node id is None if `meta.properties` is missing or invalid. Raises `FormatError` if the metadata log has an
@@ -96,12 +96,12 @@ def _known(directories: BrokerDirectories) -> tuple[KnownTopic | None, int | Non
 
 def _records(group: str, offsets: Committed, now_ms: int) -> Iterator[NewRecord]:
     name, key_layout, value_layouts = TOPICS[CONSUMER_OFFSETS_TOPIC][_TYPE]
-    for (topic, partition), given in offsets.items():
+    for (topic, partition), new_offset in offsets.items():
         fields = {"group": group, "topic": topic, "partition": partition}
         key = Decoded(key_layout, key_layout.versions[-1], fields, 0)
         value = None
-        if given is not None:
-            commit = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+        if new_offset is not None:
+            commit = new_offset if isinstance(new_offset, OffsetAndMetadata) else OffsetAndMetadata(new_offset)
             _check(topic, partition, commit)
             value = Decoded(
                 value_layouts[0],
@@ -135,17 +135,20 @@ def commit_offsets(
     offsets_topic_num_partitions: int | None = None,
     timestamp: int | None = None,
 ) -> int:
-    """Commit the offsets of a group into the log directory `path`; returns the partition of `__consumer_offsets`.
+    """Commit offsets of a group into the log directory `path`; return the number of the partition of
+    `__consumer_offsets` to which they were written.
 
-    That is the partition that the group id maps to.  The number of partitions comes from the cluster's metadata in the
-    directory, else from `offsets_topic_num_partitions`, else it is 50.  The partition is created if it is missing; the
-    directory must exist; of a broker with several give all.  An offset of None deletes the group's offset.
-    `timestamp` (ms) is that of the commit, by default now.  Everything is written as one batch, durable when this
-    returns.  Raises `UsageError` while a broker or another writer has the directory open, and if the groups in it are
-    placed as for another number of partitions.
+    It is the partition that the group id maps to. The number of partitions is read from the cluster's metadata in the
+    directory; without metadata it is `offsets_topic_num_partitions`, or 50. `path` must exist; if the broker has
+    several log directories, pass all of them. The partition is created if it is missing.
+
+    An offset of None deletes the group's offset. `timestamp` is the time of the commit in ms since 1970, by default
+    now. Everything is written as one batch and flushed. Raises `UsageError` for an invalid offset or group, while a
+    broker or another writer has the directory open, and if the existing groups are in partitions that another number of
+    partitions would give. Raises `FormatError` if the cluster's metadata is damaged.
 
     * `group`: the group id
-    * `offsets`: (topic, partition) -> offset, with its metadata if it has some
+    * `offsets`: (topic, partition) -> offset, or offset with metadata
     """
     return _commit(path, group, offsets, offsets_topic_num_partitions, timestamp, look=True)
 
@@ -155,10 +158,11 @@ def _commit(
 ) -> int:
     """Implement `commit_offsets`; return the number of the partition of `__consumer_offsets` that was written.
 
-    `path` is a log directory, or all of a broker. `offsets` map (topic, partition) to the offset, a number or
-    `OffsetAndMetadata`; None deletes the group's offset. `given` is the number of partitions that the caller asks for,
-    None if he does not; `timestamp` is in ms, None for now. With `look` all groups in the directories are read, and
-    `UsageError` is raised if they are placed as for another number of partitions.
+    `path` is a log directory, or a sequence with all directories of a broker. `offsets` maps (topic, partition) to an
+    offset, with or without metadata; None deletes the group's offset. `given` is the number of partitions that the
+    caller passed, or None; `timestamp` is in ms since 1970, None for now. If `look` is True, all groups in the
+    directories are read, and `UsageError` is raised if they are in partitions that another number of partitions would
+    give.
 
     Locks the directories, creates the partition if it is missing, appends one batch and flushes it. Raises `UsageError`
     for an empty group id, an invalid offset, a wrong number of partitions, directories in use, or a partition whose
@@ -190,12 +194,12 @@ def _commit(
 
 
 def _count(directories: BrokerDirectories, known: KnownTopic | None, given: int | None, group: str | None) -> int:
-    """Number of partitions of `__consumer_offsets`: from the cluster's metadata, else `given`, else 50.
+    """Return the number of partitions of `__consumer_offsets`: from the cluster's metadata, else `given`, else 50.
 
     Raises `UsageError` if `given` differs from the metadata. Without metadata, raises it if `given` is below 1, or if a
     partition number in the directories is not below the result. `group` is the group that will be written: without
-    metadata `UsageError` is also raised if it, or other groups, are placed as for another number of partitions; None
-    skips this check.
+    metadata, `UsageError` is also raised if existing groups are in partitions that another number of partitions would
+    give. Pass None to skip this check.
     """
     if known is not None and known.partitions:
         if given is not None and given != len(known.partitions):
@@ -262,6 +266,8 @@ class GroupOffsets:
         }
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Commit offsets; see `commit_offsets`."""
+        """Commit offsets for the group, as `commit_offsets` does. Only the first call checks the partitions of other
+        groups.
+        """
         _commit(self.path, self.group, dict(offsets), self._count, None, look=not self._looked)
         self._looked = True  # from now on the group's own place keeps others from another number

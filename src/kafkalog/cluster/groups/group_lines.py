@@ -1,4 +1,6 @@
-"""Convert groups and committed offsets to JSON objects, one per line, with the field names of Kafka's admin client."""
+"""Conversion of groups and committed offsets to JSON objects, one per line, with the field names of Kafka's admin
+client.
+"""
 
 from __future__ import annotations
 
@@ -215,8 +217,8 @@ def offset_line(commit: CommittedOffset, *, pending: bool = False) -> OffsetFiel
     """Convert one committed offset to its JSON object.
 
     Leader epoch, expiry timestamp, log partition, log offset and producer id become null if they are -1 (unknown).
-    `source` says where the commit is stored; `zxid` and `chroot` are set if that is ZooKeeper. With `pending` the
-    object has `pending: true` (the offset waits for the end of its transaction); otherwise it has no such key.
+    `source` is `kafka` or `zookeeper`; `zxid` and `chroot` are null for offsets in Kafka. With `pending` the object has
+    `pending: true` (the offset waits for the end of its transaction); otherwise it has no such key.
     """
     return OffsetFields(
         group=commit.key.group,
@@ -239,7 +241,7 @@ def offset_line(commit: CommittedOffset, *, pending: bool = False) -> OffsetFiel
 
 
 def share_line(state: SharePartition) -> ShareStateJson:
-    """Convert a share group's state of one partition to its JSON object; unknown numbers (-1) become null."""
+    """Convert a share group's state of one partition to its JSON object; numbers that are -1 (unknown) become null."""
     return ShareStateJson(
         group=state.group,
         topic=state.topic,
@@ -267,15 +269,15 @@ def share_line(state: SharePartition) -> ShareStateJson:
 
 
 def names_of(partitions: Iterable[tuple[str, int]] | None) -> list[str] | None:
-    """`topic-partition` of each, ordered."""
+    """Return `topic-number` names, sorted by topic and partition number; None for None."""
     return None if partitions is None else [f"{topic}-{number}" for topic, number in sorted(partitions)]
 
 
 def member_line(member: Member) -> MemberJson:
     """Convert one group member to its JSON object.
 
-    Partitions are sorted `topic-number` names, null if the assignment is unknown. `subscription` lists the subscribed
-    topics, null if it is unknown.
+    `assignment` and `target_assignment` are sorted `topic-number` names, null if unknown. `subscription` lists the
+    subscribed topics, null if unknown.
     """
     subscription = member.subscription
     return MemberJson(
@@ -293,7 +295,9 @@ def member_line(member: Member) -> MemberJson:
 
 
 def names_by_member(assignment: Assignment | None) -> Names:
-    """Sorted `topic-number` names of the partitions of each member, sorted by member; None for None."""
+    """Return the sorted `topic-number` names of each member's partitions, by member id in ascending order; None for
+    None.
+    """
     return None if assignment is None else {member: names_of(found) for member, found in sorted(assignment.items())}
 
 
@@ -306,12 +310,12 @@ def group_line(
 ) -> GroupLine:
     """Convert one group to its JSON object, and compare its assignment with the one that its assignor computes.
 
-    `counts` are the numbers of partitions by topic. What-ifs add a computed assignment: `without` names a member that
-    leaves, `joining` one that joins, `growth` describes new partitions or topics; each is null if the assignment cannot
-    be derived, and its key is left out if the argument is None. `derived_assignment` is null unless it differs from the
-    stored one.
+    `counts` are the numbers of partitions by topic. Three arguments ask for one more computed assignment each:
+    `without` names a member that leaves, `joining` names one that joins, `growth` describes new partitions or topics.
+    If an argument is None, its key is left out; if the assignment cannot be derived, its value is null.
+    `derived_assignment` is null unless it differs from the stored one.
     """
-    found = verdict(group, counts)
+    compared = verdict(group, counts)
 
     def shown(asked: str | None, assignment: Callable[[], Assignment | None]) -> Names | UnsetType:
         return UNSET if asked is None else names_by_member(assignment())
@@ -320,9 +324,9 @@ def group_line(
         **group_state(group),
         members=list(map(member_line, group.members)),
         share_state=list(map(share_line, group.share)),
-        assignment_as_derived=found.same,
-        derived_assignment=names_by_member(found.derived) if found.same is False else None,
-        assignment_problems=list(found.problems),
+        assignment_as_derived=compared.same,
+        derived_assignment=names_by_member(compared.derived) if compared.same is False else None,
+        assignment_problems=list(compared.problems),
         assignment_without=shown(without, lambda: assignment_of(group, counts, without=without)),
         assignment_with=shown(joining, lambda: assignment_of(group, counts, joining=joining)),
         assignment_grown=UNSET if growth is None else names_by_member(growth.assignment_of(group, counts)),
@@ -330,11 +334,10 @@ def group_line(
 
 
 def group_state(group: Group) -> dict[str, Any]:
-    """Convert a group to a dict with the keys of `GroupFields`, except its members and the comparison with the derived
-    assignment.
+    """Convert a group to a dict with the keys of `GroupFields`, except `members`.
 
-    A leader epoch, log partition or expected partition of -1 (unknown) becomes None; other epochs are as in `group`.
-    `pending_offsets` is their number.
+    A leader epoch, log partition or expected partition of -1 (unknown) becomes None; other values are unchanged.
+    `pending_offsets` is the number of commits whose transaction has not ended.
     """
     return {
         "group": group.group_id,

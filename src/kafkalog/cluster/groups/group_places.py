@@ -1,8 +1,8 @@
 """Number of partitions of `__consumer_offsets` (`offsets.topic.num.partitions`), and the brokers that coordinate
 groups.
 
-The cluster's metadata has both.  Without it Kafka's default of 50 is used, unless the groups lie as in a topic with as
-many partitions as are here.
+The cluster's metadata has both. Without metadata Kafka's default of 50 is used, unless the groups are in the partitions
+that the number of partitions here gives.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _MOST_TRIED = 1000
 
 
 class GroupPlaces(Struct, frozen=True):
-    """Facts from the cluster's metadata; `partitions` is None if it does not have `__consumer_offsets`."""
+    """The number of partitions of `__consumer_offsets` and their leaders, from the cluster's metadata. `partitions` is
+    None if the metadata does not have the topic.
+    """
 
     partitions: int | None
     leaders: Mapping[int, int]
@@ -32,7 +34,7 @@ class GroupPlaces(Struct, frozen=True):
 
     @classmethod
     def of(cls, topics: Mapping[str, KnownTopic]) -> GroupPlaces:
-        """Places of groups by all topics of the metadata."""
+        """Extract the facts from all topics of the metadata."""
         known = topics.get(CONSUMER_OFFSETS_TOPIC)
         if known is None or not known.partitions:
             return cls(None, {})
@@ -40,13 +42,13 @@ class GroupPlaces(Struct, frozen=True):
 
 
 def partition_count(places: Collection[tuple[str, int]], numbers: Iterable[int]) -> int:
-    """Guess the number of partitions of `__consumer_offsets` if nothing states it: 50, or the largest partition number
-    here plus one.
+    """Guess the number of partitions of `__consumer_offsets` if nothing states it: 50, or the largest present partition
+    number plus one.
 
-    `places` are (group, partition) where groups were found, `numbers` the partition numbers that are here. Returns 50
-    if no number here is above 49 and every group is in the partition that 50 gives; else the largest number plus one,
-    if that agrees with every group; else the larger of both. 50 comes first because the directories may have only a
-    part of the partitions.
+    `places` are pairs of group id and the partition that has the group; `numbers` are the partition numbers that are
+    present. Returns 50 if no number is above 49 and every group is in the partition that 50 gives. Otherwise returns
+    the largest number plus one if every group is in the partition that it gives, and if not, the larger of both. 50
+    comes first because the directories may have only some of the partitions.
     """
     largest = max(numbers, default=-1) + 1
     for count in (DEFAULT_PARTITIONS, largest):
@@ -56,11 +58,11 @@ def partition_count(places: Collection[tuple[str, int]], numbers: Iterable[int])
 
 
 def refuse_other_count(group: str, places: Collection[tuple[str, int]], numbers: Iterable[int], count: int) -> None:
-    """Raise `UsageError` if the groups here are placed as for another number of partitions than `count`.
+    """Raise `UsageError` if existing groups are in other partitions than a topic with `count` partitions would give.
 
-    `places` are the (group, partition) that were found, `numbers` the partition numbers that are here. If a group is in
-    another partition than `count` gives, a number that agrees with every group is searched and named in the message. If
-    none is found, the error is raised only if `group` itself is in another partition.
+    `places` are pairs of group id and the partition that has the group; `numbers` are the partition numbers that are
+    present. A number of partitions that agrees with every group is searched and named in the message. If there is no
+    such number, the error is raised only if `group` itself is in another partition than `count` gives.
     """
     elsewhere = [(name, number) for name, number in places if coordinator_partition(name, count) != number]
     if not elsewhere:
@@ -68,9 +70,9 @@ def refuse_other_count(group: str, places: Collection[tuple[str, int]], numbers:
     largest = max(numbers, default=-1) + 1
     fitting = next(
         (
-            each
-            for each in (DEFAULT_PARTITIONS, *range(largest, largest + _MOST_TRIED))
-            if each >= largest and all(coordinator_partition(name, each) == number for name, number in places)
+            candidate
+            for candidate in (DEFAULT_PARTITIONS, *range(largest, largest + _MOST_TRIED))
+            if candidate >= largest and all(coordinator_partition(name, candidate) == number for name, number in places)
         ),
         None,
     )

@@ -1,4 +1,4 @@
-"""Track the type of each group, record by record, as a coordinator does when it loads a partition of
+"""The type of each group, tracked record by record as by a coordinator that loads a partition of
 `__consumer_offsets`.
 """
 
@@ -33,10 +33,10 @@ class GroupTypes:
         self._kinds: dict[str, str] = {}
 
     def conflict(self, record: CoordinatorRecord) -> str | None:
-        """Apply the next record; return the reason why a coordinator of 4.0 or later cannot apply it, None if it can or
-        ignores it.
+        """Apply the next record; return the reason why a coordinator of 4.0 or later cannot load it, or None if it can.
 
-        Changes the known types of groups. Records that could not be decoded are ignored.
+        Changes the known types of groups. Records that could not be decoded, and record types that do not belong to a
+        group, are ignored and return None.
         """
         if not record.understood or record.type is None:
             return None

@@ -52,7 +52,9 @@ _OF_A_MEMBER = ("member", "target", "current")
 
 
 class Member(Struct, frozen=True, kw_only=True):
-    """A member of a group; `assignment` is None if it is encoded by another protocol than the consumers'."""
+    """A member of a group. `assignment` is None for streams groups, and if it is not encoded as an assignment of
+    consumers.
+    """
 
     member_id: str
     instance_id: str | None
@@ -110,7 +112,7 @@ class Groups(Struct, frozen=True, kw_only=True):
 
 
 class _Building(Struct):
-    """A group of one of the new protocols while its records are read."""
+    """A consumer, share or streams group while its records are read."""
 
     kind: str
     about: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -118,7 +120,7 @@ class _Building(Struct):
 
 
 class _State:
-    """Groups of one partition; takes its records in order."""
+    """Groups of one partition of `__consumer_offsets`; records must be passed in offset order."""
 
     def __init__(self) -> None:
         self.classic: dict[str, dict[str, Any]] = {}
@@ -200,15 +202,15 @@ def _classic_member(
 def _partitions(
     topics: Iterable[Mapping[str, Any]], names: Mapping[str, str]
 ) -> tuple[frozenset[TopicPartition], tuple[str, ...]]:
-    found: set[TopicPartition] = set()
+    resolved: set[TopicPartition] = set()
     unresolved: list[str] = []
     for topic in topics:
         name = names.get(topic["topic_id"])
         if name is None:
             unresolved.append(topic["topic_id"])
         else:
-            found.update((name, number) for number in topic["partitions"])
-    return frozenset(found), tuple(unresolved)
+            resolved.update((name, number) for number in topic["partitions"])
+    return frozenset(resolved), tuple(unresolved)
 
 
 def _modern_member(member_id: str, parts: Mapping[str, Mapping[str, Any]], names: Mapping[str, str]) -> Member:
@@ -231,10 +233,10 @@ def _modern_member(member_id: str, parts: Mapping[str, Mapping[str, Any]], names
 
 
 def _modern_state(building: _Building, epoch: int, assignment_epoch: int) -> str:
-    """State of a consumer, share or streams group as Kafka names it (`ConsumerGroup.maybeUpdateGroupState`).
+    """Return the state of a consumer, share or streams group as Kafka names it (`ConsumerGroup.maybeUpdateGroupState`).
 
-    Empty without members; Assigning if the group's epoch is newer than the target assignment's; Reconciling if a member
-    is not yet stable at the target assignment; else Stable. A share group is Stable as soon as it has members.
+    It is Empty without members; Assigning if the group's epoch is newer than the target assignment's; Reconciling if a
+    member is not yet stable at the target assignment; else Stable. A share group is Stable as soon as it has members.
     """
     if not building.members:
         return EMPTY
@@ -250,9 +252,11 @@ def _modern_state(building: _Building, epoch: int, assignment_epoch: int) -> str
 
 
 def _server_assignor(building: _Building) -> str:
-    """Server-side assignor that most members ask for, else the broker's default."""
+    """Return the server-side assignor that most members ask for, of several the one asked for first; without any, the
+    broker's default for this type of group.
+    """
     asked = [parts.get("member", {}).get("server_assignor") for parts in building.members.values()]
-    named = [each for each in asked if each]
+    named = [name for name in asked if name]
     return max(named, key=named.count) if named else _DEFAULT_SERVER_ASSIGNOR[building.kind]
 
 
@@ -271,10 +275,10 @@ def read_groups(
     Returns the groups sorted by id, then by partition of `__consumer_offsets`, with findings about damage.
     `topic_names` are names by topic id; None takes them from the partitions' `partition.metadata`.
     `offsets_topic_num_partitions` is the number of partitions of `__consumer_offsets`; None guesses it with
-    `partition_count`. `leaders` are the brokers that lead those partitions, by number: they become the groups'
-    coordinators. `share_state_partitions` is the number of partitions of `__share_group_state`, if known. Share-group
-    state is not read if `until` is an offset. Raises `StorageError` if files cannot be read; damage only makes
-    findings.
+    `partition_count`. `leaders` maps the number of such a partition to its leader, which becomes the coordinator of the
+    groups there. `share_state_partitions` is the number of partitions of `__share_group_state`, if known. Share-group
+    state is not read if `until` is an offset. Raises `StorageError` if files cannot be read; damage raises nothing and
+    is in the findings.
     """
     partitions = tuple(partitions)
     if topic_names is None:
@@ -315,10 +319,10 @@ def read_groups(
 
 
 def _owned_twice(group: Group, path: str) -> list[Finding]:
-    """List a warning for each member that owns a partition which an earlier member of the group owns too.
+    """Return a warning for each assigned partition that an earlier member of the group owns too.
 
-    `path` is the file of the findings. The order is that of the members, then of the partitions. Empty for share
-    groups, whose members share partitions.
+    `path` is the file that the findings name. They are ordered by member, then by partition. Empty for share groups,
+    whose members share partitions.
     """
     if group.type == SHARE:
         return []
@@ -338,8 +342,8 @@ def _owned_twice(group: Group, path: str) -> list[Finding]:
 
 
 def _refused(path: str, state: _State) -> list[Finding]:
-    """Return one finding if coordinators from 4.0 on refuse to load this partition because records give a group two
-    types; else an empty list.
+    """Return one finding if records give a group two types, so that coordinators from 4.0 on do not load this
+    partition; else an empty list.
     """
     if state.conflict is None:
         return []
@@ -351,15 +355,14 @@ def _refused(path: str, state: _State) -> list[Finding]:
 def _with_share(groups: list[Group], share: Iterable[SharePartition], count: int) -> list[Group]:
     """Add the state of share groups, which is in `__share_group_state`, to the groups; return a new list.
 
-    A group that `__consumer_offsets` does not know is appended with state Unknown, without members and with partition
-    -1. `count` is the number of partitions of `__consumer_offsets`. Share state of a group id that is not a share group
-    there is appended as a separate group too.
+    State of a group id that is not a share group in `groups` is appended as a new group without members, with state
+    Unknown and log partition -1. `count` is the number of partitions of `__consumer_offsets`.
     """
     of: dict[str, list[SharePartition]] = {}
     for share_partition in share:
         of.setdefault(share_partition.group, []).append(share_partition)
-    found = [replace(each, share=tuple(of.pop(each.group_id, ()))) if each.type == SHARE else each for each in groups]
-    return found + [
+    known = [replace(each, share=tuple(of.pop(each.group_id, ()))) if each.type == SHARE else each for each in groups]
+    return known + [
         Group(
             group_id=group_id,
             type=SHARE,

@@ -40,11 +40,15 @@ class Growth(Struct, frozen=True):
                 raise UsageError(Sentence(f"how many partitions {topic} has is not known here: give ", advice))
 
     def concerns(self, group: Group) -> bool:
-        """Whether a member of the group will subscribe to one of the topics."""
+        """Whether the group has members, and either new topics are added or a member subscribes to a topic that gets
+        partitions.
+        """
         subscribed = {topic for member in group.members if member.subscription for topic in member.subscription.topics}
         return bool(group.members) and bool(self.topics or subscribed & self.partitions.keys())
 
     def assignment_of(self, group: Group, counts: Mapping[str, int]) -> Assignment | None:
-        """Assignment by member after the rebalance; None if it cannot be derived."""
+        """Return the partitions by member after the rebalance; None if it cannot be derived, or does not concern the
+        group.
+        """
         grown = {**counts, **self.partitions}
         return assignment_of(group, grown, matching=self.topics, rebalance=True) if self.concerns(group) else None

@@ -1,7 +1,8 @@
-"""Convert committed offsets from ZooKeeper to `__consumer_offsets` and back, as for a change of `offsets.storage`.
+"""Conversion of committed offsets from ZooKeeper to `__consumer_offsets` and back, as for a change of
+`offsets.storage`.
 
-Nothing is changed in place: Kafka's form is written into a new log directory, for ZooKeeper a script for `zkCli.sh` is
-made.  Follows `ZookeeperConsumerConnector.commitOffsets` and `commit_offsets`.
+No data is changed in place: offsets for Kafka are written into a new log directory, and for ZooKeeper a script for
+`zkCli.sh` is generated. Follows `ZookeeperConsumerConnector.commitOffsets` and `commit_offsets`.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ class Migrated(Struct, frozen=True):
 
 
 def elsewhere(mine: Iterable[CommittedOffset], others: Iterable[CommittedOffset]) -> dict[OffsetKey, int]:
-    """Offsets that are stored in both places with different values, with the value of `others`."""
+    """Return the offsets that both sides have with different values, with the value of `others`."""
     known = {other.key: other.offset for other in others}
     return {offset.key: known[offset.key] for offset in mine if known.get(offset.key, offset.offset) != offset.offset}
 
 
 def offsets_partitions(tree: Tree, chroot: str, given: int | None) -> int | None:
-    """Number of partitions of `__consumer_offsets`: from ZooKeeper's topic node, else `given`; None if both are
-    unknown.
+    """Return the number of partitions of `__consumer_offsets`: from ZooKeeper's topic node, else `given`; None if both
+    are unknown.
 
     Raises `UsageError` if both are known and differ.
     """
@@ -74,8 +75,12 @@ def into_kafka(offsets: Iterable[CommittedOffset], into: PathLike, partitions: i
     if by_group:
         made_log_directory(into)
     return [
-        Migrated(group, commit_offsets(into, group, dict(found), offsets_topic_num_partitions=partitions), len(found))
-        for group, found in sorted(by_group.items())
+        Migrated(
+            group,
+            commit_offsets(into, group, dict(group_offsets), offsets_topic_num_partitions=partitions),
+            len(group_offsets),
+        )
+        for group, group_offsets in sorted(by_group.items())
     ]
 
 
@@ -88,9 +93,9 @@ def _name(text: str) -> str:
 def _word(path: str) -> str:
     """Quote a path for a `zkCli.sh` command line; unchanged if it has neither spaces nor quotes.
 
-    `zkCli.sh` knows quotes of both kinds but no escapes. Raises `UsageError` if the path has both kinds of quotes.
+    `zkCli.sh` accepts quotes of both kinds but no escapes. Raises `UsageError` if the path has both kinds of quotes.
     """
-    if not any(each.isspace() or each in "\"'" for each in path):
+    if not any(character.isspace() or character in "\"'" for character in path):
         return path
     if '"' in path and "'" in path:
         raise UsageError(f"{path} has quotes of both kinds, which zkCli.sh cannot read")
@@ -100,19 +105,19 @@ def _word(path: str) -> str:
 def zookeeper_script(offsets: Iterable[CommittedOffset], tree: Tree | None, chroot: str = "") -> Iterator[str]:
     """Yield command lines for `zkCli.sh` that store these offsets in ZooKeeper, sorted by group, topic and partition.
 
-    With `tree`, the present nodes, only missing nodes are created and different ones set. Without it both commands are
-    written for each offset; creating an existing node fails without harm. Paths begin with `chroot`. Raises
-    `UsageError` for a group or topic that cannot be the name of a ZooKeeper node or be quoted.
+    With `tree`, the present nodes, only missing nodes are created, and only nodes with other values are set. Without
+    it, both commands are written for each offset; creating an existing node fails without harm. Paths begin with
+    `chroot`. Raises `UsageError` for a group or topic that cannot be the name of a ZooKeeper node or be quoted.
     """
     nodes = tree.nodes if tree is not None else {}
-    made: set[str] = set()
-    for offset in sorted(offsets, key=lambda one: one.key):
+    created: set[str] = set()
+    for offset in sorted(offsets, key=lambda commit: commit.key):
         parts = ["consumers", _name(offset.key.group), "offsets", _name(offset.key.topic), str(offset.key.partition)]
         path = chroot
         for part in parts[:-1]:
             path = f"{path}/{part}"
-            if path not in nodes and path not in made:
-                made.add(path)
+            if path not in nodes and path not in created:
+                created.add(path)
                 yield f'create {_word(path)} ""'
         path = f"{path}/{parts[-1]}"
         there = nodes.get(path)

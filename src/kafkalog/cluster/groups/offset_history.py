@@ -54,7 +54,9 @@ class OffsetHistory(Struct, frozen=True, kw_only=True):
     """number of partitions of `__consumer_offsets`"""
 
 
-class _Told(OffsetsState):
+class _RecordedState(OffsetsState):
+    """Offsets of one partition that records every change of the keys for which `is_meant` returns True."""
+
     def __init__(self, log_partition: int, is_meant: Callable[[OffsetKey], bool]) -> None:
         super().__init__(log_partition)
         self._partition = log_partition
@@ -87,15 +89,15 @@ def read_offset_history(
     by partition.
 
     `is_meant` is called with each offset's key; only offsets for which it returns True are kept. Changes are sorted by
-    key; changes of one key stay in the order in which they took effect. Raises `StorageError` if files cannot be read;
-    damage only makes findings.
+    key; changes of one key stay in the order in which they took effect. Partitions without gaps are not in `missing`.
+    Raises `StorageError` if files cannot be read; damage raises nothing and is in the findings.
     """
     partitions = tuple(partitions)
     changes: list[OffsetChange] = []
     missing: dict[int, int] = {}
     findings: list[Finding] = []
     for partition in partitions_of(partitions, CONSUMER_OFFSETS_TOPIC):
-        state = _Told(partition.partition or 0, is_meant)
+        state = _RecordedState(partition.partition or 0, is_meant)
         expected: int | None = None
         gaps = 0
         for each in replay(partition, findings, until=_EVER, limits=limits):

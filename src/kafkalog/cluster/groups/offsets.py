@@ -86,13 +86,13 @@ class OffsetsState:
     def marker(self, marker: Marker) -> None:
         """End the producer's transaction: apply its pending offsets if it was committed, drop them if it was aborted.
 
-        An offset that was committed at a higher log offset meanwhile is kept.
+        A committed offset whose record has a higher log offset than the pending one is kept.
         """
         for key, commit in self._pending.pop(marker.producer_id, {}).items():
             if not marker.committed:
                 continue
-            standing = self.committed.get(key)
-            if standing is None or standing.log_offset < commit.log_offset:
+            present = self.committed.get(key)
+            if present is None or present.log_offset < commit.log_offset:
                 self.commits(commit)
 
     def entry(self, entry: Entry) -> None:
@@ -137,11 +137,11 @@ class OffsetsState:
             self.commits(commit)
 
     def commits(self, commit: CommittedOffset) -> None:
-        """A commit takes effect."""
+        """Store a commit that takes effect; it replaces the committed offset of its key."""
         self.committed[commit.key] = commit
 
     def removes(self, key: OffsetKey, entry: Entry) -> None:
-        """An offset is removed because it expired or its group was deleted."""
+        """Remove the committed offset of a key, because it expired or its group was deleted."""
         self.committed.pop(key, None)
 
 
@@ -159,8 +159,8 @@ def read_offsets(
 ) -> CommittedOffsets:
     """Read all committed and pending offsets in `__consumer_offsets`, as of the end of the log or as of `until`.
 
-    Committed offsets are sorted by group, topic and partition, pending ones also by producer id. Raises `StorageError`
-    if files cannot be read; damage only makes findings.
+    Committed offsets are sorted by group, topic and partition, pending ones then by producer id. Raises `StorageError`
+    if files cannot be read; damage raises nothing and is in the findings.
     """
     partitions = tuple(partitions)
     committed: list[CommittedOffset] = []

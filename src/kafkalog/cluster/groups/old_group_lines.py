@@ -1,5 +1,5 @@
-"""Show groups that store their state in ZooKeeper like groups of a broker: with the same columns and keys, and some
-that only ZooKeeper has.
+"""Convert groups that store their state in ZooKeeper to the JSON objects of a broker's groups, with some additional
+keys.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def as_group(group: OldGroup) -> Group:
     """Convert a group in ZooKeeper to a `Group` as brokers store them; Stable while consumers are registered, else
     Empty.
 
-    Members are the registered consumers; partitions of a consumer's threads are added up to its assignment. A
+    Members are the registered consumers; the assignment of a consumer has the partitions of all its threads. A
     consumer's subscription is None if it is unknown. Epochs are None, log partitions -1.
     """
     owned: dict[str, set[tuple[str, int]]] = {}
@@ -103,9 +103,9 @@ def as_group(group: OldGroup) -> Group:
     members = []
     for consumer in group.consumers:
         name = consumer.consumer_id
-        made = consumer_id(group.group, name)
+        parsed_id = consumer_id(group.group, name)
         subscription = Subscription(topics=topics[name]) if name in topics else None
-        host = made.host if made is not None else ""
+        host = parsed_id.host if parsed_id is not None else ""
         members.append(
             Member(
                 member_id=name,
@@ -133,8 +133,8 @@ def as_group(group: OldGroup) -> Group:
 
 
 def as_derived(group: OldGroup) -> bool | None:
-    """Whether the owners are those that an assignor computes; None if no consumer is registered or owns a partition, or
-    if the topics of some consumer are unknown.
+    """Whether the stored owners equal an assignment that Kafka computes; None if no consumer is registered or owns a
+    partition, or if the topics of some consumer are unknown.
     """
     if not group.consumers or not group.owners or not group.resolved:
         return None
@@ -142,29 +142,29 @@ def as_derived(group: OldGroup) -> bool | None:
 
 
 def by_thread(owners: Owners | Mapping[tuple[str, int], str] | None) -> dict[str, list[str] | None] | None:
-    """Group partitions by thread: return the sorted `topic-number` names of each thread, sorted by thread; None for
-    None.
+    """Group partitions by thread: return the sorted `topic-number` names of each thread, by thread in ascending order;
+    None for None. `owners` maps (topic, partition) to the thread.
     """
     if owners is None:
         return None
-    found: dict[str, list[tuple[str, int]]] = {}
+    places_by_thread: dict[str, list[tuple[str, int]]] = {}
     for place, thread in owners.items():
-        found.setdefault(thread, []).append(place)
-    return {thread: names_of(places) for thread, places in sorted(found.items())}
+        places_by_thread.setdefault(thread, []).append(place)
+    return {thread: names_of(places) for thread, places in sorted(places_by_thread.items())}
 
 
 def _members(group: OldGroup, members: Iterable[Member]) -> Iterator[OldMemberLine]:
     owned = by_thread(group.owners) or {}
     for consumer, member in zip(group.consumers, members, strict=True):
         name = consumer.consumer_id
-        made = consumer_id(group.group, name)
+        parsed_id = consumer_id(group.group, name)
         yield OldMemberLine(
             **structs.asdict(member_line(member)),
             pattern=consumer.pattern,
             streams=consumer.subscription,
             subscribed_timestamp=consumer.timestamp,
-            started_timestamp=made.started if made is not None else None,
-            uuid=made.uuid if made is not None else None,
+            started_timestamp=parsed_id.started if parsed_id is not None else None,
+            uuid=parsed_id.uuid if parsed_id is not None else None,
             threads={each: names for each, names in owned.items() if consumer_of_thread(each) == name},
         )
 
@@ -173,10 +173,10 @@ def old_group_line(group: OldGroup, without: str | None = None, joining: str | N
     """Convert a group in ZooKeeper to a JSON object with the keys of `group_line`, and `chroot` and
     `round_robin_refused`.
 
-    Computed assignments map each thread to its partitions; null if they cannot be computed. `derived_assignment` is
-    null unless it differs from the stored one. `without` names a consumer that leaves, `joining` one that joins; the
-    keys of these what-ifs are left out if the argument is None. `round_robin_refused` is the reason why Kafka up to 0.9
-    refuses round robin, null if it does not or if no consumer is registered.
+    Computed assignments map each thread to its partitions; they are null if they cannot be computed.
+    `derived_assignment` is null unless it differs from the stored one. `without` names a consumer that leaves,
+    `joining` one that joins; if an argument is None, the key of its assignment is left out. `round_robin_refused` is
+    the reason why Kafka up to 0.9 refuses round robin; null if it accepts it, or if no consumer is registered.
     """
     shown, same = as_group(group), as_derived(group)
     return OldGroupLine(

@@ -1,4 +1,4 @@
-"""Compare a group's stored assignment with the one that its assignor computes from the stored subscriptions."""
+"""Comparison of a group's stored assignment with the one that its assignor computes from the stored subscriptions."""
 
 from __future__ import annotations
 
@@ -64,10 +64,11 @@ def assignment_of(
 ) -> Assignment | None:
     """Compute the assignment of a group with its own assignor; return the set of partitions by member id.
 
-    `counts` are the numbers of partitions by topic; members' assigned partitions count too. `without` leaves out a
-    member; `joining` adds one that subscribes to all of the group's topics; `matching` are topics that all members also
-    subscribe to; `rebalance` simulates a rebalance without any of these. In all four cases the members own what is
-    assigned to them now. With `early` the sticky assignor computes as clients up to 2.8 did.
+    `counts` are the numbers of partitions by topic; a topic has at least as many as its assigned partitions show.
+    `without` leaves out a member; `joining` adds one that subscribes to all of the group's topics; `matching` are
+    topics to which all members also subscribe; `rebalance` simulates a rebalance without any of these. In all four
+    cases the members own their present assignment before the rebalance. With `early` the sticky assignor computes as
+    clients up to 2.8 did.
 
     Returns None if the assignment cannot be derived: the group is not a classic consumer group, a subscription is
     unreadable or unknown, the sticky assignor is that of a client up to 2.3, or `assign` returns None.
@@ -108,20 +109,21 @@ def _may_be_older(group: Group, members: Sequence[GroupMember]) -> bool:
 
 
 def _counts(group: Group, counts: Mapping[str, int]) -> dict[str, int]:
-    found = dict(counts)
+    complete = dict(counts)
     for member in group.members:
         for topic, number in member.assignment or ():
-            found[topic] = max(found.get(topic, 0), number + 1)
-    return found
+            complete[topic] = max(complete.get(topic, 0), number + 1)
+    return complete
 
 
 def verdict(group: Group, counts: Mapping[str, int]) -> Verdict:
     """Compare a group's stored assignment with the one that its assignor computes from the stored subscriptions.
 
-    The result says whether both are equal, and has the derived assignment, and a sentence for each contradiction of the
-    stored one. The first two are None if the assignment cannot be derived. They are also None if it differs, the
-    assignor is sticky, subscriptions differ, and clients may be older than the algorithm. For the sticky assignors an
-    assignment as by clients up to 2.8 is accepted as well. Contradictions are searched only in classic consumer groups.
+    The result says whether both are equal, and has the derived assignment and a sentence for each contradiction in the
+    stored one. `same` and `derived` are None if the assignment cannot be derived. They are also None if a sticky
+    assignor computes another assignment than the stored one, but subscriptions differ and clients may be older than the
+    algorithm used here. Otherwise, for sticky assignors, the assignment that clients up to 2.8 compute is accepted as
+    well. `problems` is empty unless it is a classic consumer group.
     """
     derived = assignment_of(group, counts)
     stored = {member.member_id: member.assignment or frozenset() for member in group.members}

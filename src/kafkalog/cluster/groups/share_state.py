@@ -30,7 +30,7 @@ _FEW = 1000
 
 
 class StateBatch(NamedTuple):
-    """Offsets of one state; the last one is part of it."""
+    """A range of offsets that have the same delivery state; both bounds are inclusive."""
 
     first_offset: int
     last_offset: int
@@ -39,17 +39,17 @@ class StateBatch(NamedTuple):
 
     @property
     def state(self) -> str:
-        """The state in a word; the number if it is not known."""
+        """Name of the delivery state; the number as text if it is unknown."""
         return DELIVERY_STATES.get(self.delivery_state, str(self.delivery_state))
 
     @property
     def is_settled(self) -> bool:
-        """Whether nobody gets these records again."""
+        """Whether these records are acknowledged or archived, so that they are not delivered again."""
         return self.delivery_state in _SETTLED
 
 
 class SharePartition(Struct, frozen=True, kw_only=True):
-    """What a share group has of one partition, as of the end of the log."""
+    """The state of one partition in a share group, as of the end of the log."""
 
     group: str
     topic: str | None
@@ -82,8 +82,8 @@ def combined(batches: Iterable[StateBatch]) -> tuple[StateBatch, ...]:
     """Merge batches into non-overlapping ones in offset order; neighbors with equal state and delivery count become
     one.
 
-    If batches overlap, the larger delivery count wins, then the larger state. Empty ranges are omitted. Bounds are
-    inclusive.
+    If batches overlap, the larger delivery count wins, then the larger state. Batches whose last offset is below their
+    first are omitted. Bounds are inclusive.
     """
     ordered = sorted(each for each in batches if each.first_offset <= each.last_offset)
     edges = sorted({each.first_offset for each in ordered} | {state_batch.last_offset + 1 for state_batch in ordered})
@@ -119,7 +119,10 @@ class _Building(Struct, kw_only=True):
     log_offset: int = 0
 
     def add(self, start: int, batches: list[StateBatch]) -> None:
-        """Note batches of one record; they are combined now and then, so that the work stays in proportion."""
+        """Add the state batches of one record, and the start offset after it.
+
+        When the batches exceed a bound, all are combined; the bound grows with the result, so the work stays linear.
+        """
         self.added.append((start, batches))
         self.pending += len(batches) + 1
         if self.pending > self.bound:
@@ -128,8 +131,8 @@ class _Building(Struct, kw_only=True):
     def combine(self) -> tuple[StateBatch, ...]:
         """Merge all batches added so far; return them in offset order without overlaps.
 
-        Offsets below a start offset that was added with or after a batch are cut off. The merged batches replace the
-        added ones in this object.
+        Parts of a batch that lie below a start offset added with it or later are cut off. The merged batches replace
+        the added ones in this object.
         """
         highest = _UNCHANGED
         kept: list[StateBatch] = []
@@ -151,7 +154,7 @@ _Key = tuple[str, str, int]
 
 
 class _State:
-    """Fed with the records of one partition of `__share_group_state` in order."""
+    """States of the share-partitions in one partition of `__share_group_state`; pass its records in offset order."""
 
     def __init__(self) -> None:
         self.known: dict[_Key, _Building] = {}
@@ -175,13 +178,13 @@ class _State:
         building.add(int(building.fields["start_offset"]), _batches(value["state_batches"]))
 
 
-def _batches(given: Iterable[Mapping[str, Any]]) -> list[StateBatch]:
+def _batches(encoded: Iterable[Mapping[str, Any]]) -> list[StateBatch]:
     names = StateBatch._fields
-    return [StateBatch(*(int(each[name]) for name in names)) for each in given]
+    return [StateBatch(*(int(state_batch[name]) for name in names)) for state_batch in encoded]
 
 
 def _take(fields: dict[str, Any], update: Mapping[str, Any]) -> None:
-    """Epochs and offsets of an update; -1 leaves them as they are."""
+    """Apply an update to `fields`; -1 leaves a value unchanged."""
     for name in ("start_offset", "leader_epoch", "delivery_complete_count"):
         if update.get(name, _UNCHANGED) != _UNCHANGED:
             fields[name] = update[name]
@@ -216,12 +219,12 @@ def read_share_state(
     partition_count: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[SharePartition]:
-    """Read the share-group states in the given partitions of `__share_group_state`, sorted by group, topic and
-    partition.
+    """Read the share-group states in the given partitions of `__share_group_state`, sorted by group, topic name, topic
+    id and partition.
 
-    Other partitions are skipped. `topic_names` are names by topic id. `partition_count` is the topic's number of
-    partitions; without it misplaced states are not reported. Findings about damage and misplaced states are appended to
-    `findings`. Reads up to `until`, None for all. Raises `StorageError` if files cannot be read.
+    Partitions of other topics are skipped. `topic_names` are names by topic id. `partition_count` is the topic's number
+    of partitions; if it is None, misplaced states are not reported. Findings about damage and misplaced states are
+    appended to `findings`. Reads up to `until`, None for all. Raises `StorageError` if files cannot be read.
     """
     share_partitions = []
     for partition in partitions_of(partitions, SHARE_GROUP_STATE_TOPIC):

@@ -1,1 +1,1 @@
-"""The metadata log of a KRaft cluster: its records, the image that they add up to, elections, quorums."""
+"""The metadata log of a KRaft cluster: its records, the metadata image built from them, elections and quorums."""

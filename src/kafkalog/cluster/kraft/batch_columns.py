@@ -1,4 +1,4 @@
-"""Batch headers of a metadata log in columns, for comparing two copies."""
+"""Headers of the batches in a metadata log, stored in columns so that two copies of the log can be compared."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ __all__ = ["BatchColumns"]
 
 
 class BatchColumns:
-    """Columns by which two copies of a log are compared: followers copy batches unchanged, so equal headers mean equal
-    bytes.
+    """Base offset, end offset, leader epoch and checksum of each batch of a metadata log. Followers copy batches
+    unchanged, so equal headers mean equal bytes.
     """
 
     __slots__ = ("base", "crc", "end", "epoch")
@@ -37,5 +37,5 @@ class BatchColumns:
         return len(self.base)
 
     def row(self, number: int) -> tuple[int, int, int, int]:
-        """Base offset, offset after the last record, leader epoch and checksum of batch `number`."""
+        """Return base offset, offset after the last record, leader epoch and checksum of the batch with this index."""
         return self.base[number], self.end[number], self.epoch[number], self.crc[number]

@@ -1,4 +1,4 @@
-"""Owner of log directories, and what the cluster's metadata in them says of topics, settings and users
+"""Cluster id and node id of log directories, and the topics, settings and users in the cluster's metadata
 (`KRaftMetadataCache`).
 """
 
@@ -26,7 +26,7 @@ Entity = tuple[tuple[str, str | None], ...]
 
 
 class ClusterFacts(Struct, frozen=True, kw_only=True):
-    """Owner of log directories, and facts from their metadata."""
+    """Cluster id and node id of log directories, and facts from the cluster's metadata in them."""
 
     id: str | None
     node_id: int
@@ -41,7 +41,9 @@ class ClusterFacts(Struct, frozen=True, kw_only=True):
     """reason why the metadata could not be read; None if it could, or if there is none"""
 
     def partition_count(self, topic: str, here: Iterable[int]) -> int:
-        """Number of partitions of a topic: the largest that the metadata or the partition numbers `here` show."""
+        """Return the number of partitions of a topic: its number in the metadata, or the largest of the partition
+        numbers `here` plus one if that is larger. `here` must not be empty.
+        """
         return max(self.topics.get(topic, ("", 0))[1], max(here) + 1)
 
 
@@ -63,8 +65,8 @@ def cluster_facts(inventory: Inventory, *, as_of: int | None = None, limits: Lim
         log = MetadataLog(partition, limits)
         image = log.state(None if as_of is None else log.offset_at(as_of)).image
     except KafkaLogError as error:
-        said = f"the cluster's metadata cannot be read and is left out: {error}"
-        return ClusterFacts(id=cluster_id, node_id=node, problem=said)
+        problem = f"the cluster's metadata cannot be read and is left out: {error}"
+        return ClusterFacts(id=cluster_id, node_id=node, problem=problem)
     scram = tuple((user, mechanism, each["iterations"]) for (mechanism, user), each in sorted(image.scram.items()))
     topics = {name: (topic.id, max(topic.partitions, default=-1) + 1) for name, topic in image.topics.items()}
     return ClusterFacts(
@@ -73,7 +75,7 @@ def cluster_facts(inventory: Inventory, *, as_of: int | None = None, limits: Lim
 
 
 def metadata_partition(inventory: Inventory) -> Partition | None:
-    """The log of the cluster's metadata; None if there is none or several."""
+    """Return the live `__cluster_metadata` partition; None if there is none or several."""
     logs = [partition for partition in inventory.partitions if partition.topic == CLUSTER_METADATA_TOPIC
             and partition.state is DirectoryState.LIVE]  # fmt: skip
     return logs[0] if len(logs) == 1 else None
@@ -82,9 +84,9 @@ def metadata_partition(inventory: Inventory) -> Partition | None:
 def live_partitions(
     inventory: Inventory, *, replica: PathLike | None = None, select: Selection = ALL
 ) -> Sequence[Partition]:
-    """List the partitions that a broker would serve: live ones with a valid name, without the cluster's metadata.
+    """Return the partitions that a broker would serve: live ones with a valid name, without the cluster's metadata.
 
-    `replica` chooses among several directories of one partition. Partitions that `select` does not accept are listed
+    `replica` chooses among several directories of one partition. Partitions that `select` does not accept are returned
     too, with all their directories, as by `Inventory.all_readable`. Raises `UsageError` if several directories have one
     accepted partition and `replica` chooses none.
     """

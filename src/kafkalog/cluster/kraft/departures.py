@@ -1,4 +1,4 @@
-"""Changes of a KRaft cluster's partitions if brokers leave one after another
+"""Changes of a KRaft cluster's partitions when brokers leave one after another
 (`ReplicationControlManager.handleBrokerFenced`).
 
 A broker is live if it is registered and neither fenced nor in a controlled shutdown (`ClusterControlManager.isActive`).
@@ -35,31 +35,31 @@ _ELR_FEATURE = "eligible.leader.replicas.version"
 
 
 def directory_is_online(broker: BrokerImage, directory: str) -> bool:
-    """Whether a broker has a log directory online (`DirectoryId.isOnline`)."""
+    """Whether a log directory of a broker is online (`DirectoryId.isOnline`). `directory` is a directory id; True for
+    an unknown or unassigned one, and if the broker registered no directories.
+    """
     if directory in (MIGRATING, UNASSIGNED):
         return True
     return directory != _LOST and (not broker.directories or directory in broker.directories)
 
 
 def _acceptable(brokers: Mapping[int, BrokerImage], partition: PartitionImage) -> frozenset[int]:
-    """Find the brokers that may lead a partition: registered, not fenced, not shutting down, with the replica's
-    directory online.
-
-    Candidates are the leader, the replicas and the last known leader.
+    """Return the ids of the brokers that may lead a partition: registered, not fenced, not shutting down, with the
+    replica's directory online. Candidates are the leader, the replicas and the last known leader.
     """
     place = dict(zip(partition.replicas, partition.directories, strict=False))
-    found = set()
-    for each in {partition.leader, *partition.replicas, *partition.last_known_elr}:
-        broker = brokers.get(each)
+    acceptable = set()
+    for candidate in {partition.leader, *partition.replicas, *partition.last_known_elr}:
+        broker = brokers.get(candidate)
         if broker is None or broker.fenced or broker.in_controlled_shutdown:
             continue
-        if directory_is_online(broker, place.get(each, MIGRATING)):
-            found.add(each)
-    return frozenset(found)
+        if directory_is_online(broker, place.get(candidate, MIGRATING)):
+            acceptable.add(candidate)
+    return frozenset(acceptable)
 
 
 class TopicRules(Struct, frozen=True):
-    """Settings of a topic that decide its elections."""
+    """Settings of a topic that affect its elections."""
 
     unclean: bool
     """`unclean.leader.election.enable`"""
@@ -72,9 +72,10 @@ def topic_rules(
 ) -> TopicRules:
     """Determine the election settings of a topic: whether unclean elections are allowed, and the minimum ISR size.
 
-    Both are the effective topic settings on the broker `controller` (None for cluster settings only), whose properties
-    file has the settings `static`. `unclean` allows unclean elections in any case. The minimum is at most the
-    replication factor of partition 0, and 1 if it is not set or not a number.
+    Both are the topic's effective settings on the active controller, the broker `controller`, whose properties file has
+    the settings `static`; if `controller` is None, only the cluster's settings and `static` apply. `unclean` allows
+    unclean elections in any case. The minimum is at most the replication factor of partition 0, and at most 1 if it is
+    not set or not a number.
     """
     settings = effective_of_topic(image.configs, topic.name, broker=controller, static=static)
     allowed = unclean or (UNCLEAN in settings and settings[UNCLEAN].value.lower() == "true")
@@ -108,13 +109,14 @@ def kraft_departures(
     controller: int | None = None,
     static: Mapping[str, str] | None = None,
 ) -> Iterator[Departure[PartitionImage]]:
-    """Yield the changes that a controller makes if `brokers` leave one after another: one for each partition whose ISR
-    has the leaving broker.
+    """Yield the changes that a controller makes if `brokers` leave one after another: one for each partition that has
+    the leaving broker in its ISR.
 
     Changes are in the order of `brokers`, then of topic and partition. `unclean` allows unclean elections for all
-    topics; settings of topics and of the cluster may allow them too. `controller` is the active controller, whose own
-    settings override the cluster's, and `static` are the settings in its properties file. The image is not changed.
-    Raises `UnknownName` for a broker that is not registered, `UsageError` for one that is listed twice.
+    topics; settings of topics and of the cluster may allow them too. `controller` is the node id of the active
+    controller, whose own settings override the cluster's, and `static` are the settings in its properties file. The
+    image is not changed. Raises `UnknownName` for a broker that is not registered, `UsageError` for one that is listed
+    twice.
     """
     refuse_unregistered(brokers, image.brokers)
     alive = dict(image.brokers)

@@ -1,8 +1,9 @@
 """Change of a partition when a KRaft controller loses one of its in-sync replicas (`PartitionChangeBuilder`).
 
-The leader stays if it may lead.  Otherwise the first assigned replica that is live and in sync is elected.  With
-eligible leader replicas (ELR, 4.0 and later), once the ISR is empty, it is the first assigned replica among those, then
-the last known leader.  Only then, if unclean elections are allowed, it is the first assigned replica that is live.
+The leader keeps its role if it may lead. Otherwise the first assigned replica that is live and in sync is elected. If
+the ISR is empty and eligible leader replicas (ELR, 4.0 and later) are enabled, the first assigned replica in the ELR is
+elected, or else the last known leader. Only after that, if unclean elections are allowed, the first assigned replica
+that is live is elected.
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ class ElectionRules(Struct, frozen=True, kw_only=True):
 
 
 def without_replica(partition: PartitionImage, replica: int, rules: ElectionRules) -> tuple[PartitionImage, bool]:
-    """The partition without `replica` in its ISR, and whether that took an unclean election.  The same object if
-    nothing changes.
+    """Remove `replica` from the partition's ISR, and elect a leader if necessary. Return the changed partition, and
+    whether the election was unclean. Returns the same object if nothing changes; the argument is not changed.
     """
     return _Change(partition, tuple(each for each in partition.isr if each != replica), rules).made()
 
 
 def after_unclean_restart(partition: PartitionImage, replica: int, rules: ElectionRules) -> PartitionImage:
-    """The partition after `replica` has registered again without proof of a clean shutdown.
+    """Return the partition after `replica` has registered again without proof of a clean shutdown.
 
-    The replica leaves the ISR and the eligible leader replicas (`ReplicationControlManager.handleBrokerShutdown`).
-    Without eligible leader replicas a registration is the same as the end of a session.  The replica is not
-    `acceptable`.
+    The replica leaves the ISR and the eligible leader replicas (`ReplicationControlManager.handleBrokerShutdown`), and
+    a leader is elected if necessary. Returns the same object if it is in neither. It must not be among the `acceptable`
+    brokers of `rules`.
     """
     if replica not in partition.isr and replica not in partition.elr:
         return partition
@@ -57,8 +58,9 @@ def after_unclean_restart(partition: PartitionImage, replica: int, rules: Electi
 
 
 def with_live_replica(partition: PartitionImage, rules: ElectionRules) -> PartitionImage:
-    """The partition after one more replica, now `acceptable`, became live (`handleBrokerUnfenced`); unchanged if it has
-    a leader.
+    """Return the partition after one of its replicas became live (`handleBrokerUnfenced`): a leader is elected if there
+    is none and one can be. A partition with a leader is returned unchanged. `rules.acceptable` must include the
+    replica.
     """
     return partition if partition.leader != NO_LEADER else _Change(partition, partition.isr, rules).made()[0]
 
@@ -137,9 +139,9 @@ class _Change:
     def _fill_elr(self) -> None:
         """Set `self.elr`, the eligible leader replicas: replicas outside the ISR that have all committed records.
 
-        If the ISR is below the minimum, the replicas that leave the ISR are added; else `self.elr` becomes empty. A
-        replica that is in the ISR, or was restarted uncleanly, is left out. Ordered as Java's `HashSet` iterates.
-        Nothing changes if ELR is disabled.
+        If the ISR has fewer members than the minimum, the replicas that leave it are added; otherwise `self.elr`
+        becomes empty. A replica that is in the ISR, or was restarted uncleanly, is left out. The order is that of a
+        Java `HashSet`. Nothing changes if ELR is disabled.
         """
         if not self.rules.elr:
             return
@@ -191,10 +193,10 @@ class _Change:
         return (leader,)
 
     def _last_known(self, isr: tuple[int, ...] | None) -> tuple[int, ...]:
-        """Last known leader after the change, as a tuple of at most one broker id.
+        """Return the last known leader after the change, as a tuple of at most one broker id.
 
-        The previous leader if the ISR becomes empty; unchanged while there is no leader; empty once there is one.
-        Unchanged if ELR is disabled. `isr` is the new ISR, None if it does not change.
+        It is the previous leader if the ISR becomes empty, unchanged while there is no leader, and empty once there is
+        one. It is unchanged if ELR is disabled. `isr` is the new ISR, None if it does not change.
         """
         before = self.before
         if not self.rules.elr:

@@ -26,16 +26,17 @@ _RECORD_SINCE = 30
 
 
 def software_level(image: MetadataImage) -> int:
-    """Highest `metadata.version` level that all registered controllers support, or all brokers if no controller states
-    one.
+    """Return the highest `metadata.version` level that all registered controllers support, or all brokers if no
+    controller states one.
 
-    The level is a lower bound of their release. If no broker states one either, the level in force is returned, else 1.
+    It is a lower bound of their release. If no broker states one either, the current `metadata.version` of the image is
+    returned, or 1 if it has none.
     """
     of_controllers = [
-        each["max_supported_version"]
+        feature["max_supported_version"]
         for controller in image.controllers.values()
-        for each in controller["features"]
-        if each["name"] == "metadata.version"
+        for feature in controller["features"]
+        if feature["name"] == "metadata.version"
     ]
     of_brokers = [
         most for broker in image.brokers.values() for name, _, most in broker.features if name == "metadata.version"
@@ -44,17 +45,20 @@ def software_level(image: MetadataImage) -> int:
 
 
 def _hash(broker: BrokerImage, level: int) -> int:
-    """Hash code of a broker in the table (`BrokerIdAndEpoch.hashCode`)."""
+    """Hash code of a broker in the table of sessions (`BrokerIdAndEpoch.hashCode`), as an unsigned 32-bit number.
+    `level` is the controllers' release.
+    """
     epoch = broker.epoch & 0xFFFFFFFFFFFFFFFF
     seed = 31 * 31 if level <= _OBJECTS_HASH_UNTIL else 0
     return (seed + 31 * broker.id + (epoch ^ epoch >> 32)) & _MASK
 
 
 def fencing_order(brokers: Iterable[BrokerImage], level: int) -> tuple[frozenset[int], ...]:
-    """Predict the order in which a controller fences brokers whose sessions end together: sets of ids, in order.
+    """Predict the order in which a controller fences brokers whose sessions end together; return sets of broker ids, in
+    order.
 
-    The order within a set is unknown; for some releases all brokers are one set. Brokers that are already fenced are
-    left out; empty if none is unfenced. `level` is the controllers' release as `software_level` returns it.
+    The order within a set is unknown; for some releases all brokers are in one set. Brokers that are already fenced are
+    left out; the result is empty if all are. `level` is the controllers' release as `software_level` returns it.
     """
     registered = list(brokers)
     unfenced: Sequence[BrokerImage] = [image for image in registered if not image.fenced]
@@ -67,8 +71,8 @@ def fencing_order(brokers: Iterable[BrokerImage], level: int) -> tuple[frozenset
         size *= 2
     buckets: dict[int, set[int]] = defaultdict(set)
     for broker_image in unfenced:
-        found = _hash(broker_image, level)
-        buckets[(found ^ found >> 16) & size - 1].add(broker_image.id)
+        hash_code = _hash(broker_image, level)
+        buckets[(hash_code ^ hash_code >> 16) & size - 1].add(broker_image.id)
     groups = [frozenset(buckets[number]) for number in sorted(buckets)]
     if size > _TABLE:
         return tuple(groups)
@@ -76,19 +80,20 @@ def fencing_order(brokers: Iterable[BrokerImage], level: int) -> tuple[frozenset
 
 
 def _as_put(group: frozenset[int], count: int) -> list[frozenset[int]]:
-    """Order the brokers of one hash bucket as the controller inserts them; return sets of ids, in order.
+    """Order the brokers of one hash bucket as the controller inserts them; return sets of broker ids, in order.
 
     The controller iterates over its `count` registrations in a `TimelineHashMap`, whose size may be for `count` or
-    `count` + 1 entries. One broker per set if both sizes give the same order, else one set with all brokers.
+    `count` + 1 entries. If both sizes give the same order, each set has one broker; otherwise the only set has all of
+    them.
     """
     if len(group) == 1:
         return [group]
-    places = {each: tuple(_slot(each, _slots(size)) for size in (count, count + 1)) for each in group}
-    ordered = sorted(group, key=lambda each: places[each])
-    for one, other in pairwise(ordered):
-        if any(a >= b for a, b in zip(places[one], places[other], strict=True)):
+    places = {broker_id: tuple(_slot(broker_id, _slots(size)) for size in (count, count + 1)) for broker_id in group}
+    ordered = sorted(group, key=lambda broker_id: places[broker_id])
+    for broker, other in pairwise(ordered):
+        if any(a >= b for a, b in zip(places[broker], places[other], strict=True)):
             return [group]
-    return [frozenset({each}) for each in ordered]
+    return [frozenset({broker_id}) for broker_id in ordered]
 
 
 def _slots(size: int) -> int:

@@ -1,7 +1,7 @@
 """Changes of a topic or partition of a KRaft cluster, with their causes if they can be derived.
 
-Causes follow `PartitionChangeBuilder` and `ReplicationControlManager`: a record says what changed, the image before it
-says why.
+Causes are derived from the partition before and after a record, as in `PartitionChangeBuilder` and
+`ReplicationControlManager`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PartitionChange(Struct, frozen=True, kw_only=True):
 
     @property
     def cause(self) -> str:
-        """Describe the cause of the change in a few words, as far as the states before and after show it.
+        """Cause of the change in a few words, as far as the states before and after show it.
 
         For example `created`, `topic removed`, `ISR shrinks`, `reassignment begins`, or the kind of an election;
         `partition epoch only` if nothing else differs.
@@ -84,11 +84,11 @@ def _election(before: PartitionImage, after: PartitionImage) -> str:
 def partition_changes(
     log: MetadataLog, findings: list[Finding], *, topic: str | None = None, partition: int | None = None
 ) -> Iterator[PartitionChange]:
-    """Yield every change of partitions that the metadata log still holds, in offset order.
+    """Yield every change of partitions that is still in the metadata log, in offset order.
 
-    `topic` and `partition` restrict them; None means all. If the log does not begin at offset 0, the oldest snapshot at
-    or above its start is the initial state, which is not yielded, and reading continues at the snapshot's end. Findings
-    about damage are appended to `findings` while reading. Raises `StorageError` if files cannot be read.
+    `topic` and `partition` restrict them; None means all. If the log does not begin at offset 0, the oldest snapshot
+    that ends at or above its start is the initial state, which is not yielded, and reading continues at the snapshot's
+    end. Findings about damage are appended to `findings` while reading. Raises `StorageError` if files cannot be read.
     """
     image = MetadataImage()
     start = log.partition.log_start_offset

@@ -1,7 +1,7 @@
 """State of a KRaft cluster, built record by record (`MetadataDelta`, `MetadataImage`).
 
-Records between BeginTransaction and EndTransaction take effect at the end, or not at all.  A record that contradicts
-the image is reported and skipped; Kafka would stop there.
+Records between BeginTransaction and EndTransaction take effect when the transaction ends, or not at all. A record that
+contradicts the image is noted in `problems` and skipped; Kafka would stop there.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ class BrokerImage(Struct, frozen=True, kw_only=True):
 
 
 def resource_name(kind: int, name: str) -> str:
-    """A resource as text: `topic:orders`; `broker:` for the cluster's default."""
+    """Name of a configuration resource, for example `topic:orders`; `broker:` for the cluster's default. `kind` is
+    Kafka's resource type; an unknown one is written as its number.
+    """
     return f"{_RESOURCES.get(kind, str(kind))}:{name}"
 
 
@@ -88,15 +90,15 @@ def _uuid_order(text: str) -> tuple[int, int]:
     return int.from_bytes(data[:8], "big", signed=True), int.from_bytes(data[8:], "big", signed=True)
 
 
-def _directories(given: list[str] | None, replicas: tuple[int, ...]) -> tuple[str, ...]:
-    return tuple(given) if given else (MIGRATING,) * len(replicas)
+def _directories(ids: list[str] | None, replicas: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(ids) if ids else (MIGRATING,) * len(replicas)
 
 
 OnChange = Callable[[TopicImage, int, PartitionImage | None, PartitionImage | None], None]
 
 
 class MetadataImage:
-    """The image of the records applied so far; `problems` are contradictions, a sentence each."""
+    """The state after the records that were applied so far. `problems` has a sentence for each contradiction."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicImage] = {}
@@ -128,7 +130,7 @@ class MetadataImage:
 
         Records inside a metadata transaction are held back until it ends, and dropped if it is aborted. If a
         transaction begins inside another, a sentence is added to `problems`, and the records held back so far are
-        dropped.
+        dropped. A record that contradicts the image adds a sentence to `problems` too.
         """
         name = record.name
         if name == "BeginTransactionRecord":
@@ -215,10 +217,8 @@ class MetadataImage:
         self._set(topic, fields["partition_id"], partition)
 
     def _note_epochs(self, topic: TopicImage, number: int, after: PartitionImage) -> None:
-        """Add a sentence to `self.problems` for the leader epoch and for the partition epoch if `after` has a smaller
-        one than the known partition.
-
-        Nothing is added for a new partition.
+        """Add a sentence to `self.problems` for each epoch (leader epoch, partition epoch) that is smaller in `after`
+        than in the known partition. Nothing is added for a new partition.
         """
         before = topic.partitions.get(number)
         if before is None:

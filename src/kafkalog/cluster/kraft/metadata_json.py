@@ -1,4 +1,4 @@
-"""A metadata image as JSON, secrets hidden unless they are asked for."""
+"""Conversion of a metadata image to JSON objects. Secrets are hidden unless the caller asks for them."""
 
 from __future__ import annotations
 
@@ -187,8 +187,8 @@ def _credential(fields: dict[str, Any], *, show_secrets: bool) -> CredentialJson
 def state_json(state: MetadataState, *, show_secrets: bool = False) -> ImageLine:
     """Convert the metadata image and its position in the log to a JSON object; keys of maps are sorted.
 
-    Secrets (passwords, SCRAM credentials, ids of delegation tokens) are hidden unless `show_secrets`. `snapshot` is the
-    name of the file that the image was read from, null if it is from the log alone.
+    Secrets (passwords, SCRAM credentials, ids of delegation tokens) are hidden unless `show_secrets` is set. `snapshot`
+    is the name of the snapshot file that was read first, null if there was none.
     """
     image = state.image
     scram: dict[str, dict[str, CredentialJson]] = {}

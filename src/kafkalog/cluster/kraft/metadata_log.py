@@ -1,8 +1,8 @@
-"""Snapshots and log of `__cluster_metadata-0`, and the image that they add up to (`KafkaMetadataLog`,
+"""Snapshots and log of `__cluster_metadata-0`, and the metadata image that results from them (`KafkaMetadataLog`,
 `MetadataLoader`).
 
-A snapshot holds everything below its offset and numbers its own records from 0.  Only a snapshot with a footer is
-complete; the newest complete one is used.  The end of the log may be uncommitted: the files of one node do not show
+A snapshot has all metadata below its offset and numbers its own records from 0. Only a snapshot with a footer is
+complete; the newest complete one is used. The end of the log may be uncommitted: the files of one node do not show
 that.
 """
 
@@ -46,13 +46,15 @@ class MetadataEvent(Struct, frozen=True):
     is_control: bool
 
     def says(self, kind: ControlType) -> dict[str, Any] | None:
-        """Fields of a control record of this type; None for any other record, and if it cannot be parsed."""
+        """Return the fields if this is a control record of type `kind`; None for any other record, and if it cannot be
+        parsed.
+        """
         decoded = self.record.decoded if self.is_control and self.record.type == kind else None
         return None if decoded is None else decoded.fields
 
 
 class QuorumTerm(Struct, frozen=True, kw_only=True):
-    """A leadership of the quorum, from its LeaderChange record on."""
+    """The time during which one node led the quorum, from its LeaderChange record on."""
 
     leader: int
     epoch: int
@@ -66,7 +68,9 @@ class QuorumTerm(Struct, frozen=True, kw_only=True):
 
 
 class MetadataState(Struct, kw_only=True):
-    """An image, and the files that it was built from."""
+    """A metadata image, and the position in the log up to which it was read. `snapshot` is the path of the snapshot
+    that was read first, None if there was none.
+    """
 
     image: MetadataImage
     snapshot: str | None
@@ -88,7 +92,7 @@ class MetadataState(Struct, kw_only=True):
 
 
 class MetadataLog:
-    """The files of a metadata partition; reading adds to `findings`."""
+    """The snapshots and the log of a metadata partition."""
 
     def __init__(self, partition: Partition, limits: Limits = DEFAULT_LIMITS) -> None:
         self.partition = partition
@@ -104,14 +108,18 @@ class MetadataLog:
         """(end offset, epoch, path) in ascending order"""
 
     def events(self, findings: list[Finding], start_offset: int | None = None) -> Iterator[MetadataEvent]:
-        """Records of the log, control records included."""
+        """Yield all records of the log from `start_offset` on, control records included. Findings about damage are
+        appended to `findings`; reading stops at damage.
+        """
         reader = self.partition.records(
             RecordFilter(start_offset=start_offset), include_control=True, on_damage=STOP, limits=self.limits
         )
         yield from _events(reader, findings)
 
     def snapshot_events(self, path: str, findings: list[Finding]) -> list[MetadataEvent]:
-        """Records of the snapshot at `path`."""
+        """Return all records of the snapshot at `path`, control records included. Findings about damage are appended to
+        `findings`.
+        """
         return list(
             _events(open_segment(path).records(include_control=True, on_damage=STOP, limits=self.limits), findings)
         )
@@ -122,9 +130,9 @@ class MetadataLog:
         for end, _epoch, path in reversed(self.snapshots):
             if until is not None and end > until:
                 continue
-            found: list[Finding] = []
-            events = self.snapshot_events(path, found)
-            findings.extend(found)
+            snapshot_findings: list[Finding] = []
+            events = self.snapshot_events(path, snapshot_findings)
+            findings.extend(snapshot_findings)
             if events and events[-1].says(ControlType.SNAPSHOT_FOOTER) is not None:
                 return end, path, events
             detail = "the snapshot has no footer: it is incomplete"
@@ -164,10 +172,11 @@ class MetadataLog:
         return state
 
     def offset_at(self, time: int) -> int | None:
-        """Offset of the first record in the log that is later than `time` (ms since 1970); None if there is none.
+        """Return the offset of the first record in the log that is later than `time` (ms since 1970); None if there is
+        none.
 
-        Raises `UsageError` if that is the first record and the log does not begin at offset 0: the snapshot before it
-        has no times.
+        Raises `UsageError` if this is the first record of a log that does not begin at offset 0, because times before
+        it are unknown.
         """
         first = True
         for event in self.events([]):
@@ -180,10 +189,10 @@ class MetadataLog:
         return None
 
     def terms(self, findings: list[Finding]) -> list[QuorumTerm]:
-        """List all elections whose `LeaderChange` record is still in the log, in order of their offsets.
+        """Return all elections whose `LeaderChange` record is still in the log, in offset order.
 
-        The end of a term is the offset and time of the next one; it is unset for the last term. Findings about damage
-        are appended to `findings`.
+        `to_offset` and `to_time` of a term are the offset and time of the next one's `LeaderChange` record; None for
+        the last term. Findings about damage are appended to `findings`.
         """
         quorum_terms: list[QuorumTerm] = []
         for event in self.events(findings):
@@ -216,18 +225,18 @@ class MetadataLog:
         """
         path = os.path.join(self.partition.path, QUORUM_STATE)
         try:
-            found = json.loads(read_small(path, self.limits.checkpoint_bytes))
+            fields = json.loads(read_small(path, self.limits.checkpoint_bytes))
         except FileNotFoundError:
             return None
         except (ValueError, RecursionError, FormatError, StorageError) as error:
             detail = f"quorum-state cannot be read: {error}"
             findings.append(Finding(FindingCode.CHECKPOINT_INVALID, Severity.WARNING, None, None, detail, path))
             return None
-        return found if isinstance(found, dict) else None
+        return fields if isinstance(fields, dict) else None
 
 
 def gap(expected: int, offset: int, path: str) -> Finding:
-    """A finding: offsets from `expected` up to, not including, `offset` are missing in a metadata log."""
+    """Finding that the offsets from `expected` up to, not including, `offset` are missing in a metadata log."""
     detail = f"offset {expected} is followed by {offset}: what lies between is lost"
     return Finding.of(FindingCode.METADATA_GAP, None, expected, detail, path)
 
@@ -246,7 +255,8 @@ def _events(reader: Any, findings: list[Finding]) -> Iterator[MetadataEvent]:
                 decoded = decode_metadata(record.value)
             file = reader.segment.path if reader.segment is not None else None
             findings.extend(
-                replace(each, file=file, offset=record.offset, position=batch.position) for each in decoded.findings
+                replace(finding, file=file, offset=record.offset, position=batch.position)
+                for finding in decoded.findings
             )
             yield MetadataEvent(
                 record.offset, record.timestamp, header.partition_leader_epoch, decoded, header.is_control

@@ -1,4 +1,4 @@
-"""Find signs in the files of some nodes that the quorum has committed metadata beyond the end of a metadata log."""
+"""Search the files of some nodes for signs that the quorum has committed metadata beyond the end of a metadata log."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["sign_of_newer_metadata"]
 
 
 def sign_of_newer_metadata(best: QuorumLog, logs: Sequence[QuorumLog], limits: Limits) -> str | None:
-    """Sentence with the first sign that the log `best` is older than the quorum's last commit; None if there is no
-    sign.
+    """Return a sentence with the first sign that the log `best` is older than the quorum's last commit; None without
+    such a sign.
 
-    Signs are an epoch, a snapshot or a checkpointed high watermark beyond the end of `best` in any file, and
-    partitions with a topic or a leader epoch that its metadata lacks: a controller records both before a broker learns
-    of them. A sign does not prove it: an election may have ended without a record, and a topic may have been deleted.
-    `logs` are all given copies; their log directories are listed, and the metadata of `best` is read if one has
-    partitions. Raises `StorageError` if files of `best` cannot be read.
+    Signs are: an epoch, a snapshot or a checkpointed high watermark beyond the end of `best` in any file; and
+    partitions with a topic or a leader epoch that its metadata lacks, because controllers record both before a broker
+    learns of them. A sign does not prove it: an election may have ended without a record, and a topic may have been
+    deleted. `logs` are all copies that the caller has; their log directories are listed, and the metadata of `best` is
+    read if one of them has partitions. Raises `StorageError` if files of `best` cannot be read.
     """
     return next(_signs(best, logs, limits), None)
 
@@ -58,8 +58,8 @@ def _signs(best: QuorumLog, logs: Sequence[QuorumLog], limits: Limits) -> Iterat
 
 
 def _signs_beside(best: QuorumLog, partition: Partition) -> Iterator[str]:
-    """Yield signs in files beside a metadata log: leader epochs, and producer snapshots, which a broker names after the
-    end of the log.
+    """Yield a sentence for each sign in the files beside a metadata log: leader epochs, and producer snapshots, whose
+    names are end offsets of the log.
     """
     last_base = partition.segments[-1].base_offset if partition.segments else 0
     names = map(os.path.basename, partition.snapshots)
@@ -80,7 +80,9 @@ def _live(directory: LogDir) -> list[Partition]:
 
 
 def _newer(partition: Partition, image: MetadataImage) -> str | None:
-    """Sentence about a topic or leader epoch of `partition` that is not in the metadata; None if it has both."""
+    """Return a sentence about a topic or leader epoch of `partition` that is not in the metadata; None if the metadata
+    has both.
+    """
     topic_id = None if partition.metadata is None else partition.metadata.topic_id
     name = partition.topic if topic_id is None else image.topic_names.get(topic_id)
     topic = image.topics.get(name or "")

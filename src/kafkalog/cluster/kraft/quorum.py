@@ -1,4 +1,4 @@
-"""Compare several nodes' copies of a metadata log: find the longest copy, the missing voters, and records that may be
+"""Comparison of several nodes' copies of a metadata log: the best copy, the missing voters, and records that may be
 lost.
 """
 
@@ -88,13 +88,13 @@ class Quorum(Struct, kw_only=True):
     voters: tuple[KnownVoter, ...]
     findings: list[Finding] = field(default_factory=list)
     sign_of_more: str | None = None
-    """sentence with a sign that a majority here, which is sound, has lost committed metadata, as by an older backup
-    (`sign_of_newer_metadata`); None without a majority
+    """sentence with a sign that committed metadata is missing although a majority of the voters is here, for example
+    because their files are from a backup (`sign_of_newer_metadata`); None without such a sign or a majority
     """
 
     @property
     def best(self) -> QuorumLog:
-        """The copy that wins an election."""
+        """The copy of the node that would win an election."""
         return self.survivors[0].log
 
     @property
@@ -109,15 +109,13 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def majority(self) -> int:
-        """Number of voters that an election needs."""
+        """Number of voters in force that an election needs."""
         return len(self.in_force) // 2 + 1
 
     @property
     def contradictions(self) -> list[str]:
-        """List a sentence for each copy that contradicts the best one: different records at one offset of one epoch,
-        which no single quorum writes.
-
-        Empty if there is no contradiction.
+        """Sentences about copies that contradict the best one, that is, have different records at one offset of one
+        epoch, which no single quorum writes; at most one per copy, empty if there is no contradiction.
         """
         return [
             f"{self.best.root} and {each.log.root} hold different records at offset {each.contradicts[0]} of the same "
@@ -128,7 +126,7 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def has_majority(self) -> bool:
-        """Whether enough of the voters in force for an election are here and usable.
+        """Whether usable copies of a majority of the voters in force are here.
 
         A copy that is damaged or that no node would start on does not count. False if any copy contradicts the best
         one, or if no voter set is known.
@@ -142,12 +140,12 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def lagging(self) -> tuple[QuorumSurvivor, ...]:
-        """Copies of the voters, if each of them lacks metadata that the best copy has; else an empty tuple.
+        """Copies of the voters, if each of them lacks metadata that the best copy has; otherwise an empty tuple.
 
-        The best copy is then that of a node that does not vote. Such a node gets its records from a voter, so the
-        voters have lost records. No-op records do not count. Also empty if a voter in force is missing, because the
-        records may come from that voter and be uncommitted, unless a snapshot reaches beyond every voter's end:
-        snapshots hold only committed records.
+        If so, the best copy is from a node that does not vote. Such a node gets its records from a voter, so the voters
+        have lost records. No-op records do not count. The tuple is also empty if a voter in force is missing, because
+        the records may come from that voter and be uncommitted, unless a snapshot reaches beyond every voter's end:
+        snapshots have only committed records.
         """
         voters = tuple(survivor for survivor in self.survivors if survivor.log.is_voter)
         is_shown = all(known_voter.is_given for known_voter in self.in_force) or (
@@ -158,21 +156,24 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def committed_at_least(self) -> int:
-        """Offset below which the files show the metadata to be committed."""
+        """Offset below which all metadata is certainly committed, as the snapshots of the copies show; 0 if there is no
+        snapshot.
+        """
         ends = [survivor.log.committed_at_least for survivor in self.survivors if survivor.common_end is not None]
         return min(max(ends, default=0), self.best.end)
 
     @property
     def later_epoch(self) -> int | None:
-        """Latest epoch that a file knows beyond the best copy's last record; None if there is none."""
+        """Latest epoch that any copy's files mention, if it is above the best copy's last one; otherwise None."""
         latest = max(survivor.log.latest_epoch for survivor in self.survivors)
         return latest if latest > self.best.epoch else None
 
     def loss(self) -> str:
-        """Say in one sentence which committed metadata may be missing in the best of the given copies.
+        """Say in one sentence which committed metadata may be missing in the best copy.
 
-        The sentence tells whether the voters here are a majority, at which offset and epoch the best copy ends, and why
-        nothing is certain if copies contradict each other, none can be started on, or no voter set is known.
+        The sentence tells whether the voters here are a majority, and at which offset and epoch the best copy ends. If
+        copies contradict each other, no node can start on any of them, or no voter set is known, it says instead why
+        nothing is certain.
         """
         given = len({known_voter.node for known_voter in self.in_force if known_voter.is_given})
         best, total = self.best, len(self.in_force)
@@ -227,10 +228,10 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def _unknown_of_former_voters(self) -> str:
-        """Clause for `loss` ("; what 4, 5 had committed ...") if the missing former voters could have committed alone;
-        else "".
+        """Return a clause for `loss` that begins with `;` if missing former voters may have committed metadata without
+        the present voters; else "".
 
-        Former voters could have done so if they are a majority of the former voters and the voters in force together.
+        This is possible if they are a majority of the former voters and the voters in force together.
         """
         in_force = {known_voter.node for known_voter in self.in_force}
         former = sorted({known_voter.node for known_voter in self.missing if not known_voter.is_in_force} - in_force)
@@ -243,8 +244,8 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def _unsound(self) -> str:
-        """Clause for `loss` (", 2 of them damaged,") with the number of present voters whose copies are damaged or
-        would not start; "" if there are none.
+        """Return a clause for `loss` (", 2 of them damaged,") with the number of present voters whose copies are
+        damaged or that would not start; "" if there are none.
         """
         given = {known_voter.node for known_voter in self.in_force if known_voter.is_given}
         logs = [survivor.log for survivor in self.survivors if survivor.log.is_voter]
@@ -254,7 +255,7 @@ class Quorum(Struct, kw_only=True):
 
 
 class LeftOut(Struct, frozen=True):
-    """A path without a metadata log that could be compared."""
+    """A path that was skipped because no metadata log could be read there."""
 
     path: str
     why: str
@@ -269,7 +270,9 @@ class LeftOut(Struct, frozen=True):
 
 
 def best_first(logs: Iterable[QuorumLog]) -> list[QuorumLog]:
-    """Copies in the order of an election; of equal ones first those that would start, then voters, then by node id."""
+    """Sort copies, the best first: copies on which a node can start come before others. Then the larger last epoch and
+    the larger end offset come first, as in an election, then voters, then the smaller node id.
+    """
 
     def rank(log: QuorumLog) -> tuple[bool, int, int, bool, int]:
         return log.refusal is not None, -log.epoch, -log.end, not log.is_voter, log.node or 0
@@ -278,12 +281,12 @@ def best_first(logs: Iterable[QuorumLog]) -> list[QuorumLog]:
 
 
 def common_end(one: QuorumLog, other: QuorumLog) -> int | None:
-    """Offset before which two copies have the same batches; None if this cannot be determined.
+    """Return the offset below which two copies have the same batches; None if this cannot be determined.
 
-    Followers copy batches unchanged, so equal base offset, epoch and checksum mean equal bytes. Batches are only
-    compared where both logs have them. None if the logs neither overlap nor touch, or if the first batch of the log
-    that begins later does not begin at a batch of the other. If one log has no batches, the result is its end offset if
-    the other log reaches that position, else None.
+    Followers copy batches unchanged, so equal base offset, epoch and checksum mean equal bytes. Only the range of
+    offsets that both logs have is compared. The result is None if the logs neither overlap nor touch, or if the first
+    batch of the log that begins later does not begin at a batch of the other. If one log has no batches, the result is
+    its end offset if the other log reaches that position, else None.
     """
     first, second = (one, other) if one.start <= other.start else (other, one)
     a, b = first.batches, second.batches
@@ -312,18 +315,18 @@ def _reaches(log: QuorumLog, position: tuple[int, int]) -> bool:
 
 
 def _batch_at(log: QuorumLog, offset: int) -> tuple[int, int, int, int] | None:
-    """The batch that begins at an offset (`BatchColumns.row`); None if there is none."""
+    """Return the row (`BatchColumns.row`) of the batch that begins at `offset`; None if none begins there."""
     number = bisect_left(log.batches.base, offset)
     is_there = number < len(log.batches) and log.batches.base[number] == offset
     return log.batches.row(number) if is_there else None
 
 
 def _contradiction(one: QuorumLog, other: QuorumLog, offset: int) -> tuple[int, int] | None:
-    """Offset and epoch at which both have different batches of one epoch, not at its beginning; None if there is no
-    such place.
+    """Return (offset, epoch) if both logs have different batches of one epoch at `offset`, and this epoch began earlier
+    in one of them; else None.
 
-    The leader of an epoch writes each batch once.  At the beginning of an epoch two separate quorums may have had a
-    leader each.
+    The leader of an epoch writes each batch once. At the beginning of an epoch, however, two separate quorums may have
+    had a leader each.
     """
     epoch = _epoch_of_both(one, other, offset)
     batches = [(log.batches, bisect_left(log.batches.base, offset)) for log in (one, other)]
@@ -332,7 +335,9 @@ def _contradiction(one: QuorumLog, other: QuorumLog, offset: int) -> tuple[int, 
 
 
 def _epoch_of_both(one: QuorumLog, other: QuorumLog, offset: int) -> int | None:
-    """Epoch in which two logs have different batches at an offset; None if the epochs differ."""
+    """Return the epoch if two logs have different batches of the same epoch at an offset. None if the batches are
+    equal, their epochs differ, or no batch begins there in one of the logs.
+    """
     here, there = _batch_at(one, offset), _batch_at(other, offset)
     if here is None or there is None or here == there or here[2] != there[2]:
         return None
@@ -340,7 +345,11 @@ def _epoch_of_both(one: QuorumLog, other: QuorumLog, offset: int) -> int | None:
 
 
 def read_quorum(*paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> list[Quorum]:
-    """The clusters whose metadata logs are at the paths; one, unless they were mixed.  Errors: `read_quorum_log`.
+    """Read the metadata logs at `paths` and compare them; return one `Quorum` for each cluster, in the order of the
+    paths.
+
+    Normally this is one cluster. Raises `UsageError` without paths, and the errors of `read_quorum_log`: `UsageError`
+    if a path has no metadata log, `StorageError` for I/O errors.
 
     * `paths`: directories that hold a cluster's metadata log
     * `limits`: what a batch or file may hold at most (`Limits`)
@@ -350,8 +359,8 @@ def read_quorum(*paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> list[Quoru
 
 
 def read_what_is_left(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> tuple[list[Quorum], list[LeftOut]]:
-    """Read the metadata logs at `paths`, one per node; return a `Quorum` per cluster, and the paths without a readable
-    log.
+    """Read the metadata logs at `paths`, one per node; return a `Quorum` for each cluster, and the paths that have no
+    readable log.
 
     Raises the `UsageError` or `StorageError` of the first path if no path has a readable metadata log.
     """
@@ -382,6 +391,7 @@ def quorum_of(logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS) -> Quo
     """Rank the copies of one cluster, best first, and compare each with the best; return them with voters and findings.
 
     The records that a copy lacks, or has beyond the best one, are read from disk and counted. `logs` must not be empty.
+    Raises `StorageError` if files cannot be read.
     """
     survivors = _beside_the_first(best_first(logs))
     if any(each.contradicts is not None for each in survivors):
@@ -410,10 +420,10 @@ def _of_lagging(log: QuorumLog, best: QuorumLog) -> Finding:
 
 
 def _beside_the_first(ranked: Sequence[QuorumLog]) -> list[QuorumSurvivor]:
-    """Compare each copy with the first; return them in the given order.
+    """Compare each copy with the first; return them in the same order.
 
-    The first copy itself lacks nothing. `common_end` and `contradicts` of the others are set; their record counts are
-    not.
+    For the first copy `lacks` is empty. For the others `common_end` and `contradicts` are set, but no records are
+    counted.
     """
     best = ranked[0]
     survivors = [QuorumSurvivor(log=best, common_end=best.end, lacks=Counter())]
@@ -426,19 +436,19 @@ def _beside_the_first(ranked: Sequence[QuorumLog]) -> list[QuorumSurvivor]:
 
 
 def _agreed_first(survivors: Sequence[QuorumSurvivor]) -> list[QuorumLog]:
-    """Order copies that contradict each other: those that a node can start on first, then the larger groups of equal
-    copies.
+    """Sort copies that contradict each other: copies on which a node can start come first, then the larger groups of
+    equal copies.
 
     Copies are equal if they have the same batch at the first contradicting offset; a copy without a batch there comes
-    last. Otherwise the order is kept. Replicas copy one another, so that records in several copies are older than those
-    in only one. At least one copy must have a contradiction.
+    last. The sort is stable. Replicas copy each other, so a record in several copies is older than one in a single
+    copy. At least one copy must have a contradiction.
     """
     offset, _epoch = min(survivor.contradicts for survivor in survivors if survivor.contradicts is not None)
-    at = {survivor.log.root: _batch_at(survivor.log, offset) for survivor in survivors}
-    alike = Counter(at.values())
+    batches = {survivor.log.root: _batch_at(survivor.log, offset) for survivor in survivors}
+    alike = Counter(batches.values())
     alike[None] = 0
     ranked = [survivor.log for survivor in survivors]
-    return sorted(ranked, key=lambda log: (log.refusal is not None, -alike[at[log.root]]))
+    return sorted(ranked, key=lambda log: (log.refusal is not None, -alike[batches[log.root]]))
 
 
 def _same_identity(logs: Sequence[QuorumLog]) -> Iterator[Finding]:
@@ -456,10 +466,10 @@ def _same_identity(logs: Sequence[QuorumLog]) -> Iterator[Finding]:
 
 
 def _voters(ranked: Sequence[QuorumLog]) -> tuple[KnownVoter, ...]:
-    """List all voters that some file names; the voters in force, which are those of the best copy, come first.
+    """Return all voters that some file names; the voters in force, which are those of the best copy, come first.
 
-    `ranked` are the copies, best first. With static voters only node ids are compared and directory ids are None; with
-    dynamic voters node id and directory id together.
+    `ranked` are the copies, best first. Static voters are compared by node id only, and their directory ids are None;
+    dynamic voters are compared by node id and directory id.
     """
     best = ranked[0]
     given = {(log.node, log.directory_id) for log in ranked}
@@ -468,18 +478,18 @@ def _voters(ranked: Sequence[QuorumLog]) -> tuple[KnownVoter, ...]:
         nodes = {log.node for log in ranked if log.is_voter}
         return tuple(
             KnownVoter(
-                node=each,
+                node=node_id,
                 directory_id=None,
                 endpoints=(),
-                is_in_force=each in best.static_voters,
-                is_given=each in nodes,
+                is_in_force=node_id in best.static_voters,
+                is_given=node_id in nodes,
             )
-            for each in ids
+            for node_id in ids
         )
-    found: dict[tuple[int, bytes], VoterNode] = {(voter.voter_id, voter.directory_id): voter for voter in best.voters}
+    known: dict[tuple[int, bytes], VoterNode] = {(voter.voter_id, voter.directory_id): voter for voter in best.voters}
     for log in ranked:
         for key, voter_node in log.known.items():
-            found.setdefault(key, voter_node)
+            known.setdefault(key, voter_node)
     in_force = {(voter.voter_id, voter.directory_id) for voter in best.voters}
     return tuple(
         KnownVoter(
@@ -489,7 +499,7 @@ def _voters(ranked: Sequence[QuorumLog]) -> tuple[KnownVoter, ...]:
             is_in_force=key in in_force,
             is_given=(node.voter_id, encode_uuid(node.directory_id)) in given,
         )
-        for key, node in found.items()
+        for key, node in known.items()
     )
 
 
@@ -498,10 +508,11 @@ def _terms_after(log: QuorumLog, offset: int) -> list[Term]:
 
 
 def _of_divergence(best: QuorumLog, other: QuorumSurvivor) -> Finding | None:
-    """Make the finding for a copy with records that the best copy lacks; None if it has none or does not overlap it.
+    """Return the finding for a copy with records that the best copy lacks; None if it has none, or if both do not
+    overlap.
 
-    It is an error if both copies contradict each other within an epoch, or if two quorums have led the cluster apart;
-    otherwise the records are the uncommitted end of a deposed leader's log.
+    The finding is an error if both copies contradict each other within an epoch, or if two separate quorums have led
+    the cluster. Otherwise the records are the uncommitted end of a deposed leader's log.
     """
     if not other.is_diverged or other.common_end is None:
         return None

@@ -1,4 +1,4 @@
-"""Read one node's copy of the metadata log: its end, the voters, and the node's own vote."""
+"""One node's copy of the metadata log: its end, the voters, and the node's own vote."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _WANTED = "a controller's or broker's log directory (metadata.log.dir, or else t
 
 
 class Term(Struct, frozen=True, kw_only=True):
-    """A leadership that the log still has a record of."""
+    """The time during which one node led the quorum, as far as its record is still in the log."""
 
     leader: int
     epoch: int
@@ -116,14 +116,14 @@ class QuorumLog:
 
     @property
     def is_static(self) -> bool:
-        """Whether the voters are those of the configuration."""
+        """Whether the voters come from the configuration (`controller.quorum.voters`)."""
         return self.kraft_version == 0
 
     @property
     def static_voters(self) -> tuple[int, ...]:
-        """Sorted ids of the static voters, from `quorum-state`, else from the last election in the log.
+        """Sorted ids of the static voters, from `quorum-state`, or if that has none, from the last election in the log.
 
-        Empty if the voters are dynamic or unknown. The node's configuration may name others.
+        Empty if the voters are dynamic or unknown. The node's configuration may list other voters.
         """
         if not self.is_static:
             return ()
@@ -153,14 +153,14 @@ class QuorumLog:
 
     @property
     def why_empty(self) -> str:
-        """Clause about a log that ends at offset 0: it holds no record, or none that can be used."""
+        """Clause that says why the log ends at offset 0: it has no record, or damage at its beginning."""
         if self.is_damaged or self.is_torn:
             return "its metadata log is damaged at its beginning, so that none of its records can be used"
         return "its metadata log holds no record"
 
     @property
     def is_torn(self) -> bool:
-        """Whether the log ends in bytes that a start truncates."""
+        """Whether the log ends in bytes that a start truncates (a torn or zeroed end)."""
         return any(finding.code in UNCOMMITTED_TAILS for finding in self.findings)
 
     @property
@@ -173,7 +173,9 @@ class QuorumLog:
 
     @property
     def finding_of_starting_over(self) -> Finding | None:
-        """The finding that the metadata begins again, which is not damage; None if it does not."""
+        """Finding that a controller took the metadata for empty and began it again, which is not damage; None if that
+        did not happen.
+        """
         if self.started_over is None:
             return None
         code = FindingCode.METADATA_INCONSISTENT
@@ -181,7 +183,7 @@ class QuorumLog:
 
     @property
     def latest_epoch(self) -> int:
-        """Latest epoch that the node knows: that of the log's end, or one in which it has voted since."""
+        """Latest epoch that the node knows: the epoch at the log's end, or a later one in `quorum-state`."""
         return max(self.epoch, -1 if self.state is None else self.state.leader_epoch)
 
     @property
@@ -197,41 +199,41 @@ class QuorumLog:
     def records_between(self, start: int, end: int, limits: Limits = DEFAULT_LIMITS) -> Counter[str]:
         """Count the records at offsets from `start` up to, not including, `end`, by the name of their type.
 
-        Control records count under the name of their class, records that cannot be decoded as `unknown`. Reads from
-        disk and stops at the first damage.
+        Control records are counted by the name of their class, records that cannot be decoded as `unknown`. Reads from
+        disk and stops at the first damage. Raises `StorageError` if files cannot be read.
         """
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for batch in open_partition(self.directory, limits=limits).batches(
             start_offset=start, on_damage=STOP, limits=limits
         ):
             for record in decode_batch(batch, limits=limits).records:
                 if record.offset >= end:
-                    return found
+                    return counts
                 if record.offset < start:
                     continue
                 if isinstance(batch.header, BatchHeader) and batch.header.is_control:
-                    found[type(_control(record)).__name__] += 1
+                    counts[type(_control(record)).__name__] += 1
                 else:
-                    found[decode_metadata(record.value).name or "unknown"] += 1
-        return found
+                    counts[decode_metadata(record.value).name or "unknown"] += 1
+        return counts
 
 
 def root_of_metadata(path: PathLike) -> tuple[str, str]:
-    """Resolve a path to (log directory, its `__cluster_metadata-0`), both real paths; the path may be either of them.
+    """Return (log directory, its `__cluster_metadata-0`), both as real paths; `path` may be either of them.
 
     Raises `UsageError` if the path is empty, has a NUL character, does not exist or is not a directory, or if the
     metadata directory is missing, is a symbolic link or is not a directory.
     """
-    given = os.fspath(path)
-    if not given:
+    path_text = os.fspath(path)
+    if not path_text:
         raise UsageError("an empty path names no log directory")
-    if "\0" in given:
+    if "\0" in path_text:
         raise UsageError("a path cannot hold a NUL")
-    if not exists(given):
-        raise UsageError(f"{given} does not exist")
-    real = os.path.realpath(given)
+    if not exists(path_text):
+        raise UsageError(f"{path_text} does not exist")
+    real = os.path.realpath(path_text)
     if not os.path.isdir(real):
-        raise UsageError(f"{given} is not a directory: give {_WANTED}")
+        raise UsageError(f"{path_text} is not a directory: give {_WANTED}")
     if os.path.basename(real) == CLUSTER_METADATA_DIRECTORY:
         return os.path.dirname(real), real
     inside = os.path.join(real, CLUSTER_METADATA_DIRECTORY)
@@ -246,26 +248,26 @@ def root_of_metadata(path: PathLike) -> tuple[str, str]:
         raise UsageError(f"{inside} is not a directory: it holds no metadata log")
     inner = _log_dirs_in(real)
     hint = f"; of what is in it, {', '.join(inner)} {'hold' if len(inner) > 1 else 'holds'} one" if inner else ""
-    raise UsageError(f"{given} holds no {CLUSTER_METADATA_DIRECTORY}: give {_WANTED}{hint}")
+    raise UsageError(f"{path_text} holds no {CLUSTER_METADATA_DIRECTORY}: give {_WANTED}{hint}")
 
 
 def _log_dirs_in(path: str) -> list[str]:
-    """List the names of the first few subdirectories of `path`, sorted, that contain a `__cluster_metadata-0`."""
-    found = (
+    """Return the names of subdirectories of `path` that contain a `__cluster_metadata-0`: the first three, sorted."""
+    names = (
         entry.name
         for entry in sorted(scan_directory(path), key=lambda each: each.name)
         if os.path.isdir(os.path.join(entry.path, CLUSTER_METADATA_DIRECTORY))
     )
-    return list(islice(found, _FEW))
+    return list(islice(names, _FEW))
 
 
 def read_quorum_log(path: PathLike, limits: Limits = DEFAULT_LIMITS) -> QuorumLog:
-    """Read one node's metadata log, snapshots, `quorum-state` and `meta.properties`; damage becomes findings of the
+    """Read one node's metadata log, snapshots, `quorum-state` and `meta.properties`. Damage becomes findings of the
     result.
 
     `refusal` of the result says why no node would start on the files. `path` is a log directory or its metadata
-    directory. Raises `UsageError` if it has no metadata log or another partition under that name, `StorageError` for
-    I/O errors.
+    directory. Raises `UsageError` if it has no metadata log, or if the partition of that name is another topic's;
+    `StorageError` for I/O errors.
     """
     root, directory = root_of_metadata(path)
     findings = findings_of_half_done(root)
@@ -328,85 +330,90 @@ def _control(record: Record) -> KRaftRecord | None:
         return None
 
 
-def _read_log(found: QuorumLog, partition: Partition, limits: Limits) -> None:
-    """Read the log on top of the newest snapshot that fits it; changes `found` in place.
+def _read_log(quorum_log: QuorumLog, partition: Partition, limits: Limits) -> None:
+    """Read the log on top of the newest snapshot that fits it; set the fields of `quorum_log` from it.
 
     Whether a snapshot fits is only known after reading, so the log is read again without the snapshots that do not fit.
     Snapshots that do not fit become findings. If the log has no gap and ends before the newest fitting snapshot, its
-    batches are dropped from `found`, as a start deletes them. Raises `UsageError` if the records are not metadata.
+    batches are dropped from `quorum_log`, as a start deletes them. Raises `UsageError` if the records are not metadata.
     """
-    before = list(found.findings)
+    before = list(quorum_log.findings)
     while True:
-        found.findings = list(before)
-        _walk(found, partition, limits)
+        quorum_log.findings = list(before)
+        _walk(quorum_log, partition, limits)
         log = LogEnd(
-            start=found.start,
-            end=found.log_end[1] if found.hole is None else found.hole[1],
-            epoch=found.log_end[0],
-            last_time=found.last_time,
-            bases=found.batches.base,
-            ends=found.batches.end,
-            epochs=found.batches.epoch,
-            latest_election=None if found.state is None else found.state.leader_epoch,
+            start=quorum_log.start,
+            end=quorum_log.log_end[1] if quorum_log.hole is None else quorum_log.hole[1],
+            epoch=quorum_log.log_end[0],
+            last_time=quorum_log.last_time,
+            bases=quorum_log.batches.base,
+            ends=quorum_log.batches.end,
+            epochs=quorum_log.batches.epoch,
+            latest_election=None if quorum_log.state is None else quorum_log.state.leader_epoch,
         )
         judged = tuple(
             snapshot if snapshot.problem else replace(snapshot, problem=why_impossible(snapshot, log))
-            for snapshot in found.snapshots
+            for snapshot in quorum_log.snapshots
         )
-        if judged == found.snapshots:
+        if judged == quorum_log.snapshots:
             break
-        found.snapshots = judged
-    newest, believed = found.newest_snapshot, latest(found.snapshots)
-    for each in found.snapshots:
-        if each.problem is not None:
-            detail = f"this cannot be a snapshot of the log beside it: {each.problem}"
+        quorum_log.snapshots = judged
+    newest, believed = quorum_log.newest_snapshot, latest(quorum_log.snapshots)
+    for unfit in quorum_log.snapshots:
+        if unfit.problem is not None:
+            detail = f"this cannot be a snapshot of the log beside it: {unfit.problem}"
             severity = Severity.WARNING
-            if each is believed:
+            if unfit is believed:
                 detail, severity = f"{detail}; a start would believe it all the same", Severity.ERROR
-            path = os.path.join(found.directory, each.file)
-            found.findings.append(Finding(FindingCode.METADATA_INCONSISTENT, severity, None, None, detail, path))
-    if newest is not None and newest.position > found.log_end and found.hole is None:
-        _drop_log(found, newest)
+            path = os.path.join(quorum_log.directory, unfit.file)
+            quorum_log.findings.append(Finding(FindingCode.METADATA_INCONSISTENT, severity, None, None, detail, path))
+    if newest is not None and newest.position > quorum_log.log_end and quorum_log.hole is None:
+        _drop_log(quorum_log, newest)
 
 
-def _drop_log(found: QuorumLog, newest: MetadataSnapshot) -> None:
-    """Let `found` begin and end at the snapshot `newest`, as after a start, which deletes a log that ends before it
-    (the caller has checked that). If the log had batches, also set `drops_log` and add a finding. No file is changed.
+def _drop_log(quorum_log: QuorumLog, newest: MetadataSnapshot) -> None:
+    """Set the fields of `quorum_log` so that the log begins and ends at the snapshot `newest`. A start does the same,
+    because it deletes a log that ends before its newest snapshot (the caller has checked this). If the log had batches,
+    also set `drops_log` and add a finding. No file is changed.
     """
-    if len(found.batches):
-        epoch, end = found.log_end
-        found.drops_log = True
+    if len(quorum_log.batches):
+        epoch, end = quorum_log.log_end
+        quorum_log.drops_log = True
         detail = (
             f"the snapshot goes on to offset {newest.end} of epoch {newest.epoch}, and the log ends at offset {end} of "
             f"epoch {epoch}: a start deletes the log and begins a new one after the snapshot"
         )
-        path = os.path.join(found.directory, newest.file)
-        found.findings.append(Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, detail, path))
-    found.batches, found.terms, found.hole = BatchColumns(), [], None
-    found.start = found.end = newest.end
-    found.epoch, found.last_time = newest.epoch, newest.last_time
-    found.kraft_version, found.voters, found.voters_offset = newest.kraft_version or 0, newest.voters or (), None
+        path = os.path.join(quorum_log.directory, newest.file)
+        quorum_log.findings.append(Finding.of(FindingCode.METADATA_INCONSISTENT, None, None, detail, path))
+    quorum_log.batches, quorum_log.terms, quorum_log.hole = BatchColumns(), [], None
+    quorum_log.start = quorum_log.end = newest.end
+    quorum_log.epoch, quorum_log.last_time = newest.epoch, newest.last_time
+    quorum_log.kraft_version, quorum_log.voters, quorum_log.voters_offset = (
+        newest.kraft_version or 0,
+        newest.voters or (),
+        None,
+    )
 
 
-def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
-    """Read the batches up to the end of the log, its first damage or a gap; sets the fields of `found` from them.
+def _walk(quorum_log: QuorumLog, partition: Partition, limits: Limits) -> None:
+    """Read the batches up to the end of the log, its first damage or a gap; set the fields of `quorum_log` from them.
 
-    The state begins with the newest valid snapshot. Damage and the gap are added to `found.findings`; records behind
-    damage are counted. Raises `UsageError` if the records are not metadata.
+    The state begins with the newest valid snapshot. Damage and the gap are added to `quorum_log.findings`; records
+    behind damage are counted. Raises `UsageError` if the records are not metadata.
     """
-    newest = found.newest_snapshot
-    found.batches, found.terms, found.known, found.hole = BatchColumns(), [], {}, None
-    found.first_batches = FirstBatches()
-    found.voters_offset, found.last_time, found.records_behind_damage = None, -1, 0
-    found.kraft_version, found.voters, found.epoch, found.end = 0, (), -1, 0
-    for snapshot in found.snapshots:
+    newest = quorum_log.newest_snapshot
+    quorum_log.batches, quorum_log.terms, quorum_log.known, quorum_log.hole = BatchColumns(), [], {}, None
+    quorum_log.first_batches = FirstBatches()
+    quorum_log.voters_offset, quorum_log.last_time, quorum_log.records_behind_damage = None, -1, 0
+    quorum_log.kraft_version, quorum_log.voters, quorum_log.epoch, quorum_log.end = 0, (), -1, 0
+    for snapshot in quorum_log.snapshots:
         if snapshot.problem is None:
-            _note_voters(found, snapshot.voters or ())
+            _note_voters(quorum_log, snapshot.voters or ())
     if newest is not None:
-        found.kraft_version = newest.kraft_version or 0
-        found.voters = newest.voters or ()
-        found.epoch, found.end = newest.epoch, newest.end
-    found.start = partition.log_start_offset
+        quorum_log.kraft_version = newest.kraft_version or 0
+        quorum_log.voters = newest.voters or ()
+        quorum_log.epoch, quorum_log.end = newest.epoch, newest.end
+    quorum_log.start = partition.log_start_offset
     in_snapshot = 0 if newest is None else newest.end
     reader = partition.batches(on_damage=STOP, limits=limits)
     is_known = False
@@ -415,32 +422,33 @@ def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
             continue
         if not is_known:
             is_known = _is_of_metadata(batch, partition, limits)
-        expected = max(found.end, in_snapshot)
-        if found.start <= in_snapshot and batch.header.base_offset > expected:
-            found.hole = expected, batch.header.base_offset
-            found.findings.append(gap(expected, batch.header.base_offset, partition.path))
+        expected = max(quorum_log.end, in_snapshot)
+        if quorum_log.start <= in_snapshot and batch.header.base_offset > expected:
+            quorum_log.hole = expected, batch.header.base_offset
+            quorum_log.findings.append(gap(expected, batch.header.base_offset, partition.path))
             break
-        found.batches.add(batch.header)
-        found.epoch, found.last_time = batch.header.partition_leader_epoch, batch.header.max_timestamp
-        found.end = batch.header.next_offset
+        quorum_log.batches.add(batch.header)
+        quorum_log.epoch, quorum_log.last_time = batch.header.partition_leader_epoch, batch.header.max_timestamp
+        quorum_log.end = batch.header.next_offset
         controls = list(control_records(batch, limits))
         for offset, value in controls:
-            _note_control(found, offset, batch.header, value, in_snapshot)
+            _note_control(quorum_log, offset, batch.header, value, in_snapshot)
         is_change = any(isinstance(value, LeaderChange) for _offset, value in controls)
-        found.first_batches.note(batch, is_change_of_leader=is_change, limits=limits)
-    found.log_end = (found.epoch, found.end) if len(found.batches) else (0, found.start)
-    found.end = max(found.end, in_snapshot)
+        quorum_log.first_batches.note(batch, is_change_of_leader=is_change, limits=limits)
+    quorum_log.log_end = (quorum_log.epoch, quorum_log.end) if len(quorum_log.batches) else (0, quorum_log.start)
+    quorum_log.end = max(quorum_log.end, in_snapshot)
     findings = list(reader.findings)
     behind = tell_what_is_behind(findings, partition.segments, limits=limits, more=": a start would cut it off")
     if behind is not None:
-        found.records_behind_damage = behind.records
-    found.findings += [*partition.findings, *findings]
+        quorum_log.records_behind_damage = behind.records
+    quorum_log.findings += [*partition.findings, *findings]
 
 
 def _is_of_metadata(batch: RecordBatch, partition: Partition, limits: Limits) -> bool:
-    """Return whether a batch has metadata records; False for control batches, old formats and empty batches. Raises
-    `UsageError` if it is foreign: it has a producer id (control batches too), a key, or records of which none has a
-    framed value.
+    """Whether a batch has metadata records; False for control batches, old formats and empty batches.
+
+    Raises `UsageError` if the batch cannot be of the metadata topic: it has a producer id (control batches too), a
+    record with a key, or records of which none has a framed value.
     """
     header = batch.header
     if not isinstance(header, BatchHeader):
@@ -468,12 +476,14 @@ def _refuse_other_topic(partition: Partition) -> None:
         )
 
 
-def _note_control(found: QuorumLog, offset: int, header: BatchHeader, value: KRaftRecord, in_snapshot: int) -> None:
+def _note_control(
+    quorum_log: QuorumLog, offset: int, header: BatchHeader, value: KRaftRecord, in_snapshot: int
+) -> None:
     match value:
         case LeaderChange():
             voters = tuple(voter.voter_id for voter in value.voters)
             granting = tuple(granting_voter.voter_id for granting_voter in value.granting_voters)
-            found.terms.append(
+            quorum_log.terms.append(
                 Term(
                     leader=value.leader_id,
                     epoch=header.partition_leader_epoch,
@@ -483,74 +493,74 @@ def _note_control(found: QuorumLog, offset: int, header: BatchHeader, value: KRa
                 )
             )
         case KRaftVersion() if offset >= in_snapshot:
-            found.kraft_version = value.kraft_version
+            quorum_log.kraft_version = value.kraft_version
         case KRaftVoters():
-            _note_voters(found, value.voters)
+            _note_voters(quorum_log, value.voters)
             if offset >= in_snapshot:
-                found.voters, found.voters_offset = value.voters, offset
+                quorum_log.voters, quorum_log.voters_offset = value.voters, offset
 
 
-def _note_voters(found: QuorumLog, voters: tuple[VoterNode, ...]) -> None:
+def _note_voters(quorum_log: QuorumLog, voters: tuple[VoterNode, ...]) -> None:
     for voter in voters:
-        found.known[voter.voter_id, voter.directory_id] = voter
+        quorum_log.known[voter.voter_id, voter.directory_id] = voter
 
 
-def _judge_identity(found: QuorumLog) -> None:
+def _judge_identity(log: QuorumLog) -> None:
     """Add a finding if node id and directory id of `meta.properties` do not agree with the voter set
     (`VoterSet.isVoter`).
 
-    If the voter set has another node id for this directory, `found.known_as` becomes that id. Static voters are not
+    If the voter set has another node id for this directory, `log.known_as` becomes that id. Static voters are not
     compared.
     """
-    if found.is_static or found.directory_id is None:
+    if log.is_static or log.directory_id is None:
         return
-    path = os.path.join(found.root, META_PROPERTIES)
-    here = [voter for voter in found.voters if encode_uuid(voter.directory_id) == found.directory_id]
-    others = [encode_uuid(voter.directory_id) for voter in found.voters if voter.voter_id == found.node]
-    if here and here[0].voter_id != found.node:
-        found.known_as = here[0].voter_id
+    path = os.path.join(log.root, META_PROPERTIES)
+    here = [voter for voter in log.voters if encode_uuid(voter.directory_id) == log.directory_id]
+    others = [encode_uuid(voter.directory_id) for voter in log.voters if voter.voter_id == log.node]
+    if here and here[0].voter_id != log.node:
+        log.known_as = here[0].voter_id
         detail = (
-            f"node.id is {found.node}, and the voter set knows this directory, by its directory.id, as node "
-            f"{found.known_as}: one of the two ids is wrong"
+            f"node.id is {log.node}, and the voter set knows this directory, by its directory.id, as node "
+            f"{log.known_as}: one of the two ids is wrong"
         )
     elif others and not here:
         detail = (
-            f"directory.id is {found.directory_id}, and the voter set has node {found.node} with {others[0]}: as it "
+            f"directory.id is {log.directory_id}, and the voter set has node {log.node} with {others[0]}: as it "
             f"is, this node does not vote; if the disk is that voter's own, put directory.id={others[0]} back"
         )
     else:
         return
-    found.findings.append(Finding.of(FindingCode.IDENTITY_MISMATCH, None, None, detail, path))
+    log.findings.append(Finding.of(FindingCode.IDENTITY_MISMATCH, None, None, detail, path))
 
 
-def _judge(found: QuorumLog) -> None:
-    """Set `found.refusal` if no node would start on the copy (`KafkaRaftLog.recoverSnapshots`, `UnifiedLog`).
+def _judge(log: QuorumLog) -> None:
+    """Set `log.refusal` if no node would start on the copy (`KafkaRaftLog.recoverSnapshots`, `UnifiedLog`).
 
-    The reasons are: the newest snapshot is damaged or does not fit the log, records before the log's beginning are in
-    no snapshot, offsets are missing, or there are no records. A finding is added if no other error is among
-    `found.findings`.
+    Reasons are: the newest snapshot is damaged or does not fit the log, records before the log's beginning are in no
+    snapshot, offsets are missing, or there are no records. The refusal is also added as a finding if there is no other
+    error among the findings.
     """
-    believed = latest(found.snapshots)
+    believed = latest(log.snapshots)
     if believed is not None and not believed.is_whole:
-        found.refusal = f"its newest snapshot {believed.file} is damaged, and a controller stops when it reads that"
-        if believed.position > found.log_end:
-            found.refusal += ", after it has deleted the log, which ends before it"
+        log.refusal = f"its newest snapshot {believed.file} is damaged, and a controller stops when it reads that"
+        if believed.position > log.log_end:
+            log.refusal += ", after it has deleted the log, which ends before it"
     elif believed is not None and believed.problem is not None:
-        found.refusal = f"its newest snapshot {believed.file} cannot be of this log, and a start would believe it"
-        if believed.position > found.log_end:
-            found.refusal += " and delete the log, which ends before it"
-    elif found.start > max((snapshot.end for snapshot in found.snapshots), default=0):
-        found.refusal = (
-            f"its log begins at offset {found.start} and no snapshot reaches there: what came before is lost, and a "
+        log.refusal = f"its newest snapshot {believed.file} cannot be of this log, and a start would believe it"
+        if believed.position > log.log_end:
+            log.refusal += " and delete the log, which ends before it"
+    elif log.start > max((snapshot.end for snapshot in log.snapshots), default=0):
+        log.refusal = (
+            f"its log begins at offset {log.start} and no snapshot reaches there: what came before is lost, and a "
             "controller does not start"
         )
-    elif found.hole is not None:
-        first, next_offset = found.hole
-        found.refusal = (
+    elif log.hole is not None:
+        first, next_offset = log.hole
+        log.refusal = (
             f"offsets {first} to {next_offset - 1} are missing inside its metadata log, so that what comes after them "
             "means nothing certain: use another copy"
         )
-    elif found.end == 0:
-        found.refusal = found.why_empty
-    if found.refusal is not None and not any(finding.severity is Severity.ERROR for finding in found.findings):
-        found.findings.append(Finding.of(FindingCode.METADATA_GAP, None, None, found.refusal, found.directory))
+    elif log.end == 0:
+        log.refusal = log.why_empty
+    if log.refusal is not None and not any(finding.severity is Severity.ERROR for finding in log.findings):
+        log.findings.append(Finding.of(FindingCode.METADATA_GAP, None, None, log.refusal, log.directory))

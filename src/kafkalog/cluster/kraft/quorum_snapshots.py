@@ -1,6 +1,4 @@
-"""Read the snapshots in a metadata directory and judge them as a start does: by their names, and by the log beside
-them.
-"""
+"""Snapshots in a metadata directory, checked as a start checks them: by their names, and by the log beside them."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ __all__ = ["LogEnd", "MetadataSnapshot", "control_records", "latest", "read_snap
 
 
 class MetadataSnapshot(Struct, frozen=True, kw_only=True):
-    """A snapshot of the metadata: everything below `end`; one that is not whole stops a node that reads it."""
+    """A snapshot of all metadata below offset `end`. A node that reads one with `is_whole` False does not start."""
 
     file: str
     end: int
@@ -48,12 +46,12 @@ class MetadataSnapshot(Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> bool:
-        """Whether it can stand for the beginning of the log."""
+        """Whether it is complete and fits the log, so that it can replace the beginning of the log."""
         return self.is_whole and self.problem is None
 
     @property
     def position(self) -> tuple[int, int]:
-        """Position by which a start compares snapshots."""
+        """Epoch and end offset, by which a start orders snapshots."""
         return self.epoch, self.end
 
 
@@ -75,7 +73,7 @@ class LogEnd(Struct, frozen=True, kw_only=True):
 
 
 def latest(snapshots: Iterable[MetadataSnapshot]) -> MetadataSnapshot | None:
-    """The one that a start believes."""
+    """Return the snapshot that a start uses: the one with the largest epoch, then end offset; None if there is none."""
     return max(snapshots, key=lambda each: each.position, default=None)
 
 
@@ -99,8 +97,8 @@ def read_snapshots(partition: Partition, limits: Limits, findings: list[Finding]
     """Read the snapshots that a start keeps; return them sorted by epoch, then end offset.
 
     A snapshot that ends before the log's start offset is skipped, because a start deletes it; a damaged one is
-    returned. For both a finding is appended to `findings`. Files whose name Kafka would not write are skipped without
-    one.
+    returned. For both a finding is appended to `findings`. Files with a name that Kafka would not write are skipped
+    without a finding.
     """
     metadata_snapshots = []
     for path in partition.kraft_snapshots:
@@ -153,9 +151,10 @@ def _read(path: str, end: int, epoch: int, limits: Limits) -> MetadataSnapshot:
 def why_impossible(snapshot: MetadataSnapshot, log: LogEnd) -> str | None:
     """Return the reason why the snapshot cannot belong to this log, as text; None if nothing contradicts it.
 
-    Its epoch is compared with the epoch of its own batches, with the epoch in `quorum-state`, and with the epoch that
-    the log has at the snapshot's last offset. A snapshot that ends beyond the log is judged by the log's end. If the
-    log does not have the last offset, that comparison is omitted.
+    The snapshot's epoch is compared with the epoch of its own batches, with the epoch in `quorum-state`, and with the
+    epoch that the log has at the snapshot's last offset. If the snapshot ends beyond the log, it is compared with the
+    epoch and the time of the log's last record. If the log begins after the snapshot's last offset, that comparison is
+    omitted.
     """
     if snapshot.written_in is not None and snapshot.written_in != snapshot.epoch:
         return f"its name says epoch {snapshot.epoch}, and it was written in epoch {snapshot.written_in}"

@@ -1,4 +1,4 @@
-"""Find brokers that the metadata names as replicas or leaders although they are not registered."""
+"""Search for brokers that the metadata names as replicas or leaders although they are not registered."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ _NAMED = 3
 
 
 def unregistered_brokers(image: MetadataImage, path: str) -> list[Finding]:
-    """Report brokers that are replicas or leaders but are not registered, with `path` as the findings' file.
+    """Return findings about brokers that are replicas or leaders but are not registered. `path` is the file that the
+    findings name.
 
-    Brokers that lead or are in sync are errors and come first, other replicas are warnings; both are sorted by id. A
-    broker gets one finding of each kind at most. It stays a replica until its partitions are reassigned
-    (`handleBrokerUnregistered` removes it only from the in-sync replicas), so that only the former are errors.
+    Brokers that lead or are in sync are errors and come first; other replicas are warnings. Both are sorted by id. A
+    broker gets at most one finding of each kind. An unregistered broker remains a replica until its partitions are
+    reassigned (`handleBrokerUnregistered` removes it only from the ISR), so this alone is not an error.
     """
     replicas: dict[int, list[str]] = {}
     in_sync: dict[int, list[str]] = {}

@@ -1,5 +1,5 @@
-"""Find the place in a metadata log at which a controller took it for empty and appended bootstrap records to older
-metadata.
+"""Search for the place in a metadata log at which a controller took it for empty and appended bootstrap records to
+older metadata.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TRANSACTION, _VERSION = "Bootstrap records", "metadata.version"
 
 
 class StartedOver(Struct, frozen=True, kw_only=True):
-    """Offset at which the metadata starts over, and its earlier contents."""
+    """Offset at which the metadata starts over, and the number of topics and ACLs before it."""
 
     offset: int
     """of the change of leader after which the bootstrap records come"""
@@ -40,7 +40,7 @@ class StartedOver(Struct, frozen=True, kw_only=True):
 
 
 class FirstBatches:
-    """Collects the changes of leader that are followed by bootstrap records; every batch of the log must be passed in
+    """Positions of the `LeaderChange` records that bootstrap records follow directly; pass every batch of the log in
     order.
     """
 
@@ -51,12 +51,11 @@ class FirstBatches:
         self._has_records = False
 
     def note(self, batch: RecordBatch, *, is_change_of_leader: bool, limits: Limits) -> None:
-        """Pass the next batch of the log; if it has bootstrap records right after a change of leader, append to
-        `self.found`.
+        """Process the next batch of the log. If it has bootstrap records right after a change of leader, append
+        (offset, epoch) of the batch with that change to `self.found`.
 
-        The entry is (offset, epoch) of the batch with the change of leader. `is_change_of_leader` tells whether this
-        batch has a `LeaderChange` record. Bootstrap records in an empty log are not added. Batches before format 2 are
-        ignored.
+        `is_change_of_leader` tells whether this batch has a `LeaderChange` record. Bootstrap records in an empty log
+        are not added. Batches before format 2 are ignored.
         """
         header = batch.header
         if not isinstance(header, BatchHeader):
@@ -81,10 +80,10 @@ def _is_bootstrap(batch: RecordBatch, limits: Limits) -> bool:
 def metadata_before(
     partition: Partition, candidates: Iterable[tuple[int, int]], snapshots: Iterable[MetadataSnapshot]
 ) -> StartedOver | None:
-    """Find the first place at which a metadata log with topics or ACLs starts over; None if there is none.
+    """Return the first place at which a metadata log with topics or ACLs starts over; None if there is none.
 
-    `candidates` are (offset, epoch) pairs as `FirstBatches.found` has them, `snapshots` the valid snapshots of the log.
-    The metadata before each candidate is read from disk. Raises `StorageError` for I/O.
+    `candidates` are (offset, epoch) pairs as in `FirstBatches.found`, `snapshots` the valid snapshots of the log. The
+    metadata before each candidate is read from disk. Raises `StorageError` for I/O errors.
     """
     whole = {snapshot.file for snapshot in snapshots}
     for offset, epoch in candidates:

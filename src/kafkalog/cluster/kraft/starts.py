@@ -1,4 +1,4 @@
-"""Predict the leader of a KRaft cluster's partition after everything that stopped at one moment is started again."""
+"""Prediction of the leader of a KRaft cluster's partition if all brokers stopped at one moment and start again."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from kafkalog.cluster.kraft.metadata_image import MIGRATING, MetadataImage, Part
 __all__ = ["MOST_STATES", "Starts", "possible_leaders"]
 
 MOST_STATES = 200_000
-"""that are tried for one partition; beyond, nothing is foreseen"""
+"""Largest number of states that are simulated for one partition; if there are more, nothing is predicted."""
 _MOST_RACING = 8
-"""replicas in a race: more have more states than that"""
+"""Largest number of racing replicas; more would exceed `MOST_STATES`."""
 _MOST_REPLICAS = 100
 _REGISTRATION_COUNTS_SINCE = 22
 """`metadata.version` of 4.0-IV0: earlier controllers change no ISR when a broker registers"""
 
 
 class Starts(Struct, frozen=True, kw_only=True):
-    """What is about to be started; the same for all partitions."""
+    """The brokers that are about to start, their order, and what the controllers know; the same for all partitions."""
 
     image: MetadataImage
-    """what the controllers will know"""
+    """metadata that the controllers will have"""
     fencing: tuple[frozenset[int], ...]
-    """who is fenced when the old sessions end, first first (`fencing_order`)"""
+    """brokers that are fenced when the old sessions end, in this order (`fencing_order`)"""
     running: frozenset[int]
     """brokers that come up"""
     clean: frozenset[int] = frozenset()
-    """of these, whose marker shows that they were stopped in an orderly way"""
+    """running brokers whose marker shows a clean shutdown"""
     racing: frozenset[int] | None = None
     """brokers that are up when the old sessions end; None: any of them may be, or may come later"""
     order: tuple[int, ...] = ()
-    """the others, in the order in which they come, each when the one before it is unfenced"""
+    """the other running brokers in the order of their start, each after the one before it is unfenced"""
     registration_counts: bool = True
     """a registration takes a broker out of ISRs (4.0 and later)"""
 
     @classmethod
     def counts_registrations(cls, level: int) -> bool:
-        """Whether brokers of this `metadata.version` have such controllers."""
+        """Whether controllers of this `metadata.version` level take a broker out of ISRs when it registers."""
         return level >= _REGISTRATION_COUNTS_SINCE
 
 
@@ -62,13 +62,13 @@ class _State(Struct, frozen=True, kw_only=True):
 
     @property
     def is_decided(self) -> bool:
-        """Somebody who is really there leads, and nothing that is still to come changes that."""
+        """Whether an unfenced broker leads, so that no later event changes the leader."""
         return self.partition.leader in self.unfenced
 
 
 def possible_leaders(partition: PartitionImage, topic: TopicRules, starts: Starts) -> frozenset[int] | None:
-    """Return every broker that may lead the partition in the end, `NO_LEADER` if possibly none; None if there are too
-    many cases to simulate.
+    """Return the ids of all brokers that may lead the partition in the end, with `NO_LEADER` if it may have no leader;
+    None if there are too many cases to simulate.
 
     `starts` describes the starting brokers. Its racing brokers start before the old sessions have ended: all orders in
     which they register and old sessions are fenced are simulated. The brokers of `starts.order` follow one by one.
@@ -86,17 +86,19 @@ def possible_leaders(partition: PartitionImage, topic: TopicRules, starts: Start
 
 
 def _leader(state: _State) -> int:
-    """A leader that has not come back leads nothing."""
+    """Id of the leader; `NO_LEADER` if it has not been unfenced."""
     return state.partition.leader if state.is_decided else NO_LEADER
 
 
 def _without_epochs(partition: PartitionImage) -> PartitionImage:
-    """Epochs count the changes, and decide nothing: without them, ways that lead to the same state meet there."""
+    """Return the partition with both epochs 0: they do not affect elections, and without them equal states compare
+    equal.
+    """
     return replace(partition, leader_epoch=0, partition_epoch=0)
 
 
 class _Walk:
-    """Simulation of all ways in which one partition may change while brokers start and old sessions end."""
+    """Simulation of all orders of events for one partition while brokers start and old sessions end."""
 
     def __init__(self, partition: PartitionImage, topic: TopicRules, starts: Starts) -> None:
         named = {*partition.replicas, *partition.isr, *partition.elr, *partition.last_known_elr, partition.leader}
@@ -108,13 +110,15 @@ class _Walk:
         self._online = self._with_directory(partition)
 
     def _with_directory(self, partition: PartitionImage) -> frozenset[int]:
-        """Brokers of the partition that are registered with the replica's directory online (`LeaderAcceptor`)."""
+        """Return the ids of the partition's brokers that are registered with the replica's directory online
+        (`LeaderAcceptor`).
+        """
         place = dict(zip(partition.replicas, partition.directories, strict=False))
         brokers = self._starts.image.brokers
         return frozenset(
-            each
-            for each in self.involved
-            if (known := brokers.get(each)) is not None and directory_is_online(known, place.get(each, MIGRATING))
+            broker
+            for broker in self.involved
+            if (known := brokers.get(broker)) is not None and directory_is_online(known, place.get(broker, MIGRATING))
         )
 
     def _election(self, state: _State, without: int | None = None) -> ElectionRules:
@@ -149,32 +153,34 @@ class _Walk:
         return replace(after, partition=_without_epochs(changed))
 
     def started(self, state: _State, broker: int) -> _State:
-        """Registered and then unfenced, with nothing in between."""
+        """Return the state after `broker` is registered and unfenced, with no event in between; unchanged if the leader
+        is decided.
+        """
         return state if state.is_decided else self._unfenced(self._registered(state, broker), broker)
 
     def _next(self, state: _State, racing: frozenset[int]) -> Iterator[_State]:
-        """Yield all states that one more event can lead to: the controller fences a broker, or a racing broker
+        """Yield the state after each event that can happen next: the controller fences a broker, or a racing broker
         registers or is unfenced.
 
         The controller fences in its own order; brokers of one group, whose order is unknown, in any order. Yields
-        nothing if nothing more can happen.
+        nothing if no event is possible.
         """
         for group in self._fencing:
             waiting = group & state.sessions
             if waiting:
-                yield from (self._fenced(state, each) for each in waiting)
+                yield from (self._fenced(state, broker) for broker in waiting)
                 break
-        for each in racing:
-            if each not in state.registered:
-                yield self._registered(state, each)
-            elif each not in state.unfenced:
-                yield self._unfenced(state, each)
+        for broker in racing:
+            if broker not in state.registered:
+                yield self._registered(state, broker)
+            elif broker not in state.unfenced:
+                yield self._unfenced(state, broker)
 
     def after_the_race(self, states: Iterable[_State], racing: frozenset[int]) -> frozenset[_State] | None:
-        """Return every state in which no event is left: a live broker leads, or all old sessions have ended and all
-        racing brokers are unfenced.
+        """Return all states in which no event can happen any more: an unfenced broker leads, or all old sessions have
+        ended and all racing brokers are unfenced.
 
-        None if there are too many racing brokers, replicas or states to simulate.
+        Returns None if there are too many racing brokers, replicas or states to simulate.
         """
         unordered = max(map(len, self._fencing), default=0)
         if max(len(racing), unordered) > _MOST_RACING or len(self.involved) > _MOST_REPLICAS:

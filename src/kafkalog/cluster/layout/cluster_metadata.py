@@ -8,7 +8,7 @@ from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 __all__ = ["FRAME_VERSION", "VALUES"]
 
 FRAME_VERSION = 1
-"""The only frame that Kafka reads; 0 was the preview's of 2.8."""
+"""The only frame version that Kafka reads; the preview of 2.8 wrote 0."""
 
 VALUES = framed_types(CLUSTER_METADATA_TOPIC)
 """Record type -> layouts from the newest to the oldest."""

@@ -1,8 +1,8 @@
 """Layouts of consumers' subscriptions and assignments in classic groups.
 
-A version comes first, and they are never flexible.  A later version than the newest known one is read as that one.
-There is no published schema for the user data of `StickyAssignor` and `CooperativeStickyAssignor`: they declare it in
-code, and it is declared here in the notation of the others.
+They begin with a version and are never flexible. A version above the newest known one is read like that version. The
+user data of `StickyAssignor` and `CooperativeStickyAssignor` has no published schema, because they define it in code;
+it is declared here in the notation of the other schemas.
 """
 
 from __future__ import annotations

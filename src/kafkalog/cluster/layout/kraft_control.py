@@ -1,4 +1,4 @@
-"""Values of KRaft's control records, under the words that Kafka's dump tool has for them."""
+"""Values of KRaft's control records, under the names that Kafka's dump tool uses for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record types of a topic with their layouts, which are read on first use of a type."""
+"""The record types of a topic with their layouts, which are read when a type is first used."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class RecordTypes(Mapping[int, Layouts]):
         self._made: dict[int, Layouts] = {}
 
     def __getitem__(self, kind: int) -> Layouts:
-        made = self._made.get(kind)
-        if made is None:
-            made = self._made[kind] = self._layouts_of(self._names()[kind])
-        return made
+        known_layouts = self._made.get(kind)
+        if known_layouts is None:
+            known_layouts = self._made[kind] = self._layouts_of(self._names()[kind])
+        return known_layouts
 
     def __contains__(self, kind: object) -> bool:
         return kind in self._names()
@@ -41,10 +41,12 @@ KeyedTypes = RecordTypes[tuple[str, Message, tuple[Message, ...]]]
 
 
 def framed_types(topic: str) -> RecordTypes[tuple[Message, ...]]:
-    """Types of a topic without keys: the layouts of a value, newest first."""
+    """Return the types of a topic whose records have no keys: the layouts of each type's value, newest first."""
     return RecordTypes(lambda: record_types(topic), layouts)
 
 
 def keyed_types(topic: str) -> KeyedTypes:
-    """Types of a coordinator's topic: a type's name, the layout of its key, and those of its value, newest first."""
+    """Return the types of a coordinator's topic: each type's name, the layout of its key, and the layouts of its value,
+    newest first.
+    """
     return RecordTypes(lambda: record_types(topic), lambda name: (name, newest(f"{name}Key"), layouts(f"{name}Value")))

@@ -1,4 +1,4 @@
-"""Records of `__remote_log_metadata` (tiered storage); before 3.6 without custom metadata, under the same version."""
+"""Records of `__remote_log_metadata` (tiered storage). Before 3.6 they had no custom metadata, but the same version."""
 
 from __future__ import annotations
 

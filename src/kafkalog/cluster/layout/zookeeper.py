@@ -1,7 +1,7 @@
-"""ZooKeeper's transaction log and snapshots: the records of `zookeeper.jute` and what frames them.
+"""Layouts of ZooKeeper's transaction log and snapshots: the records of `zookeeper.jute` and the frames around them.
 
-Numbers are big-endian.  `FileTxnLog` frames a transaction with checksum, length and one closing byte; `FileSnap` writes
-counts without a null form, and seals of a checksum and the string "/".
+Numbers are big-endian. `FileTxnLog` puts checksum and length before a transaction and one closing byte after it.
+`FileSnap` writes counts that cannot be null, and seals, which are a checksum and the string "/".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Questions about a cluster, each a public call with a typed result: `offsets`, `groups`, `metadata` and others.
+"""Questions about a cluster, each a public function with a typed result: `offsets`, `groups`, `metadata` and others.
 
-Each call opens log directories and ZooKeeper's directories by their paths, and changes nothing.
+Each function opens log directories and ZooKeeper's directories by their paths, and changes nothing.
 """

@@ -1,4 +1,4 @@
-"""Compare the cluster's metadata with the log directories of its brokers."""
+"""Comparison of the cluster's metadata with the log directories of its brokers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def compared(
     next_block: int | None,
     clusters: Mapping[str, str] | None = None,
 ) -> list[Finding]:
-    """List the contradictions between metadata and the log directories at `against`.
+    """Return findings about contradictions between the metadata and the log directories at `against`.
 
     `known` are the topics of the metadata by name, `clusters` the cluster ids by ZooKeeper chroot. `next_block` is the
     first producer id that is not allocated, None if unknown; larger ids in live partitions are reported too. Raises

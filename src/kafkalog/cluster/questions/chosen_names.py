@@ -1,4 +1,4 @@
-"""Choice among names that are not topics, such as groups: names or patterns, each of which must exist."""
+"""Selection of names that are not topics, such as groups, by names or patterns, each of which must match."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ def chosen_names(
     why_unknown: WhyUnknown = _is_complete,
     findings: Iterable[Finding] = (),
 ) -> Callable[[str], bool]:
-    """Return a predicate that is True for the chosen names; it accepts every name if there are no patterns.
+    """Return a predicate that is True for the selected names; it accepts every name if there are no patterns.
 
-    `kind` is the word for such a name in messages. A pattern is a name or a glob. Raises `UnknownName` for a pattern
-    without a match in `known`. `why_unknown` is called with the missing name (None for a glob); if it returns a reason
-    why names may be incomplete, the error contains it, with `findings`.
+    `kind` is the word for such a name in messages, for example `group`. A pattern is a name or a glob. Raises
+    `UnknownName` for a pattern without a match in `known`. `why_unknown` is called with the missing name (None for a
+    glob); if it returns a reason why `known` may be incomplete, the error contains the reason, and its `findings` are
+    `findings`.
     """
     if not patterns:
         return lambda name: True

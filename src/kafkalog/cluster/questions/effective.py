@@ -1,4 +1,4 @@
-"""Settings in effect for topics and brokers, and where each comes from."""
+"""Effective settings of topics and brokers, each with its source."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class EffectiveSettings(Struct, frozen=True):
 
 
 class _Configured(Struct, frozen=True, kw_only=True):
-    """The resources of a cluster and the settings that were made for them."""
+    """The resources of a cluster and their settings."""
 
     resources: Mapping[str, Mapping[str, str]]
     topics: tuple[str, ...]
@@ -59,7 +59,9 @@ class _Configured(Struct, frozen=True, kw_only=True):
     """registered broker -> the highest metadata.version that it supports, which tells its release"""
 
     def defaults(self, kind: str, broker: int | None) -> dict[str, str]:
-        """Kafka's own for `topic` or `broker`: of the release of one broker, else those that all have alike."""
+        """Return Kafka's default settings for `topic` or `broker`: of this broker's release, or with None the ones that
+        all brokers have in common. Empty if the releases are unknown.
+        """
         levels = self.levels.values() if broker is None else [self.levels[broker]] if broker in self.levels else []
         return default_settings(kind, levels)
 
@@ -85,7 +87,7 @@ def effective_settings(
     * `select`: only settings of these topics, and none of brokers
     * `broker`: only settings of this broker, or with `select` of the topics on this broker; None: of all
     * `started_with`: settings of the broker's server.properties
-    * `defaults`: False: without settings that nobody has made
+    * `defaults`: False: leave out settings that have only Kafka's default value
     * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper
     * `replica`: which directory counts if the metadata log is in several: `"longest"`, or its path
     """

@@ -114,12 +114,12 @@ def _of_zookeeper(
     *,
     every_change: bool,
 ) -> ZooKeeperElections:
-    found = timeline(directory)
-    findings = [*found.findings]
-    places = chroots(found.tree.nodes)
+    history = timeline(directory)
+    findings = [*history.findings]
+    places = chroots(history.tree.nodes)
     if chroot is not None:
         places = [chosen_chroot(places, chroot)]
-        found = found.of(places[0])
+        history = history.of(places[0])
     if against and len(places) > 1:
         names = ", ".join(place or "/" for place in places)
         raise UsageError(Sentence(
@@ -128,17 +128,17 @@ def _of_zookeeper(
         ))  # fmt: skip
     known: dict[str, KnownTopic] = {}
     for place in places:
-        known.update(known_from_zookeeper(found.tree, place))
-    select.check([*partition_names(known), *((change.topic, change.partition) for change in found.changes)])
+        known.update(known_from_zookeeper(history.tree, place))
+    select.check([*partition_names(known), *((change.topic, change.partition) for change in history.changes)])
     if against:
-        next_block = next_block_of_zookeeper(found.tree, places[0]) if len(places) == 1 else None
-        findings += compared(against, known, next_block, cluster_ids(found.tree))
-    findings += bad_cluster_ids(found.tree, chroot, directory.paths[0])
+        next_block = next_block_of_zookeeper(history.tree, places[0]) if len(places) == 1 else None
+        findings += compared(against, known, next_block, cluster_ids(history.tree))
+    findings += bad_cluster_ids(history.tree, chroot, directory.paths[0])
     return ZooKeeperElections(
-        terms=tuple(found.terms),
-        brokers=tuple(found.brokers),
+        terms=tuple(history.terms),
+        brokers=tuple(history.brokers),
         changes=tuple(
-            change for change in found.changes
+            change for change in history.changes
             if select.takes(change.topic, change.partition) and (every_change or change.is_election)
         ),
         findings=tuple(findings),
@@ -158,9 +158,9 @@ def departures(
     """Return the changes that the controller would make to partitions if brokers left, one after another. Reads only.
 
     There is one for each partition that the leaving broker leads or is in sync for, by broker, topic and partition. A
-    partition that would have no leader is not a finding. Raises `UsageError` if the paths hold the metadata of no
+    partition that would have no leader is not a finding. Raises `UsageError` if the paths have the metadata of no
     cluster or of several, do not reach `as_of`, or if a broker is listed twice; `UnknownName` for a broker, topic or
-    partition that does not exist; `StorageError` for I/O.
+    partition that does not exist; `StorageError` for I/O errors.
 
     * `paths`: log directories, or ZooKeeper's dataDir and dataLogDir
     * `brokers`: ids of the brokers, in the order in which they leave
@@ -173,14 +173,14 @@ def departures(
     """
     directory = _zookeeper(paths, chroot, replica)
     findings: list[Finding] = []
-    found: list[Departure[PartitionImage] | Departure[PartitionState]] = []
+    all_departures: list[Departure[PartitionImage] | Departure[PartitionState]] = []
     static = started_with or {}
     if directory is not None:
         tree = tree_at(directory, zookeeper_transaction(directory, as_of))
         findings += tree.findings
         place = _one_cluster(chroots(tree.tree.nodes), chroot)
         select.check(partition_names(known_from_zookeeper(tree.tree, place)))
-        found += zookeeper_departures(tree.tree, place, brokers, unclean=unclean, static=static)
+        all_departures += zookeeper_departures(tree.tree, place, brokers, unclean=unclean, static=static)
     else:
         log = metadata_log(paths, replica, findings)
         offset = metadata_offset(log, as_of)
@@ -189,8 +189,8 @@ def departures(
         findings += state.findings
         select.check(partition_names(known_from_image(state.image)))
         controller = _controller(log, offset)
-        found += kraft_departures(state.image, brokers, unclean=unclean, controller=controller, static=static)
-    chosen = tuple(each for each in found if select.takes(each.topic, each.partition))
+        all_departures += kraft_departures(state.image, brokers, unclean=unclean, controller=controller, static=static)
+    chosen = tuple(each for each in all_departures if select.takes(each.topic, each.partition))
     return Departures(departures=chosen, findings=tuple(findings))
 
 
@@ -205,6 +205,8 @@ def _one_cluster(places: Sequence[str], chroot: str | None) -> str:
 
 
 def _controller(log: MetadataLog, offset: int | None) -> int | None:
-    """Node id of the active controller at an offset; None if the log does not say it."""
+    """Return the node id of the active controller before an offset, or at the end of the log for None; None if the log
+    does not contain its election.
+    """
     terms = [term for term in log.terms([]) if offset is None or term.from_offset < offset]
     return terms[-1].leader if terms else None

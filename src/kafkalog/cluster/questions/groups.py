@@ -1,4 +1,4 @@
-"""Groups with their members and assignments, and the assignment that a rebalance would give."""
+"""Groups with their members and assignments, and the assignment after a rebalance."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Rebalance(Struct, frozen=True, kw_only=True):
 
     @property
     def growth(self) -> Growth | None:
-        """What becomes of topics; None if nothing does."""
+        """The new partitions and topics; None if there are none."""
         return Growth(self.partitions, self.topics) if self.partitions or self.topics else None
 
 
@@ -57,7 +57,7 @@ NO_REBALANCE = Rebalance()
 
 
 class ClusterGroups(Struct, frozen=True, kw_only=True):
-    """The chosen groups, ascending by id, and what the rebalance that was asked about would give them."""
+    """The chosen groups, ascending by id, and the rebalance for which assignments can be computed."""
 
     groups: tuple[Group, ...]
     """in `__consumer_offsets` and `__share_group_state`"""
@@ -69,7 +69,7 @@ class ClusterGroups(Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
 
     def verdict(self, group: Group) -> Verdict:
-        """Compare the stored assignment of a group with what its assignor computes."""
+        """Compare the stored assignment of a group with the one that its assignor computes."""
         return verdict(group, self.partition_counts)
 
     def after_leaving(self, group: Group) -> Assignment | None:
@@ -81,7 +81,9 @@ class ClusterGroups(Struct, frozen=True, kw_only=True):
         return assignment_of(group, self.partition_counts, joining=self.rebalance.joining)
 
     def after_growth(self, group: Group) -> Assignment | None:
-        """Assignment by member after topics have changed; None if it cannot be derived or none is the group's."""
+        """Assignment by member after topics have changed; None if it cannot be derived, or if no changed topic concerns
+        the group.
+        """
         growth = self.rebalance.growth
         return None if growth is None else growth.assignment_of(group, self.partition_counts)
 
@@ -108,10 +110,10 @@ def groups(
     * `select`: only groups with commits or assignments for these topic-partitions
     * `rebalance`: a change that `after_leaving`, `after_joining` and `after_growth` of the result answer about
     * `as_of`: a past moment
-    * `metadata`: a KRaft log directory or ZooKeeper dataDir with the cluster's topics; None: what is beside the groups
+    * `metadata`: a KRaft log directory or ZooKeeper dataDir with the cluster's topics; None: the metadata in `paths`
     * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper
     * `replica`: which directory counts if a partition is in several: `"longest"`, or its path
-    * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata says it; None: 50
+    * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata states it; None: 50
     """
     logs, zookeeper = split_zookeeper(paths)
     refuse_without_logs(logs, {
@@ -175,13 +177,15 @@ def _counts(at_hand: Iterable[Partition], topics: Mapping[str, KnownTopic]) -> d
 
 
 def _has_only_offsets(group: Group) -> bool:
-    """Whether nothing but commits is known of a group: consumers that met in ZooKeeper leave no more in Kafka."""
+    """Whether a group has commits but neither protocol nor members in Kafka, as groups have whose consumers are managed
+    in ZooKeeper.
+    """
     return not group.protocol_type and not group.members
 
 
 def _refuse_unknown_topics(rebalance: Rebalance, counts: Mapping[str, int], groups: Iterable[Group]) -> None:
-    """Raise `UnknownName` for a topic that would grow but is unknown: it is in none of the cluster, the subscriptions
-    and `rebalance.topics`.
+    """Raise `UnknownName` for a topic in `rebalance.partitions` that is neither in the cluster nor subscribed to nor in
+    `rebalance.topics`.
     """
     subscribed = {
         topic
@@ -198,8 +202,8 @@ def _refuse_unknown_topics(rebalance: Rebalance, counts: Mapping[str, int], grou
 
 
 def _has_selected(select: Selection, groups: Iterable[Group], counts: Mapping[str, int]) -> Callable[[Group], bool]:
-    """Return a predicate that tells whether a group has commits or assignments for a selected partition; always True
-    without a selection.
+    """Return a predicate for groups: whether a group has commits, assignments or share state for a selected partition.
+    Without a selection it is always True.
 
     Raises `UnknownName` for a selected topic or partition that neither a group nor the cluster has.
     """
@@ -211,7 +215,7 @@ def _has_selected(select: Selection, groups: Iterable[Group], counts: Mapping[st
 
 
 def _places(group: Group) -> set[tuple[str, int]]:
-    """Partitions for which a group has a committed offset, an assignment, or share state."""
+    """Return the partitions for which a group has a committed offset, an assignment, or share state."""
     assigned = {place for member in group.members for place in member.assignment or ()}
     committed = {(commit.key.topic, commit.key.partition) for commit in group.offsets}
     return assigned | committed | {(state.topic, state.partition) for state in group.share if state.topic is not None}

@@ -1,4 +1,4 @@
-"""The cluster's topics, from metadata beside the partitions at hand or from a directory that is named."""
+"""The cluster's topics, read from metadata in the same directories or in a directory that the caller names."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def known_topics(
     findings: list[Finding],
     chroot: str | None = None,
 ) -> Mapping[str, KnownTopic]:
-    """Read the cluster's topics by name, as of `until`; empty if there is no metadata.
+    """Read the cluster's topics as of `until`; return them by name, empty if there is no metadata.
 
-    With `path`, a KRaft log directory or ZooKeeper's dataDir, they are read from there, else from the metadata log
+    With `path`, a KRaft log directory or ZooKeeper's dataDir, they are read from there, otherwise from the metadata log
     among the partitions `at_hand`. `chroot` chooses one of several clusters in ZooKeeper. Findings are appended to
-    `findings`. Raises `UsageError` if `path` is neither, if it has no or several clusters, or if its metadata does not
-    go back to `until`; metadata at hand that does not go back is ignored, with a finding.
+    `findings`. Raises `UsageError` if `path` is neither of both, if it has no or several clusters, or if its metadata
+    does not go back to `until`. If the metadata at hand does not go back, the result is empty, with a finding.
     """
     if path is None:
         logs = _metadata_partitions(at_hand)
@@ -77,10 +77,8 @@ def _known_from_log(partition: Partition, until: Until, findings: list[Finding])
 
 
 def _as_of(until: Until, topics: Mapping[str, KnownTopic]) -> Mapping[str, KnownTopic]:
-    """Return the topics with the leader of every partition set to -1 if the moment is only an offset of
-    `__consumer_offsets`.
-
-    Such an offset does not show who led at that time. Otherwise the topics are returned unchanged.
+    """Return the topics; if `until` has only an offset of `__consumer_offsets`, the leader of every partition becomes
+    -1, because such an offset does not show who led at that time.
     """
     if until.offset is None or until.timestamp is not None:
         return topics
@@ -91,7 +89,9 @@ def _as_of(until: Until, topics: Mapping[str, KnownTopic]) -> Mapping[str, Known
 
 
 def _names_by_id(at_hand: Iterable[Partition], topics: Mapping[str, KnownTopic]) -> dict[str, str]:
-    """Topic names by topic id, from `partition.metadata` of the partitions at hand and from the cluster's metadata."""
+    """Return topic names by topic id, from `partition.metadata` of the partitions at hand and from the cluster's
+    metadata.
+    """
     names = {each.metadata.topic_id: each.topic for each in at_hand if each.metadata is not None and each.topic}
     return names | {topic.topic_id: name for name, topic in topics.items() if topic.topic_id is not None}
 
@@ -106,11 +106,11 @@ def groups_at_hand(
     """Read the groups in `__consumer_offsets` as of `until`; return them, and a function that says why other groups may
     exist.
 
-    The function gets a group id (None for any) and returns a reason, or None if no such group can exist. Without
-    partitions at hand there are no groups, and it always returns None. `topics` are those of the metadata;
-    `offsets_partitions` is the number of partitions of `__consumer_offsets` that the caller knows, or None; it is used
-    if `topics` lack the number. Findings are appended to `findings`, also for a group in a wrong partition. Raises
-    `UsageError` if both numbers are known and differ.
+    The function takes a group id (None for any) and returns a reason, or None if no such group can exist. Without
+    partitions at hand there are no groups, and it always returns None. `topics` are the topics in the metadata.
+    `offsets_partitions` is the number of partitions of `__consumer_offsets` as the caller states it, or None; it is
+    used if the metadata lacks the number. Findings are appended to `findings`, also for a group in a wrong partition.
+    Raises `UsageError` if both numbers are known and differ.
     """
     places = GroupPlaces.of(topics)
     if None not in (places.partitions, offsets_partitions) and places.partitions != offsets_partitions:

@@ -1,4 +1,4 @@
-"""Ends of the logs at hand, for the lag of consumer groups."""
+"""End offsets of the logs at hand, from which the lag of consumer groups is computed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Key = tuple[str | None, int | None]
 
 
 class LogEnds:
-    """The log end offsets of partitions that are at hand; each is read when it is first needed, and then kept."""
+    """The log end offsets of the partitions at hand. Each is read when it is first needed, and cached."""
 
     def __init__(self, at_hand: Iterable[Partition], replica: PathLike | None, findings: list[Finding]) -> None:
         self._at_hand: dict[_Key, list[Partition]] = {}
@@ -40,16 +40,17 @@ class LogEnds:
         return self._known[key]
 
     def lag(self, commit: CommittedOffset) -> int | None:
-        """Offsets from the commit to the end of the log; None if the end is unknown, or if the offset is negative.
+        """Number of offsets from the commit to the end of the log; None if the end is unknown, or if the committed
+        offset is negative.
 
-        Below 0 if the log here does not reach what was committed, which is a finding too.
+        The result is negative if the committed offset is beyond the end of the log here.
         """
         end = self.of(commit)
         return None if end is None or not commit.is_commit else end - commit.offset
 
     def note_beyond(self, commits: Iterable[CommittedOffset]) -> None:
-        """Append a warning to the findings for each commit whose offset is beyond the end of its log; unknown ends are
-        skipped.
+        """Append a warning to the findings for each commit whose offset is beyond the end of its log. Commits with an
+        unknown end are skipped.
         """
         for commit in commits:
             end = self.of(commit)
@@ -66,8 +67,9 @@ class LogEnds:
     def _read(self, key: _Key) -> int | None:
         """Read the log end offset of a partition; None if it is not at hand or cannot be read.
 
-        Of several directories the one that `replica` chooses is read. If none is chosen, or reading fails, a finding is
-        added. None without a finding if files of the directory were left out as unreadable when it was opened.
+        If the partition is in several directories, the one that `replica` chooses is read. If none is chosen, or
+        reading fails, a finding is added. The result is None without a finding if some files of the directory could not
+        be read when it was opened.
         """
         partitions = self._at_hand.get(key, [])
         name = partitions[0].name if partitions else None

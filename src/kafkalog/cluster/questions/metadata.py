@@ -1,4 +1,4 @@
-"""State of a KRaft cluster's metadata at a moment, and changes of its partitions."""
+"""A KRaft cluster's metadata at a moment, and the changes of its partitions."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ __all__ = ["ClusterMetadata", "MetadataHistory", "chosen_changes", "metadata", "
 
 
 class ClusterMetadata(Struct, frozen=True, kw_only=True):
-    """What a KRaft cluster knew."""
+    """The state of a KRaft cluster's metadata at a moment."""
 
     state: MetadataState
-    """everything, with the chosen partitions and the settings of their topics"""
+    """the metadata, with only the chosen partitions and the settings of their topics"""
     log: MetadataLog
     """where it was read"""
     findings: tuple[Finding, ...]
 
     @property
     def next_offset(self) -> int:
-        """First offset of the metadata log that is not part of this."""
+        """Offset before which the state is complete: the first one of the metadata log that is not in it."""
         return self.state.next_offset
 
     @property
@@ -89,9 +89,9 @@ def metadata(
 
 
 def state_at(log: MetadataLog, as_of: Moment, findings: list[Finding]) -> MetadataState:
-    """Read the metadata state at a moment; appends its findings, and those about unregistered brokers, to `findings`.
+    """Read the metadata state at a moment; append its findings, and findings about unregistered brokers, to `findings`.
 
-    Raises `UsageError` if the moment lies after the end of the log or before its beginning.
+    Raises `UsageError` if the moment is after the end of the log or before its beginning.
     """
     offset = metadata_offset(log, as_of)
     state = log.state(offset)
@@ -102,10 +102,11 @@ def state_at(log: MetadataLog, as_of: Moment, findings: list[Finding]) -> Metada
 
 
 def _only(state: MetadataState, select: Selection) -> MetadataState:
-    """Copy the state with only the selected partitions; topics without one, and their configs, are left out.
+    """Return a copy of the state with only the selected partitions; topics without one, and their configs, are left
+    out.
 
-    Everything else is kept. Without a selection the state itself is returned. Raises `UnknownName` for a selected topic
-    or partition that does not exist.
+    Everything else is unchanged. Without a selection, the state itself is returned. Raises `UnknownName` for a selected
+    topic or partition that does not exist.
     """
     select.check(partition_names(known_from_image(state.image)))
     if select == ALL:
@@ -143,10 +144,10 @@ def metadata_history(
 
 
 def chosen_changes(log: MetadataLog, select: Selection, findings: list[Finding]) -> list[PartitionChange]:
-    """List the changes of the selected partitions in offset order.
+    """Return the changes of the selected partitions in offset order.
 
     Findings about the log and its final state are appended to `findings`, without duplicates. Raises `UnknownName` for
-    a selected partition that has no changes and does not exist.
+    a selected topic or partition that neither has changes nor exists, `StorageError` for I/O errors.
     """
     changes = list(partition_changes(log, findings))
     of_state: list[Finding] = []

@@ -40,15 +40,15 @@ NOW = Moment()
 
 
 def reading_until(moment: Moment) -> Until:
-    """Where reading of `__consumer_offsets` stops."""
+    """Convert a moment to the point at which reading of `__consumer_offsets` stops."""
     return Until(moment.offset, moment.time)
 
 
 def metadata_offset(log: MetadataLog, moment: Moment) -> int | None:
-    """Offset of the metadata log before which a moment's state is complete; None for the end of the log.
+    """Return the offset of the metadata log before which a moment's state is complete; None for the end of the log.
 
-    The smaller one if the moment has an offset and a time. Raises `UsageError` if the moment is a ZooKeeper
-    transaction, or is a time before the beginning of the log.
+    If the moment has an offset and a time, the smaller offset is returned. Raises `UsageError` if the moment is a
+    ZooKeeper transaction, or is a time before the beginning of the log.
     """
     if moment.zxid is not None:
         detail = " is an offset of the metadata log here, or a time, not a ZooKeeper transaction"
@@ -58,8 +58,8 @@ def metadata_offset(log: MetadataLog, moment: Moment) -> int | None:
 
 
 def refuse_beyond_end(offset: int | None, state: MetadataState) -> None:
-    """Raise `UsageError` for an offset that the metadata log has not reached: the state as of its end says nothing of
-    it.
+    """Raise `UsageError` if `offset` is beyond the end of the metadata log, because the state at that offset is
+    unknown. None is accepted.
     """
     if offset is not None and offset > state.next_offset:
         detail = f" {offset} is beyond the end of the metadata log, which is offset {state.next_offset}"
@@ -67,8 +67,11 @@ def refuse_beyond_end(offset: int | None, state: MetadataState) -> None:
 
 
 def zookeeper_transaction(directory: ZooKeeperDirectory, moment: Moment) -> int | None:
-    """Last ZooKeeper transaction at a moment; None for the last one of all. An offset counts as a transaction, because
-    ZooKeeper has no offsets.
+    """Return the zxid of the last ZooKeeper transaction at a moment; None for the last one of all. If the moment has no
+    zxid, its offset is used as one, because ZooKeeper has no offsets. If it also has a time, the smaller zxid is
+    returned.
+
+    Raises `UsageError` for a time before the beginning of the logs.
     """
     at_time = None if moment.time is None else zxid_at(directory, moment.time)
     return _earlier(moment.offset if moment.zxid is None else moment.zxid, at_time)

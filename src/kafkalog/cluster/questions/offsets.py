@@ -1,4 +1,4 @@
-"""Offsets that consumer groups have committed, now or at a past moment, in Kafka and in ZooKeeper; and the state of
+"""Offsets that consumer groups have committed, now or at a past moment, in Kafka and in ZooKeeper, and the state of
 share groups.
 """
 
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class GroupOffset(Struct, frozen=True, kw_only=True):
-    """A committed offset beside the log that it refers to."""
+    """A committed offset, with the end of the log that it refers to."""
 
     commit: CommittedOffset
     log_end_offset: int | None
@@ -51,7 +51,7 @@ class GroupOffset(Struct, frozen=True, kw_only=True):
 
 
 class ShareOffset(Struct, frozen=True, kw_only=True):
-    """What a share group has of one partition, beside the log."""
+    """The state of one partition in a share group, with the end of its log."""
 
     state: SharePartition
     log_end_offset: int | None
@@ -90,12 +90,12 @@ class StoredOffsets(Struct, frozen=True, kw_only=True):
 
     @property
     def all_committed(self) -> list[CommittedOffset]:
-        """Commits in Kafka and in ZooKeeper, by group, topic, partition and cluster."""
+        """Commits in Kafka and in ZooKeeper, sorted by group, topic, partition and cluster."""
         return sorted([*self.committed, *self.in_zookeeper], key=lambda each: (each.key, each.chroot or ""))
 
     def place(self, chroot: str | None) -> str:
-        """The node of the cluster that is meant, empty at the root. Raises `UsageError` if several have offsets and
-        none is named.
+        """Return the ZooKeeper node of the cluster, empty at the root: `chroot` if it is not empty, else the node below
+        which the offsets are stored. Raises `UsageError` if offsets of several clusters were read.
         """
         places = {group.chroot for group in self.old_groups if group.offsets}
         if len(places) > 1:
@@ -127,7 +127,7 @@ def offsets(
     * `as_of`: a past moment; log ends are only known for now
     * `chroot`: ZooKeeper node of the cluster, if several are below one ZooKeeper
     * `replica`: which directory counts if a partition is in several: `"longest"`, or its path
-    * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata says it; None: 50
+    * `offsets_partitions`: number of partitions of `__consumer_offsets` if no metadata states it; None: 50
     * `log_ends`: False: the logs that commits refer to are not read
     """
     logs, zookeeper = split_zookeeper(paths)
@@ -183,12 +183,12 @@ def stored_offsets(
     replica: PathLike | None,
     offsets_partitions: int | None,
 ) -> StoredOffsets:
-    """Read the offsets in log directories and in ZooKeeper for `offsets`, whose parameters are the same.
+    """Read the offsets in log directories and in ZooKeeper; the parameters are the same as in `offsets`.
 
-    `old` are the consumers that were read from ZooKeeper, None without a ZooKeeper directory. Commits are sorted by
-    group, topic and partition; those in ZooKeeper are in the order of its groups. Damage becomes findings of the
-    result. Raises `UsageError` if `logs` hold no groups, `UnknownName` for a group, topic or partition that does not
-    exist, `StorageError` for I/O.
+    `old` are the consumers that were read from ZooKeeper, None without a ZooKeeper directory. Commits in Kafka are
+    sorted by group, topic and partition; commits in ZooKeeper are in the order of its groups. Damage becomes findings
+    of the result. Raises `UsageError` if `logs` have no groups, `UnknownName` for a group, topic or partition that does
+    not exist, `StorageError` for I/O errors.
     """
     findings = [*old.findings] if old is not None else []
     at_hand = groups_in(logs, replica, findings)
@@ -228,7 +228,10 @@ def stored_offsets(
 
 
 def groups_in(logs: Sequence[PathLike], replica: PathLike | None, findings: list[Finding]) -> tuple[Partition, ...]:
-    """All partitions in log directories that hold a coordinator's partition of groups; none without directories."""
+    """Open all partitions in the log directories; return an empty tuple if there are no directories. Findings about
+    unreadable files are appended to `findings`. Raises `UsageError` if there is no partition of `__consumer_offsets` or
+    `__share_group_state`.
+    """
     if not logs:
         return ()
     return partitions_with(logs, CONSUMER_OFFSETS_TOPIC, replica, findings, or_topic=SHARE_GROUP_STATE_TOPIC)
@@ -237,7 +240,7 @@ def groups_in(logs: Sequence[PathLike], replica: PathLike | None, findings: list
 def _topics(
     at_hand: Sequence[Partition], old: OldConsumers | None, chroot: str | None, as_of: Moment, findings: list[Finding]
 ) -> Mapping[str, KnownTopic]:
-    """The topics of the metadata beside the groups."""
+    """Return the topics in the metadata beside the groups, by name; empty if there is none."""
     known = None if old is None else old.topics_below(chroot)
     if known is not None:
         return known
@@ -245,7 +248,7 @@ def _topics(
 
 
 def refuse_several_clusters(in_zookeeper: Iterable[CommittedOffset]) -> None:
-    """Raise `UsageError` if offsets of several clusters would be taken for those of one."""
+    """Raise `UsageError` if the commits are from several clusters in one ZooKeeper."""
     places = {commit.chroot or "/" for commit in in_zookeeper}
     if len(places) > 1:
         raise _several_clusters(places)
@@ -262,7 +265,7 @@ def refuse_without_logs(logs: Sequence[PathLike], options: Mapping[Ask, object])
     """Raise `UsageError` for the first option about `__consumer_offsets` that has a value although there are no log
     directories.
 
-    A value of None, () or {} counts as not given.
+    `options` maps each option to its value; None, () and {} mean that it was not passed.
     """
     if logs:
         return
@@ -306,9 +309,9 @@ def offset_history(
 
 
 def _why_unknown(history: OffsetHistory, name: str | None) -> str | None:
-    """Reason why a group may have committed although no commit of it is left; None if it certainly has not.
+    """Return the reason why a group may have committed although no commit of it was read; None if it certainly has not.
 
-    The log may be incomplete, or the cleaner may have removed its commits. `name` None means any group.
+    The log may be incomplete, or the cleaner may have removed the commits. `name` None means any group.
     """
     why = history.logs.why_unknown(name, history.partition_count)
     if why is not None or not history.missing:

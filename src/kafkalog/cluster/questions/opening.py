@@ -1,4 +1,4 @@
-"""Open the directories that a question is about: Kafka's log directories, and ZooKeeper's."""
+"""Functions that open the directories of a question: Kafka's log directories, and ZooKeeper's."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def unique(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def partitions_at(
     paths: Sequence[PathLike], replica: PathLike | None, findings: list[Finding], wants: Wants
 ) -> tuple[Partition, ...]:
-    """Partitions that `wants` accepts, as a consumer would read them.
+    """Open the partitions at `paths` that `wants` accepts, as a consumer would read them.
 
-    Unreadable files and directories are left out and reported as findings, as are directories with an unfinished
-    recovery.
+    Unreadable files and directories are left out; findings about them, and about directories with an unfinished
+    recovery, are appended to `findings`. `replica` chooses among several directories of one partition.
     """
     return _inventory(paths, findings).readable(replica, wants=wants)
 
@@ -54,11 +54,12 @@ def partitions_with(
     *,
     or_topic: str | None = None,
 ) -> tuple[Partition, ...]:
-    """Open all partitions at `paths`; at least one must be of `topic` (or of `or_topic`).
+    """Open all partitions at `paths`, of which at least one must belong to `topic` (or to `or_topic`).
 
     `replica` chooses among several directories of one partition. Findings about unreadable directories are appended to
-    `findings`. Raises `UsageError` if no such partition is there, or if one of them is in several directories and
-    `replica` chooses none; `StorageError` if the reason may be a directory that cannot be read.
+    `findings`. Raises `UsageError` if no partition belongs to these topics, or if one that does is in several
+    directories and `replica` chooses none; `StorageError` if no such partition was read but a directory could not be
+    read.
     """
     topics = [topic] if or_topic is None else [topic, or_topic]
     partitions = _inventory(paths, findings).all_readable(replica, Selection.of(topics))
@@ -69,8 +70,8 @@ def partitions_with(
 
 
 def metadata_log(paths: Sequence[PathLike], replica: PathLike | None, findings: list[Finding]) -> MetadataLog:
-    """Open the metadata log in log directories. Raises `UsageError` if there is none, or several and `replica` chooses
-    none.
+    """Open the metadata log in log directories. Raises `UsageError` if there is none, or if there are several and
+    `replica` chooses none; `StorageError` if a directory cannot be read.
 
     Findings about directories are appended to `findings`; the log itself is not read yet.
     """
@@ -84,7 +85,7 @@ def metadata_log(paths: Sequence[PathLike], replica: PathLike | None, findings: 
 
 def split_zookeeper(paths: Sequence[PathLike]) -> tuple[tuple[PathLike, ...], ZooKeeperDirectory | None]:
     """Separate ZooKeeper's dataDir and dataLogDir from the other paths; return the other paths in order, and the opened
-    ZooKeeper directory, None if there is none. Raises `UsageError` if there are no paths.
+    ZooKeeper directory, or None if there is none. Raises `UsageError` if there are no paths.
     """
     refuse_no_path(paths)
     kafka: list[PathLike] = []
@@ -95,7 +96,7 @@ def split_zookeeper(paths: Sequence[PathLike]) -> tuple[tuple[PathLike, ...], Zo
 
 
 def zookeeper_at(*paths: PathLike) -> ZooKeeperDirectory | None:
-    """ZooKeeper's directory at the paths; None if they are anything else."""
+    """Open ZooKeeper's files at the paths; None if the paths are something else."""
     try:
         return open_zookeeper(*paths)
     except UsageError:
@@ -103,7 +104,9 @@ def zookeeper_at(*paths: PathLike) -> ZooKeeperDirectory | None:
 
 
 def chosen_chroot(places: Collection[str], chroot: str) -> str:
-    """The place of a cluster in ZooKeeper's tree that `chroot` names. Raises `UnknownName` if there is none."""
+    """Return `chroot` as it is listed in `places`, without slashes at the end; "" is the root. Raises `UnknownName` if
+    it is not listed.
+    """
     place = chroot.rstrip("/")
     if place not in places:
         raise unknown("chroot", chroot, (each or "/" for each in places))
@@ -111,10 +114,11 @@ def chosen_chroot(places: Collection[str], chroot: str) -> str:
 
 
 def one_chroot(places: Sequence[str], chroot: str | None, what: Ask | Advice) -> str:
-    """Return the chroot of the one cluster among `places`, which are the chroots in ZooKeeper; "" is the root.
+    """Return the chroot of the only cluster among `places`, or `chroot` if that is not None. Chroots are the nodes of
+    clusters in ZooKeeper; "" is the root.
 
-    With `chroot` that one. Raises `UsageError` if there is no cluster, if there are several and `chroot` is None, or if
-    `chroot` is not among them. `what` is the option that the message is about.
+    Raises `UsageError` if there is no cluster, or if there are several and `chroot` is None; `UnknownName` if `chroot`
+    is not among them. `what` is the option that the message mentions.
     """
     if chroot is not None:
         return chosen_chroot(places, chroot)

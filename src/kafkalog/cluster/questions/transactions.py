@@ -1,4 +1,4 @@
-"""Producers of every partition, transactional ids, and transactions that are open or hang."""
+"""Producers of every partition, transactional ids, and transactions that are open or hanging."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["ClusterTransactions", "transactions"]
 
 
 class ClusterTransactions(Struct, frozen=True, kw_only=True):
-    """Transactions as the chosen partitions and the coordinator's logs have them."""
+    """Producers of the chosen partitions, and transactions in them and in the coordinator's logs."""
 
     producers: tuple[PartitionProducers, ...]
     """by partition"""
@@ -46,9 +46,9 @@ def transactions(
     """Return producers, transactional ids and open transactions, from partitions and `__transaction_state`. Reads only;
     damage and hanging transactions become findings.
 
-    A transaction hangs if its coordinator no longer has it, so that nobody writes its end marker. Ages count to the
-    clock's time. Raises `UsageError` if the paths hold no Kafka data, `UnknownName` for a transactional id, topic or
-    partition that does not exist, `StorageError` for I/O.
+    A transaction hangs if its coordinator no longer has it, so that its end marker will never be written. Ages of
+    transactions are in ms up to the present time. Raises `UsageError` if the paths hold no Kafka data, `UnknownName`
+    for a transactional id, topic or partition that does not exist, `StorageError` for I/O.
 
     * `paths`: log directories or partition directories
     * `select`: only producers of these topic-partitions, and transactional ids with one of them in their transaction

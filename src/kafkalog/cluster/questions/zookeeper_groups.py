@@ -32,23 +32,27 @@ class OldConsumers(Struct, frozen=True):
 
     @property
     def places(self) -> list[str]:
-        """The nodes below which brokers have registered: one for each cluster, empty at the root."""
+        """Sorted chroots of the clusters, empty at the root."""
         return chroots(self.tree.nodes)
 
     def place_of(self, chroot: str) -> str:
-        """The place of the cluster that `chroot` names. Raises `UnknownName` if there is none."""
+        """Return the chroot of the cluster or group root that `chroot` names, without slashes at the end. Raises
+        `UnknownName` if there is none.
+        """
         return chosen_chroot({*self.places, *(group.chroot for group in self.groups)}, chroot)
 
     def below(self, chroot: str | None) -> tuple[OldGroup, ...]:
-        """The groups of one cluster, or all with None. Raises `UnknownName` if there is no such cluster."""
+        """Return the groups of one cluster, or all groups for None. Raises `UnknownName` if there is no such
+        cluster.
+        """
         if chroot is None:
             return self.groups
         place = self.place_of(chroot)
         return tuple(group for group in self.groups if group.chroot == place)
 
     def topics_below(self, chroot: str | None) -> Mapping[str, KnownTopic] | None:
-        """The topics of one cluster; None if there are several and none is named. Raises `UnknownName` if there is no
-        such cluster.
+        """Return the topics of one cluster by name; None if `chroot` is None and there is not exactly one cluster.
+        Raises `UnknownName` if there is no such cluster.
         """
         places = self.places if chroot is None else [self.place_of(chroot)]
         return known_from_zookeeper(self.tree, places[0]) if len(places) == 1 else None
@@ -59,9 +63,9 @@ def old_consumers(
 ) -> OldConsumers | None:
     """Read the groups of consumers that used ZooKeeper, at a moment; None if `directory` is None.
 
-    An offset in the moment is ignored. Invalid nodes and cluster ids become findings; with `chroot` those of other
-    clusters are left out, but groups of all clusters are returned. Raises `UsageError` if the moment is a ZooKeeper
-    transaction and `directory` is None.
+    An offset in the moment is ignored. Groups of all clusters are returned. Invalid nodes and cluster ids become
+    findings; `chroot` restricts these findings to one cluster. Raises `UsageError` if the moment is a ZooKeeper
+    transaction and `directory` is None, or if it is not in the logs.
     """
     if directory is None:
         if moment.zxid is not None:

@@ -1,1 +1,1 @@
-"""Records of internal topics as values and as JSON."""
+"""Records of internal topics, decoded to fields and converted to JSON."""

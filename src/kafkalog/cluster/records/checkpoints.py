@@ -1,4 +1,4 @@
-"""Checkpoints of the log directory that contains a partition."""
+"""Checkpoint files in the log directory that contains a partition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _KEPT = 4
 def checkpoint_in(root: str, name: str) -> Mapping[tuple[str, int], int] | None:
     """Read a checkpoint file of log directory `root`; return the offset of each (topic, partition).
 
-    None if the file is missing, malformed or unreadable. Contents of the last few files that did not change are cached.
+    None if the file is missing, malformed or unreadable. The contents of the last four files are cached while the files
+    do not change.
     """
     path = os.path.join(root, name)
     try:
@@ -33,8 +34,8 @@ def checkpoint_in(root: str, name: str) -> Mapping[tuple[str, int], int] | None:
 
 
 def cleaned_until(directory: str, name: PartitionName) -> int | None:
-    """Offset below which compaction may have removed records of a partition directory, by the cleaner's checkpoint
-    beside it; 0 if it has no entry; None if there is no checkpoint that can be read.
+    """Offset below which compaction may have removed records of a partition directory, from the cleaner's checkpoint in
+    its log directory. 0 if the checkpoint does not have the partition; None if there is no readable checkpoint.
     """
     offsets = checkpoint_in(os.path.dirname(directory), CLEANER_OFFSET_CHECKPOINT)
     return None if offsets is None else max(offsets.get((name.topic, name.partition), 0), 0)

@@ -1,7 +1,7 @@
 """Embedded consumer protocol of classic groups: subscriptions, assignments and the sticky assignors' user data.
 
-Follows `ConsumerProtocol`, `StickyAssignor` and `CooperativeStickyAssignor`.  A version above the newest known one is
-read as that one, because later versions only append.
+Follows `ConsumerProtocol`, `StickyAssignor` and `CooperativeStickyAssignor`. A version above the newest known one is
+read like that version, because later versions only append.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TopicPartition = tuple[str, int]
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
-    """Topics that a member subscribed to, and the partitions that it owned."""
+    """The topics that a member subscribed to, and the partitions that it owned."""
 
     topics: tuple[str, ...]
     owned: tuple[TopicPartition, ...] = ()
@@ -76,17 +76,19 @@ def _pairs(topics: list[dict[str, Any]]) -> tuple[TopicPartition, ...]:
 
 
 def read_assignment(data: bytes) -> frozenset[TopicPartition]:
-    """Partitions of an assignment; empty for a member that was given no bytes.  Raises `FormatError`."""
+    """Return the partitions of an encoded assignment; empty if `data` is empty. Raises `FormatError` if it is
+    invalid.
+    """
     return frozenset(_pairs(decode_assignment(data).fields["assigned_partitions"]) if data else ())
 
 
 def read_subscription(data: bytes, protocol: str | None) -> Subscription:
-    """Decode a member's subscription together with the user data of assignor `protocol`; raises `FormatError` for an
+    """Decode a member's subscription together with the user data of assignor `protocol`. Raises `FormatError` for an
     invalid subscription.
 
-    The eager sticky assignor keeps the previous partitions and their generation in its user data, cooperative-sticky
-    only the generation, which counts if the subscription has no field for it. Invalid user data counts as empty.
-    `generation` is -1 if unknown.
+    The eager sticky assignor stores the previous partitions and their generation in its user data. The cooperative one
+    stores only the generation, which is used if the subscription has no field for it. Invalid user data counts as
+    empty. `generation` is -1 if unknown.
     """
     decoded = decode_subscription(data)
     fields = decoded.fields
@@ -111,8 +113,8 @@ def read_subscription(data: bytes, protocol: str | None) -> Subscription:
 
 
 def _sticky_memory(user_data: bytes | None) -> tuple[tuple[TopicPartition, ...], int]:
-    """Decode previous partitions and generation from sticky user data, as `StickyAssignor.memberData` does: as version
-    1, else as version 0.
+    """Decode the user data of the sticky assignor to the previous partitions and their generation, as
+    `StickyAssignor.memberData` does: as version 1, else as version 0.
 
     Returns ((), -1) if it is empty or invalid; the generation is -1 in version 0.
     """

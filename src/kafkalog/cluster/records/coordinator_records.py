@@ -1,8 +1,8 @@
-"""Records of coordinator topics: a key that begins with its type, a value that begins with its version.
+"""Records of coordinator topics: a key that begins with its type, and a value that begins with its version.
 
-Follows `CoordinatorRecordSerde` and, before it, `GroupMetadataManager` and `TransactionLog`.  The layout of a value is
-determined by the type of its key, never by its version alone.  Unknown types and versions are kept as bytes, with a
-finding.
+Follows `CoordinatorRecordSerde` and the older `GroupMetadataManager` and `TransactionLog`. The layout of a value is
+determined by the type of its key, never by its version alone. Records of unknown types and versions keep their bytes
+and get a finding.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _REMOVED_TYPE = 18
 
 
 class CoordinatorRecord(msgspec.Struct, frozen=True):
-    """One record, as far as it could be decoded.
+    """A record of a coordinator topic, as far as it could be decoded.
 
-    `type` is None if even that cannot be read; `key` and `value` are None if they cannot be decoded.  `value` is None
-    for a tombstone, too; then `raw_value` is None.
+    `type` is None if the key is missing or too short; `key` and `value` are None if they cannot be decoded. `value` is
+    also None for a tombstone; then `raw_value` is None too.
     """
 
     type: int | None
@@ -62,7 +62,7 @@ class CoordinatorRecord(msgspec.Struct, frozen=True):
 
     @property
     def is_tombstone(self) -> bool:
-        """Whether the record removes what its key names."""
+        """Whether the record has no value, so that it removes the entry of its key."""
         return self.raw_value is None
 
     @property
@@ -84,7 +84,7 @@ def _invalid(error: FormatError) -> Finding:
 
 
 def decode_record(topic: str, key: bytes | None, value: bytes | None) -> CoordinatorRecord:
-    """Decode a record of a coordinator's topic, which must be in `TOPICS`.
+    """Decode a record of a coordinator topic. `topic` must be in `TOPICS`.
 
     Never raises for bad data: parts that cannot be decoded stay raw bytes, and the record's `findings` say why. A
     tombstone has no value. The type is None if the key is missing or too short.
@@ -141,10 +141,10 @@ def _with_value(
 
 
 def encode_record(record: CoordinatorRecord) -> tuple[bytes | None, bytes | None]:
-    """Encode key and value; return the bytes of both, None for a missing one.
+    """Encode key and value of a record; return the bytes of both, None for a missing one.
 
-    Parts that were not decoded keep their raw bytes, trailing bytes are appended again. Raises `FormatError` if a
-    field's value does not fit the layout.
+    Parts that were not decoded keep their raw bytes; trailing bytes after decoded parts are kept. Raises `FormatError`
+    if a field's value does not fit the layout.
     """
     key, value = record.raw_key, record.raw_value
     if record.key is not None and record.type is not None:
@@ -154,6 +154,8 @@ def encode_record(record: CoordinatorRecord) -> tuple[bytes | None, bytes | None
             + record.key_tail
         )
     if record.value is not None:
-        found = record.value
-        value = _SHORT.pack(found.version) + encode(found.message, found.version, found.fields) + record.value_tail
+        decoded = record.value
+        value = (
+            _SHORT.pack(decoded.version) + encode(decoded.message, decoded.version, decoded.fields) + record.value_tail
+        )
     return key, value

@@ -1,7 +1,7 @@
 """Records and markers of an internal topic's partition, in the order in which its coordinator loads them.
 
-From the log start offset to the end of the log, including aborted transactions; the caller interprets the markers.
-Follows `CoordinatorLoaderImpl` and, before it, `GroupMetadataManager.doLoadGroupsAndOffsets`.
+They reach from the log start offset to the end of the log and include aborted transactions; the caller interprets the
+markers. Follows `CoordinatorLoaderImpl` and the older `GroupMetadataManager.doLoadGroupsAndOffsets`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Entry", "Marker", "entries"]
 
 
 class Entry(Struct, frozen=True):
-    """A decoded record; `producer_id` is that of its transaction, or -1."""
+    """A decoded record. `producer_id` is -1 if it is not part of a transaction."""
 
     record: CoordinatorRecord
     offset: int
@@ -38,7 +38,7 @@ class Entry(Struct, frozen=True):
 
 
 class Marker(Struct, frozen=True):
-    """End of a producer's transaction."""
+    """The marker that ends a producer's transaction."""
 
     producer_id: int
     committed: bool
@@ -51,8 +51,8 @@ def entries(partition: Partition, findings: list[Finding], limits: Limits) -> It
     """Yield records and transaction markers in offset order, as a coordinator loads them; stops at damage.
 
     Findings about damage, undecodable records and missing segments are appended to `findings`, some only when the
-    iterator ends. Of a control batch only the first record is used. Raises `StorageError` if files cannot be read; no
-    other error.
+    iterator ends. Of a control batch only the first record is used. Raises `StorageError` if files cannot be read, and
+    no other errors.
     """
     topic = partition.topic or ""
     reader = partition.records(include_control=True, on_damage=STOP, limits=limits)

@@ -1,7 +1,7 @@
-"""Framed records: `__cluster_metadata` with its snapshots, and `__remote_log_metadata`.
+"""Framed records: the values in `__cluster_metadata` with its snapshots, and in `__remote_log_metadata`.
 
-A value is a frame version, a type and a version, all unsigned varints, then the message and nothing more; the key is
-null.  Follows `AbstractApiMessageSerde`.  KRaft's control records have no frame.
+A value is a frame version, a type and a version, all unsigned varints, then the message and no more bytes; the key is
+null. Follows `AbstractApiMessageSerde`. KRaft's control records have no frame.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LARGEST = 0x7FFF
 
 
 class FramedRecord(Struct, frozen=True):
-    """One record; `decoded` is None if it could not be decoded."""
+    """The value of one record; `decoded` is None if it could not be decoded."""
 
     type: int | None
     version: int | None
@@ -106,9 +106,9 @@ def decode_remote_log_metadata(value: bytes | None) -> FramedRecord:
 
 def encode_framed(record: FramedRecord) -> bytes | None:
     """Encode the value of a framed record: frame version, type, version, fields. A record that was not decoded keeps
-    its raw bytes.
+    its raw bytes, or None.
 
-    None for a record without value. Raises `FormatError` if a field's value does not fit the layout.
+    Raises `FormatError` if a field's value does not fit the layout.
     """
     if record.decoded is None or record.type is None:
         return record.raw
@@ -135,8 +135,8 @@ def encode_remote_log_metadata(name: str, fields: Mapping[str, Any]) -> bytes:
 def decode_control(kind: int, value: bytes | None) -> FramedRecord:
     """Decode the value of a KRaft control record; `kind` is the type in its key.
 
-    Never raises for bad data: if the type is unknown, the value is missing or too short, or neither the version in its
-    first field nor version 0 can be decoded, the record has only raw bytes and a finding.
+    Never raises for bad data. The record has only raw bytes and a finding if the type is unknown, if the value is
+    missing or too short, or if it can be decoded neither in the version of its first field nor in version 0.
     """
     layout = kraft_control.VALUES.get(kind)
     if layout is None:

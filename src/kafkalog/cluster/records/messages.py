@@ -1,6 +1,6 @@
-"""Decode and encode one message of known layout and version, and convert it to Kafka's JSON.
+"""Decoding and encoding of one message of known layout and version, and conversion to Kafka's JSON.
 
-The JSON is that of Kafka's generated `…JsonConverter` classes, which its tools print: camel case, bytes as base64,
+The JSON has the form of Kafka's generated `…JsonConverter` classes, which its tools print: camel case, bytes as base64,
 tagged fields only if they differ from their default.
 """
 
@@ -48,10 +48,10 @@ def decode(message: Message, version: int, data: bytes, *, position: int = 0) ->
 
 
 def read(message: Message, version: int, stream: Input) -> dict[str, Any]:
-    """Read the fields of one message at the position of `stream`, which is moved to the end of the message.
+    """Read the fields of one message from the position of `stream`; afterwards `stream` is at the end of the message.
 
-    Resets the limit of array elements of the stream. Raises `FormatError` for invalid bytes or an exceeded limit, with
-    position and field name if they are known.
+    Resets `stream.elements_left`, the limit of array elements. Raises `FormatError` for invalid bytes or an exceeded
+    limit, with position and field name if they are known.
     """
     stream.elements_left = ELEMENTS
     try:
@@ -81,8 +81,8 @@ def choose(messages: Sequence[Message], version: int, data: bytes, *, position: 
     """Try all layouts in `messages` that have this version; return the best decoding, and whether two or more layouts
     consume all bytes, so that the choice is ambiguous.
 
-    The result is the first layout in `messages`, which are newest first, that consumes all bytes; if there is none, the
-    first that can be decoded at all. Raises the `FormatError` of the newest layout if none can be decoded, or
+    `messages` are the layouts of one type, newest first. The result is the first layout that consumes all bytes, or
+    else the first that can be decoded at all. Raises the `FormatError` of the newest layout if none can be decoded, or
     `FormatError` if none has the version.
     """
     whole: list[Decoded] = []
@@ -113,7 +113,7 @@ Hook = Callable[[Field, Any], Any]
 
 
 def json_of(decoded: Decoded, hook: Hook | None = None) -> dict[str, Any]:
-    """A message as Kafka's tools print it in JSON."""
+    """Convert a message to JSON as Kafka's tools print it. `hook` may replace a field's value."""
     return _json(decoded.message.fields, decoded.version, decoded.fields, hook)
 
 

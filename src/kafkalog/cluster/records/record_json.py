@@ -1,4 +1,4 @@
-"""Typed records as JSON in the form of Kafka's dump tool; secrets are hidden unless requested."""
+"""Typed records as JSON in the form of Kafka's dump tool; secrets are hidden unless the caller asks for them."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def _consumer_payloads(field: Field, value: Any) -> Any:
 def coordinator_json(record: CoordinatorRecord) -> dict[str, Any]:
     """Convert a coordinator record to `{"key": …, "value": …}`.
 
-    Parts that were not decoded are base64 text; the value of a tombstone is null. Embedded subscriptions and
-    assignments of consumer groups are decoded too.
+    Parts that were not decoded are base64 text; a missing key, and the value of a tombstone, are null. Embedded
+    subscriptions and assignments of consumer groups are decoded too.
     """
     key: object = _base64(record.raw_key)
     if record.key is not None:
@@ -57,10 +57,10 @@ def coordinator_json(record: CoordinatorRecord) -> dict[str, Any]:
 
 
 def framed_json(record: FramedRecord, *, show_secrets: bool = False) -> dict[str, Any]:
-    """Convert a metadata record to `{"type": …, "version": …, "data": …}`; `raw` (base64) instead of `data` if the
-    record was not decoded.
+    """Convert a metadata record to `{"type": …, "version": …, "data": …}`; a record that was not decoded has `raw`
+    (base64) instead of `data`.
 
-    Without `show_secrets` secret fields and secret config values are hidden in `data`; `raw` is never changed.
+    Unless `show_secrets` is set, secret fields and secret config values are hidden in `data`; `raw` is never changed.
     """
     if record.decoded is None:
         return {"type": record.type, "version": record.version, "raw": _base64(record.raw)}
@@ -71,6 +71,8 @@ def framed_json(record: FramedRecord, *, show_secrets: bool = False) -> dict[str
 
 
 def control_json(record: FramedRecord) -> dict[str, Any]:
-    """Fields of a KRaft control record under its name."""
+    """Convert a KRaft control record to a dict with one key, the name of its type (`UNKNOWN` if it was not decoded).
+    The value is the fields, or the raw bytes as base64.
+    """
     data: object = {"raw": _base64(record.raw)} if record.decoded is None else json_of(record.decoded)
     return {record.name: data}

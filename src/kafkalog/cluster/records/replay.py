@@ -1,9 +1,9 @@
-"""Replay an internal topic's partition to its end, or to an earlier moment.
+"""Replay of an internal topic's partition up to its end, or up to an earlier moment.
 
-An earlier moment is rebuilt from the records that exist now.  The cleaner may have removed a record since, because a
-later one has the same key; then it is missing from the earlier state.  Segments that the cleaner replaced stay as
-`.deleted` for a minute, or until the broker is started again, and are read too; a finding names what is still missing
-(`Cleaner.cleanInto`, `LogCleanerManager`).
+The state at an earlier moment is rebuilt from the records that exist now. The cleaner may have removed a record since,
+because a later one has the same key; then it is missing from the earlier state. Segments that the cleaner replaced
+remain as `.deleted` for a minute, or until the broker is started again, and are read too. A finding names what is still
+missing (`Cleaner.cleanInto`, `LogCleanerManager`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _NAMED = 5
 
 
 class Until(Struct, frozen=True):
-    """Where to stop: before the first record at this offset, or with a later timestamp (ms)."""
+    """The moment to stop at: before the first record at or above this offset, or with a later timestamp (ms since
+    1970).
+    """
 
     offset: int | None = None
     timestamp: int | None = None
@@ -43,24 +45,25 @@ class Until(Struct, frozen=True):
         return self.offset is None and self.timestamp is None
 
     def excludes(self, offset: int, timestamp: int) -> bool:
-        """Whether a record comes after the requested moment."""
+        """Whether a record with this offset and timestamp comes after the requested moment."""
         return (self.offset is not None and offset >= self.offset) or (
             self.timestamp is not None and timestamp > self.timestamp
         )
 
 
 def partitions_of(partitions: Iterable[Partition], topic: str) -> list[Partition]:
-    """The partitions of a topic, by number."""
+    """Return the partitions of a topic, ascending by number."""
     return sorted((each for each in partitions if each.topic == topic), key=lambda each: each.partition or 0)
 
 
 def replay(
     partition: Partition, findings: list[Finding], *, until: Until | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[Entry | Marker]:
-    """Yield records and markers in offset order, up to `until` (exclusive), or up to the end of the log.
+    """Yield records and markers in offset order, up to `until` or up to the end of the log.
 
-    For an earlier moment records in `.deleted` segments are included. Damage, and what may be unknown about the moment
-    because the cleaner removed records since, is appended to `findings`. Raises `StorageError` if files cannot be read.
+    For an earlier moment records in `.deleted` segments are included. Damage is appended to `findings`. If the cleaner
+    has removed records since the moment, findings say which states may be unknown. Raises `StorageError` if files
+    cannot be read.
     """
     if until is None or until.is_now:
         yield from entries(partition, findings, limits)
@@ -78,11 +81,11 @@ def replay(
 
 
 def _with_deleted(partition: Partition, findings: list[Finding], limits: Limits) -> Iterator[Entry | Marker]:
-    """Yield records and markers in offset order, including records that only `.deleted` segments still have.
+    """Yield records and markers in offset order, including records that are now only in `.deleted` segments.
 
-    A follower also deletes segments whose records were never committed, so a deleted record counts only if its epoch
-    lies between those of its neighbors. Damage in `.deleted` segments is ignored, other damage is appended to
-    `findings`.
+    A follower also deletes segments whose records were never committed. Therefore a deleted record is used only if its
+    epoch lies between the epochs of its neighbors. Damage in `.deleted` segments is ignored, other damage is appended
+    to `findings`.
     """
     old = heapq.merge(
         *(
@@ -104,9 +107,10 @@ def _with_deleted(partition: Partition, findings: list[Finding], limits: Limits)
 
 
 class _Forgotten:
-    """What is unknown about the moment between `before` and `after`.
+    """Counts missing records, to find out what is unknown about an earlier moment. `before` takes the records before
+    the moment, `after` the later ones.
 
-    Below its checkpoint the cleaner keeps the last record of each key.  So a record from before the moment can be
+    Below its checkpoint the cleaner keeps the last record of each key. So a record from before the moment can be
     missing only if offsets are missing, and a later record of its key exists, or existed (a tombstone) and is missing
     too.
     """
@@ -121,21 +125,23 @@ class _Forgotten:
         self._keys: set[bytes] = set()
         self._later: dict[bytes, Entry] = {}
 
-    def before(self, each: Entry | Marker) -> None:
-        self._missing += max(0, each.offset - self._expected)
-        self._expected = each.offset + 1
-        if isinstance(each, Entry) and each.record.raw_key is not None:
-            self._keys.add(each.record.raw_key)
+    def before(self, entry: Entry | Marker) -> None:
+        self._missing += max(0, entry.offset - self._expected)
+        self._expected = entry.offset + 1
+        if isinstance(entry, Entry) and entry.record.raw_key is not None:
+            self._keys.add(entry.record.raw_key)
 
-    def after(self, each: Entry | Marker) -> None:
+    def after(self, entry: Entry | Marker) -> None:
         if self._moment is None:
-            self._moment = each.offset
-            self._missing += max(0, each.offset - self._expected)  # on which side of the moment they were, nothing says
-        if each.offset < self._cleaned_to:
-            self._missing_after += max(0, each.offset - self._expected)
-            if isinstance(each, Entry) and each.record.raw_key is not None and each.record.raw_key not in self._keys:
-                self._later.setdefault(each.record.raw_key, each)
-        self._expected = each.offset + 1
+            self._moment = entry.offset
+            self._missing += max(
+                0, entry.offset - self._expected
+            )  # on which side of the moment they were, nothing says
+        if entry.offset < self._cleaned_to:
+            self._missing_after += max(0, entry.offset - self._expected)
+            if isinstance(entry, Entry) and entry.record.raw_key is not None and entry.record.raw_key not in self._keys:
+                self._later.setdefault(entry.record.raw_key, entry)
+        self._expected = entry.offset + 1
 
     def findings(self) -> Iterator[Finding]:
         if not self._missing or self._moment is None:
@@ -166,8 +172,8 @@ def _owner(record: CoordinatorRecord) -> str:
 
 
 def _words(later: list[Entry]) -> str:
-    """Return a clause without a period: which committed offsets (the first `_NAMED`) and whether the group's state are
-    unknown at an earlier moment. `later`, not empty, has newer records of the same keys.
+    """Return a clause that says which committed offsets (at most `_NAMED` are named) and whether the group's state are
+    unknown at an earlier moment. `later`, not empty, are newer records of the same group.
     """
     places = []
     for entry in later:
@@ -184,10 +190,8 @@ def _words(later: list[Entry]) -> str:
 
 
 def _cleaned_to(partition: Partition) -> int:
-    """Offset below which the cleaner may have removed records: from its checkpoint, else the base offset of the active
-    segment.
-
-    0 if there is neither.
+    """Return the offset below which the cleaner may have removed records: from its checkpoint, else the base offset of
+    the active segment, else 0.
     """
     if partition.name is not None:
         known = checkpoint_in(os.path.dirname(partition.path), CLEANER_OFFSET_CHECKPOINT) or {}

@@ -1,1 +1,1 @@
-"""Rules of Kafka that several packages need: precedence of settings, Java's hashes, secrets."""
+"""Rules of Kafka that several packages use: precedence of settings, Java's hashes, secrets."""

@@ -23,6 +23,6 @@ _NAMES = {
 
 
 def named(entry: Mapping[str, object], field: str) -> object:
-    """Name of the code in a field of an entry; the code itself if it is unknown."""
+    """Return the name of the code in a field of an entry; the code itself if it is unknown."""
     code, names = entry[field], _NAMES[field]
     return names[code] if isinstance(code, int) and 0 <= code < len(names) else code

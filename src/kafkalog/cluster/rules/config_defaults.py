@@ -24,32 +24,35 @@ def _table() -> dict[str, Any]:
     data = pkgutil.get_data(__name__, "schemas/config_defaults.json")
     if data is None:
         raise FileNotFoundError("config_defaults.json")
-    found: dict[str, Any] = json.loads(data)
-    return found
+    table: dict[str, Any] = json.loads(data)
+    return table
 
 
 def default_settings(kind: str, levels: Collection[int]) -> dict[str, str]:
-    """Default settings by name that all brokers with these highest `metadata.version` levels have in common.
+    """Return the default settings, by name, that all brokers with these highest `metadata.version` levels have in
+    common.
 
     `kind` is `topic` or `broker`. A level between two recorded releases counts as both. Settings whose defaults differ,
-    or that have none, are omitted. Empty if `levels` is empty or one of them is older or newer than every recorded
+    or that have none, are omitted. Empty if `levels` is empty, or if one of them is older or newer than every recorded
     release.
     """
     table = _table()
     recorded = {neighbor for level in levels for neighbor in _neighbors(level, table["levels"])}
     if not recorded or None in recorded:
         return {}
-    found = {}
+    settings = {}
     for name, changes in table[kind].items():
         values = {_at(changes, level) for level in recorded if level is not None}
         value = values.pop() if len(values) == 1 else None
         if isinstance(value, str):
-            found[name] = value
-    return found
+            settings[name] = value
+    return settings
 
 
 def _neighbors(level: int, recorded: list[int]) -> set[int | None]:
-    """The nearest recorded levels on both sides, or the level itself; None on a side without one."""
+    """Return the nearest recorded levels on both sides, or the level itself if it is recorded; None stands for a side
+    without one.
+    """
     return {max((each for each in recorded if each <= level), default=None),
             min((each for each in recorded if each >= level), default=None)}  # fmt: skip
 

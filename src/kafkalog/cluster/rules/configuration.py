@@ -1,4 +1,4 @@
-"""Determine the effective value of a setting and its source, by the precedence of Kafka's configurations."""
+"""Effective value of a setting and its source, by the precedence of Kafka's configurations."""
 
 from __future__ import annotations
 
@@ -124,21 +124,24 @@ def effective_of_broker(
     static: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
 ) -> dict[str, Setting]:
-    """Effective settings of a broker by name, sorted: of each setting the value with the highest precedence.
+    """Return the effective settings of a broker, sorted by name: for each setting the value with the highest
+    precedence.
 
-    The order of precedence: dynamic settings of the broker, dynamic settings of all brokers, `static`, `defaults`.
+    The order of precedence is: dynamic settings of the broker, dynamic settings of all brokers, `static`, `defaults`.
     `resources` has the dynamic settings by resource (`broker:1`; `broker:` for all). `static` are the settings in the
     broker's properties file, `defaults` Kafka's defaults; None counts as empty. Settings without any value are omitted.
     """
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     for source, values in (*_layers(resources, broker, static or {}), (ConfigSource.DEFAULT, defaults or {})):
         for name, value in values.items():
-            found.setdefault(name, Setting(name=name, value=value, source=source, given_as=name))
-    return dict(sorted(found.items()))
+            settings.setdefault(name, Setting(name=name, value=value, source=source, given_as=name))
+    return dict(sorted(settings.items()))
 
 
 def _converted(value: str, factor: int) -> str:
-    """Convert to a topic's units; text that is not an int counts as 0, as in `ConfigSynonym`."""
+    """Convert a broker's value to the topic setting's unit by multiplying it with `factor`. Text that is not an int
+    counts as 0, as in `ConfigSynonym`; with factor 1 it is returned unchanged.
+    """
     if factor == 1:
         return value
     number = parse_java_long(value.strip(_TRIMMED), 32)
@@ -153,25 +156,28 @@ def effective_of_topic(
     static: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
 ) -> dict[str, Setting]:
-    """Effective settings of a topic by name, sorted: the topic's own, else those of the broker, else `defaults`.
+    """Return the effective settings of a topic, sorted by name: the topic's own, else the broker's, else `defaults`.
 
     A broker has a topic's setting under other names, its synonyms (`log.retention.hours` for `retention.ms`); their
     values are converted to the topic setting's unit. `resources` has the dynamic settings by resource (`topic:T`,
-    `broker:1`). `broker` is the id of the broker whose settings apply if the topic has none; None uses only the
-    cluster-wide ones and `static`. `static` are the settings in that broker's properties file. Settings without any
-    value are omitted.
+    `broker:1`). `broker` is the id of the broker whose settings apply if the topic has none; if it is None, only the
+    cluster-wide ones and `static` apply. `static` are the settings in that broker's properties file. Settings without
+    any value are omitted.
     """
     own = resources.get(f"topic:{topic}", {})
-    found = {
+    settings = {
         name: Setting(name=name, value=value, source=ConfigSource.TOPIC, given_as=name) for name, value in own.items()
     }
     for source, values in _layers(resources, broker, static or {}):
         for name, synonyms in TOPIC_SYNONYMS.items():
-            given = next((synonym for synonym in synonyms if synonym[0] in values), None)
-            if given is not None and name not in found:
-                found[name] = Setting(
-                    name=name, value=_converted(values[given[0]], given[1]), source=source, given_as=given[0]
+            chosen = next((synonym for synonym in synonyms if synonym[0] in values), None)
+            if chosen is not None and name not in settings:
+                settings[name] = Setting(
+                    name=name,
+                    value=_converted(values[chosen[0]], chosen[1]),
+                    source=source,
+                    given_as=chosen[0],
                 )
     for name, value in (defaults or {}).items():
-        found.setdefault(name, Setting(name=name, value=value, source=ConfigSource.DEFAULT, given_as=name))
-    return dict(sorted(found.items()))
+        settings.setdefault(name, Setting(name=name, value=value, source=ConfigSource.DEFAULT, given_as=name))
+    return dict(sorted(settings.items()))

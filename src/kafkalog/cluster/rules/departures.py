@@ -20,7 +20,7 @@ StateT = TypeVar("StateT")
 
 
 class Departure(Struct, Generic[StateT], frozen=True, kw_only=True):
-    """The departure of a broker and one of the partitions that it led or was in sync for."""
+    """The effect of a broker's departure on one of the partitions that it led or was in sync for."""
 
     broker: int
     topic: str
@@ -34,7 +34,7 @@ class Departure(Struct, Generic[StateT], frozen=True, kw_only=True):
 
 
 def departure_result(before: int, after: int, *, unclean: bool) -> str:
-    """Name the outcome of a departure, from the leaders before and after.
+    """Return the outcome of a departure, given the leaders before and after it.
 
     `offline` if there is no leader after it; else `unclean` if the flag is set (the new leader may lack records); else
     `kept` if the leader is the same; else `clean`.
@@ -47,7 +47,9 @@ def departure_result(before: int, after: int, *, unclean: bool) -> str:
 
 
 def refuse_unregistered(brokers: Sequence[int], known: Collection[int]) -> None:
-    """Raise `UsageError` if a broker is listed twice, and `UnknownName` if it is not in `known`, the registered ids."""
+    """Raise `UsageError` if a broker is listed twice, and `UnknownName` if it is not in `known`, the ids of registered
+    brokers.
+    """
     for number, each in enumerate(brokers):
         if each in brokers[:number]:
             raise UsageError(f"broker {each} is given twice")

@@ -34,20 +34,20 @@ def topic_partition_hash(topic: str, partition: int) -> int:
 
 
 def coordinator_partition(identity: str, count: int) -> int:
-    """Partition of a coordinator's topic to which a group or transactional id belongs.
-
-    The same hash and the same `Utils.abs` apply to the keys of Scala producers.
+    """Return the partition of a coordinator's topic to which a group id or transactional id belongs; `count` is the
+    number of partitions. Keys of Scala producers are hashed in the same way.
     """
     return legacy_partition(identity, count)
 
 
 def java_sorted(texts: Iterable[str]) -> list[str]:
-    """Texts in the order of `String.compareTo`, by UTF-16 code units."""
+    """Sort texts as `String.compareTo` does, by UTF-16 code units."""
     return sorted(texts, key=lambda text: text.encode("utf-16-be", "surrogatepass"))
 
 
 def hash_order(items: Sequence[_T], hash_of: Callable[[_T], int], capacity: int = 16) -> list[_T]:
-    """Order distinct items as a Java `HashMap` (or `HashSet`) iterates over them if they are inserted in this order.
+    """Return distinct items in the order in which a Java `HashMap` (or `HashSet`) iterates over them after they were
+    inserted in the given order.
 
     `hash_of` returns an item's `hashCode`. `capacity` is the argument of the constructor; the table doubles when it is
     more than three quarters full.

@@ -1,8 +1,8 @@
-"""Match topics against a regular expression in linear time, by RE2 as brokers do.
+"""Regular expressions for topic names, matched in linear time by RE2, as brokers do.
 
-Clients of the new group protocol send RE2's syntax.  Old consumers registered Java's (`Pattern`, `String.matches`):
-what both read alike is passed to RE2 unchanged, what is only spelled differently is translated, and everything else is
-refused.
+Clients of the new group protocol send RE2's syntax. Old consumers registered Java's (`Pattern`, `String.matches`).
+Constructs that mean the same in both are passed to RE2 unchanged, constructs with another spelling are translated, and
+all others are refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PatternError(ValueError):
 
 @lru_cache(maxsize=32)
 def matching(pattern: str, names: tuple[str, ...]) -> frozenset[str]:
-    """Return the names that match an RE2 pattern as a whole.
+    """Return the names that an RE2 pattern matches as a whole. Results are cached.
 
     Raises `PatternError` if the pattern is invalid or too long, if a name is not valid Unicode, or if pyarrow is not
     installed.
@@ -44,17 +44,17 @@ def matching(pattern: str, names: tuple[str, ...]) -> frozenset[str]:
     try:
         topics = pa.array(names, pa.string())
         pc.match_substring_regex(topics, pattern)  # by itself it must be one too
-        found = pc.match_substring_regex(topics, f"^(?:{pattern})$").to_pylist()
+        flags = pc.match_substring_regex(topics, f"^(?:{pattern})$").to_pylist()
     except (pa.ArrowInvalid, UnicodeEncodeError) as error:
         raise PatternError(f"{pattern!r} is not a pattern: {error}") from None
-    return frozenset(name for name, matches in zip(names, found, strict=True) if matches)
+    return frozenset(name for name, matches in zip(names, flags, strict=True) if matches)
 
 
 def from_java(pattern: str) -> str:
-    """Translate a Java pattern to RE2's syntax. Raises `PatternError` if it has a construct that RE2, or this
-    translation, does not support.
+    """Translate a Java pattern to RE2's syntax. Raises `PatternError` for a construct that RE2 or this translation does
+    not support.
     """
-    made: list[str] = []
+    translated: list[str] = []
     in_class = False
     for token in _TOKEN.finditer(pattern):
         text = token.group()
@@ -69,13 +69,13 @@ def from_java(pattern: str) -> str:
         elif token["escaped"] is not None:
             if token["escaped"].isalnum() and token["escaped"] not in _SAME_ESCAPES:
                 raise PatternError(f"{pattern!r}: {text} is not followed")
-        elif text == "[" or (in_class and text == "&" and made[-1] == "&"):
+        elif text == "[" or (in_class and text == "&" and translated[-1] == "&"):
             if in_class:
                 raise PatternError(f"{pattern!r}: classes within classes are not followed")
             in_class = True
         elif text == "]" and in_class:
-            in_class = made[-1] == "[" or made[-2:] == ["[", "^"]  # the first is one of the class
+            in_class = translated[-1] == "[" or translated[-2:] == ["[", "^"]  # the first is one of the class
         elif text == "{" and not in_class:
             raise PatternError(f"{pattern!r}: a brace that counts nothing")
-        made.append(text)
-    return "".join(made)
+        translated.append(text)
+    return "".join(translated)

@@ -1,4 +1,5 @@
-"""Values that are printed only on request: credentials and passwords, replaced by Kafka's word for hidden values.
+"""Values that are printed only on request: credentials and passwords. They are replaced by Kafka's word for hidden
+values.
 
 These are SCRAM credentials, delegation tokens and configurations of type PASSWORD; Kafka prints `Password.HIDDEN`.
 """
@@ -26,5 +27,7 @@ def is_secret_config(name: str) -> bool:
 
 
 def hide_fields(field: Field, value: Any) -> Any:
-    """Hook for `messages.json_of` that hides credentials in typed records."""
+    """Hook for `messages.json_of`: return `[hidden]` for a field with credentials, the value itself for other fields
+    and for None.
+    """
     return HIDDEN if field.name in _SECRET_FIELDS and value is not None else value

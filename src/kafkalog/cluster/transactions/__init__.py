@@ -1,1 +1,1 @@
-"""Producers and transactions: what `__transaction_state` and the logs say of them."""
+"""Producers and transactions, read from `__transaction_state` and from the logs of partitions."""

@@ -10,11 +10,13 @@ __all__ = ["PLACEHOLDER", "abort_command", "abort_command_at", "abort_command_be
 PLACEHOLDER = "HOST:PORT"
 
 
-def abort_command(found: OpenTransaction, bootstrap_server: str | None = None) -> str:
-    """Command for brokers of 3.0 and later, which find the producer by the transaction's first offset; quoted for a
-    shell.
+def abort_command(transaction: OpenTransaction, bootstrap_server: str | None = None) -> str:
+    """Command line that aborts the transaction on brokers of 3.0 and later, which find the producer by the
+    transaction's first offset; quoted for a shell. If `bootstrap_server` is None, it has a placeholder.
     """
-    return abort_command_at(found.topic, found.partition, found.producer.transaction_start, bootstrap_server)
+    return abort_command_at(
+        transaction.topic, transaction.partition, transaction.producer.transaction_start, bootstrap_server
+    )
 
 
 def abort_command_at(topic: str, partition: int, first_offset: int | None, bootstrap_server: str | None = None) -> str:
@@ -22,21 +24,21 @@ def abort_command_at(topic: str, partition: int, first_offset: int | None, boots
     return shell_line([*_beginning(topic, partition, bootstrap_server), "--start-offset", str(first_offset)])
 
 
-def abort_command_before_3_0(found: OpenTransaction, bootstrap_server: str | None = None) -> str:
+def abort_command_before_3_0(transaction: OpenTransaction, bootstrap_server: str | None = None) -> str:
     """Command line that aborts the transaction on brokers before 3.0, which need all ids and epochs; quoted for a
     shell.
 
-    Coordinator epoch 0 is used if it is not known, as Kafka's own command does for a producer whose first transaction
-    hangs. `bootstrap_server` None leaves a placeholder.
+    If the coordinator epoch is unknown, 0 is used, as in Kafka's own command for a producer whose first transaction
+    hangs. If `bootstrap_server` is None, the command has a placeholder.
     """
-    producer = found.producer
+    producer = transaction.producer
     named = {
         "--producer-id": producer.producer_id,
         "--producer-epoch": producer.producer_epoch,
         "--coordinator-epoch": producer.coordinator_epoch or 0,
     }
     words = [word for name, value in named.items() for word in (name, str(value))]
-    return shell_line([*_beginning(found.topic, found.partition, bootstrap_server), *words])
+    return shell_line([*_beginning(transaction.topic, transaction.partition, bootstrap_server), *words])
 
 
 def _beginning(topic: str, partition: int, bootstrap_server: str | None) -> list[str]:

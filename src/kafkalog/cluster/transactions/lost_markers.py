@@ -1,8 +1,8 @@
-"""Find out whether a hanging transaction was decided, so that its end marker was lost.
+"""Decision about a hanging transaction: whether it was committed or aborted although its end marker is missing.
 
 A coordinator writes its decision and the partitions before it sends the markers (`TransactionStateManager`, states
-PrepareCommit and PrepareAbort).  If the partition's last marker of the producer is older than the decision, the marker
-was lost.  If it is newer, the open transaction began after the coordinator's last one, so it hangs (KIP-664).
+PrepareCommit and PrepareAbort). If the partition's last marker of the producer is older than the decision, the marker
+was lost. If it is newer, the open transaction began after the coordinator's last one, so it hangs (KIP-664).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ COMPLETE = {4: Decided.COMMIT, 5: Decided.ABORT}
 
 
 def decided_by(status: int) -> Decided | None:
-    """Decision that a coordinator's state means; None if the transaction is still open, or there is none."""
+    """Return the decision that a coordinator's state number stands for; None if the state is not a decision."""
     return PREPARED.get(status) or COMPLETE.get(status)
 
 
@@ -64,8 +64,8 @@ def decision_of(
     last_state: Listed | None,
     elsewhere: Mapping[TopicPartition, LastMarker],
 ) -> Decision | None:
-    """Decide whether a producer's open transaction was committed or aborted; None if nothing shows it, or if it began
-    after the decision.
+    """Determine whether a producer's open transaction was committed or aborted; None if no record shows it, or if the
+    transaction began after the decision.
 
     * `listed`: last record of the coordinator's log that names the partition, None if there is none
     * `last_state`: last record of the coordinator's log about the producer, None if there is none
@@ -84,21 +84,21 @@ def decision_of(
 
 
 def _by_markers(producer: PartitionProducer, elsewhere: Mapping[TopicPartition, LastMarker]) -> Decision | None:
-    """Decide by markers of the same transaction in other partitions; None if there are none. A commit outweighs an
-    abort.
+    """Return the decision by markers of the same transaction in other partitions; None if there are none. A commit
+    outweighs an abort.
 
-    Only markers after the producer's last one here count, with an epoch that fits the transaction and a time at which
-    the transaction had begun.
+    A marker counts if it is newer than the producer's last one here, has an epoch that fits the transaction, and was
+    written after the transaction had begun.
     """
     since = -1 if producer.last_marker is None else producer.last_marker.timestamp
-    found: dict[Decided, TopicPartition] = {}
+    places: dict[Decided, TopicPartition] = {}
     for place, marker in elsewhere.items():
         is_after = marker.timestamp > since and _had_begun(producer, marker.timestamp)
         if is_after and _is_of(producer, marker.producer_epoch):
-            found.setdefault(Decided.COMMIT if marker.is_commit else Decided.ABORT, place)
+            places.setdefault(Decided.COMMIT if marker.is_commit else Decided.ABORT, place)
     for decided in Decided:
-        if decided in found:
-            topic, partition = found[decided]
+        if decided in places:
+            topic, partition = places[decided]
             return Decision(decided, f"the marker in {topic}-{partition}")
     return None
 
@@ -119,10 +119,10 @@ def _had_begun(producer: PartitionProducer, timestamp: int) -> bool:
 def markers_of(
     producer_id: int, places: Iterable[tuple[TopicPartition, Iterable[PartitionProducer]]]
 ) -> dict[TopicPartition, LastMarker]:
-    """Last transaction marker of a producer in each partition; partitions without one are omitted.
+    """Return the last transaction marker of a producer in each partition; partitions without one are omitted.
 
-    `places` are pairs of a topic-partition and its producers. If a topic-partition occurs several times, the last
-    marker found is returned.
+    `places` are pairs of a topic-partition and its producers. If a topic-partition occurs several times, its last
+    marker in this order is returned.
     """
     return {
         place: producer.last_marker

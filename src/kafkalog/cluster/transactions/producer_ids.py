@@ -1,8 +1,8 @@
-"""Compare producer ids in the logs with the blocks of ids that the cluster has allocated.
+"""Comparison of producer ids in the logs with the blocks of ids that the cluster has allocated.
 
 A block is recorded before one of its ids is used: `ProducerIdsRecord` in the metadata log (`ProducerIdControlManager`),
-`/latest_producer_id_block` in ZooKeeper (`ZkProducerIdManager`).  So an id at or above the next block comes from
-another cluster, or the metadata is older than the log.
+`/latest_producer_id_block` in ZooKeeper (`ZkProducerIdManager`). Therefore an id at or above the start of the next
+block comes from another cluster, or the metadata is older than the log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["next_block_of_zookeeper", "not_given_out"]
 
 
 def next_block_of_zookeeper(tree: Tree, chroot: str = "") -> int | None:
-    """First id of the next producer id block in ZooKeeper; 0 if no block was allocated yet.
+    """Return the first id of the next producer id block in ZooKeeper; 0 if no block was allocated yet.
 
     None if the node is missing, as before 0.11, or cannot be parsed.
     """
@@ -34,19 +34,19 @@ def next_block_of_zookeeper(tree: Tree, chroot: str = "") -> int | None:
 
 
 def not_given_out(places: Iterable[PartitionProducers], next_block: int) -> list[Finding]:
-    """List a finding for each partition that has producer ids at or above `next_block`, the first id that is not
+    """Return a finding for each partition that has producer ids at or above `next_block`, the first id that is not
     allocated yet.
 
-    -1 means that no block was allocated, so that any id is too high.
+    A `next_block` of -1 means that no block was allocated, so that any id is too high.
     """
     least = max(next_block, 0)
     findings = []
     for place in places:
-        found = [producer.producer_id for producer in place.producers if producer.producer_id >= least]
-        if found:
-            others = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        above = [producer.producer_id for producer in place.producers if producer.producer_id >= least]
+        if above:
+            others = f" and {len(above) - 1} more" if len(above) > 1 else ""
             detail = (
-                f"producer id {found[0]}{others} in {place.partition.name}, and the next block to be allocated begins "
+                f"producer id {above[0]}{others} in {place.partition.name}, and the next block to be allocated begins "
                 f"at {least}: ids of another cluster, or the metadata is older than the log"
             )
             path = place.partition.path

@@ -1,7 +1,7 @@
 """Producers of every partition: epoch, last sequence, open transaction (`ProducerStateManager`).
 
-Rebuilt from the log as a broker does during recovery.  Producers whose records retention removed are taken from the
-newest producer snapshot.
+They are rebuilt from the log as a broker does during recovery. Producers whose records were removed by retention are
+read from the newest producer snapshot.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class LastMarker(Struct, frozen=True):
 
 
 class PartitionProducer(Struct, frozen=True, kw_only=True):
-    """A producer in a partition; `coordinator_epoch` and `transaction_start` are None if there is none."""
+    """The state of a producer in a partition. `coordinator_epoch` is None if no marker is known, `transaction_start` if
+    no transaction is open.
+    """
 
     producer_id: int
     producer_epoch: int
@@ -102,7 +104,7 @@ class _Tracker:
             self._started_at[header.producer_id] = header.base_timestamp
 
     def producers(self) -> tuple[PartitionProducer, ...]:
-        """All producers, by id."""
+        """Return all producers, ascending by id."""
         return tuple(self._producer(self.known[each]) for each in sorted(self.known))
 
     def _producer(self, state: ProducerStateEntry) -> PartitionProducer:
@@ -137,8 +139,8 @@ class _Snapshots:
         """Read the newest readable snapshot at an offset from `low` to `high`, both inclusive; return its entries by
         producer id.
 
-        None if there is none. A damaged snapshot is never tried again, and a warning is appended to `self.findings`.
-        Raises `StorageError` for I/O.
+        None if there is none. A damaged snapshot is skipped from then on, and a warning is appended to `self.findings`.
+        Raises `StorageError` for I/O errors.
         """
         while (place := bisect_right(self._offsets, high) - 1) >= 0 and self._offsets[place] >= low:
             path = self._paths[self._offsets[place]]
@@ -156,9 +158,10 @@ class _Snapshots:
 def _read(partition: Partition, limits: Limits) -> PartitionProducers:
     """Read the producers of one log with their last sequences and open transactions.
 
-    After damage or a gap the state is taken from the next snapshot, as at a start; batches below the snapshot that a
-    start loads are not used. The last stable offset is the first offset of the earliest open transaction, else the log
-    end offset; it is never below the log start offset. Damage becomes findings of the result.
+    After damage or a gap the state is read from the next snapshot, as at a start; batches below the snapshot that a
+    start loads are not used. The last stable offset is the first offset of the earliest open transaction, or the log
+    end offset if none is open; it is never below the log start offset. Damage becomes findings of the result. Raises
+    `StorageError` if files cannot be read.
     """
     tracker, snapshots = _Tracker(limits), _Snapshots(partition, limits)
     end, latest = partition.log_start_offset, -1
@@ -196,5 +199,5 @@ def _read(partition: Partition, limits: Limits) -> PartitionProducers:
 
 
 def read_producers(partitions: Iterable[Partition], *, limits: Limits = DEFAULT_LIMITS) -> list[PartitionProducers]:
-    """Producers of every partition, in the given order.  Raises `StorageError` only."""
+    """Return the producers of every partition, in the order of `partitions`. Raises only `StorageError`."""
     return [_read(partition, limits) for partition in partitions]

@@ -1,4 +1,6 @@
-"""Convert producers and transactional ids to JSON objects, one a line, with the field names of Kafka's admin client."""
+"""Conversion of producers and transactional ids to JSON objects, one per line, with the field names of Kafka's admin
+client.
+"""
 
 from __future__ import annotations
 
@@ -83,9 +85,9 @@ Line = ProducerLine | TransactionalIdLine
 client."""
 
 
-def transaction_partitions(found: TransactionalId) -> list[str]:
-    """`topic-partition` of each that is in the transaction."""
-    return [f"{topic}-{number}" for topic, number in found.partitions]
+def transaction_partitions(transactional_id: TransactionalId) -> list[str]:
+    """Return the `topic-number` names of the partitions in the transaction, in the order of `partitions`."""
+    return [f"{topic}-{number}" for topic, number in transactional_id.partitions]
 
 
 def producer_lines(
@@ -93,8 +95,9 @@ def producer_lines(
 ) -> Iterator[ProducerLine]:
     """Yield one JSON object per producer of every partition, with its open transaction and the commands that abort it.
 
-    `opened` are the open transactions of these partitions. Fields about a transaction are None if none is open; the
-    commands are None unless it may be aborted. `bootstrap_server` is put into the commands, None leaves a placeholder.
+    `opened` are the open transactions of these partitions. Fields about a transaction are None if none is open. The
+    commands are None unless the transaction may be aborted. `bootstrap_server` is put into the commands; None leaves a
+    placeholder.
     """
     by_place = {(each.topic, each.partition, each.producer.producer_id): each for each in opened}
     for place in places:
@@ -127,20 +130,20 @@ def producer_lines(
             )
 
 
-def transactional_id_line(found: TransactionalId) -> TransactionalIdLine:
+def transactional_id_line(transactional_id: TransactionalId) -> TransactionalIdLine:
     """Convert the newest state of one transactional id in the coordinator's log to its JSON object.
 
     `partitions` is one text in brackets; `start_timestamp` is null if no transaction has begun.
     """
     return TransactionalIdLine(
-        transactional_id=found.transactional_id,
-        state=found.state,
-        producer_id=found.producer_id,
-        producer_epoch=found.producer_epoch,
-        partitions=f"[{', '.join(transaction_partitions(found))}]",
-        timeout_ms=found.timeout_ms,
-        last_update_timestamp=found.last_update_timestamp,
-        start_timestamp=None if found.start_timestamp < 0 else found.start_timestamp,
-        log_partition=found.log_partition,
-        log_offset=found.log_offset,
+        transactional_id=transactional_id.transactional_id,
+        state=transactional_id.state,
+        producer_id=transactional_id.producer_id,
+        producer_epoch=transactional_id.producer_epoch,
+        partitions=f"[{', '.join(transaction_partitions(transactional_id))}]",
+        timeout_ms=transactional_id.timeout_ms,
+        last_update_timestamp=transactional_id.last_update_timestamp,
+        start_timestamp=None if transactional_id.start_timestamp < 0 else transactional_id.start_timestamp,
+        log_partition=transactional_id.log_partition,
+        log_offset=transactional_id.log_offset,
     )

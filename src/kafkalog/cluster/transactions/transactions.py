@@ -1,7 +1,7 @@
 """State of every transactional id by the coordinator's log, and partitions in which transactions hang.
 
 `__transaction_state` is replayed as `TransactionStateManager` loads it: the last record of an id is used, a null value
-removes it.  A transaction hangs (KIP-664) if a partition has it open and no coordinator has it as ongoing.
+removes it. A transaction hangs (KIP-664) if it is open in a partition and no coordinator has it as ongoing.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ class TransactionalId(Struct, frozen=True, kw_only=True):
 
     @property
     def is_undecided(self) -> bool:
-        """Whether its partitions wait for a marker."""
+        """Whether a transaction of this id is ongoing or its partitions wait for a marker."""
         return self.status in _UNDECIDED
 
 
 class TransactionalIds(Struct, frozen=True, kw_only=True):
-    """All transactional ids, and the partitions of `__transaction_state` that were read."""
+    """All transactional ids, ascending, and the partitions of `__transaction_state` that were read."""
 
     ids: tuple[TransactionalId, ...]
     partitions_read: tuple[int, ...]
@@ -97,8 +97,9 @@ class TransactionalIds(Struct, frozen=True, kw_only=True):
     def are_all(self) -> bool:
         """Whether every partition of `__transaction_state` was read completely; False if none was read.
 
-        If no metadata tells their number, the partitions here count as all if they are as many as Kafka creates by
-        default, or if no larger number would put every id into the partition in which it was found.
+        If no metadata states their number, the partitions here, which must be consecutive from 0, count as all of them
+        in two cases: they are as many as Kafka creates by default, or no larger number puts every id into the partition
+        in which it was found.
         """
         logs = self.logs
         if logs.count is not None or not logs.are_whole or not logs.read:
@@ -110,8 +111,8 @@ class TransactionalIds(Struct, frozen=True, kw_only=True):
         return count == _DEFAULT_PARTITIONS or not any(_fits(places, each) for each in range(count + 1, _MOST_TRIED))
 
     def why_unknown(self, name: str | None) -> str | None:
-        """Reason why a transactional id (None: any) may exist although it was not found; None if it certainly does not
-        exist.
+        """Return the reason why a transactional id may exist although it was not read, as a clause; None if it
+        certainly does not exist. `name` None means any id.
         """
         if self.are_all:
             return None
@@ -147,13 +148,14 @@ def _transactional_id(entry: Entry, values: dict[str, Any], number: int) -> Tran
 def read_transactions(
     partitions: Iterable[Partition], *, until: Until | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> TransactionalIds:
-    """Read the newest state of every transactional id in the given partitions of `__transaction_state`, sorted by id.
+    """Read the newest state of every transactional id in the partitions of `__transaction_state`; return them sorted by
+    id.
 
-    Removed ids are omitted. Reads up to `until`, None for all. Raises `StorageError` if files cannot be read; damage
-    only makes findings.
+    Partitions of other topics are skipped. Removed ids are omitted. Reads up to `until`, None for all. Raises
+    `StorageError` if files cannot be read; damage raises nothing and is in the findings.
     """
     partitions = tuple(partitions)
-    found: dict[str, TransactionalId] = {}
+    states: dict[str, TransactionalId] = {}
     listed: dict[tuple[int, TopicPartition], Listed] = {}
     findings: list[Finding] = []
     places = partitions_of(partitions, TRANSACTION_STATE_TOPIC)
@@ -163,13 +165,13 @@ def read_transactions(
             if not isinstance(each, Entry) or not each.record.understood:
                 continue
             if each.record.value is None:
-                found.pop(each.record.key_field("transactional_id"), None)
+                states.pop(each.record.key_field("transactional_id"), None)
             else:
                 state = _transactional_id(each, each.record.value.fields, number)
-                found[state.transactional_id] = state
+                states[state.transactional_id] = state
                 last = Listed(state.status, state.last_update_timestamp, state.producer_epoch)
                 listed.update(dict.fromkeys(((state.producer_id, place) for place in state.partitions), last))
-    ids = tuple(found[name] for name in sorted(found))
+    ids = tuple(states[name] for name in sorted(states))
     logs = coordinator_logs(partitions, TRANSACTION_STATE_TOPIC, findings, limits)
     return TransactionalIds(
         ids=ids,
@@ -183,7 +185,7 @@ def read_transactions(
 class OpenTransaction(Struct, frozen=True, kw_only=True):
     """A transaction without its marker in a partition.
 
-    `hanging` is None if no coordinator's log that could know it was read completely.
+    `hanging` is None if this is unknown, for example because the coordinator's log was not read completely.
     """
 
     topic: str
@@ -200,7 +202,7 @@ class OpenTransaction(Struct, frozen=True, kw_only=True):
 
     @property
     def may_be_aborted(self) -> bool:
-        """Whether no coordinator will end it and nothing shows that it was committed."""
+        """Whether it hangs, and no record shows that it was committed."""
         return bool(self.hanging) and (self.decision is None or self.decision.decided is Decided.ABORT)
 
     @property
@@ -208,8 +210,8 @@ class OpenTransaction(Struct, frozen=True, kw_only=True):
         """Describe a hanging transaction: where it is open, whether it was committed or aborted, and which marker is
         missing.
 
-        Without a decision the text says that the coordinator has no such transaction. After a commit it warns not to
-        abort the transaction.
+        If its decision is unknown, the text says that the coordinator has no such transaction. If it was committed, the
+        text warns not to abort it.
         """
         producer = self.producer
         text = f"producer {producer.producer_id} holds a transaction open from offset {producer.transaction_start} on"
@@ -217,11 +219,11 @@ class OpenTransaction(Struct, frozen=True, kw_only=True):
             return f"{text}, and its coordinator has none: consumers of committed data stop there"
         decided, source = self.decision.decided, self.decision.source
         name = "COMMIT" if decided is Decided.COMMIT else "ABORT"
-        told = (
+        text = (
             f"{text}, but it was {decided.word} ({source}): its {name} marker is lost. The coordinator has "
             "completed it and does not write the marker again; consumers of committed data stop there"
         )
-        return f"{told}. Do not abort it: its records are committed" if decided is Decided.COMMIT else told
+        return f"{text}. Do not abort it: its records are committed" if decided is Decided.COMMIT else text
 
 
 def open_transactions(
@@ -234,9 +236,9 @@ def open_transactions(
 
     A transaction hangs if its coordinator no longer has it. `hanging` of a transaction is None if this is unknown: the
     coordinator's log was not read completely, or its high watermark is not recorded. `others` returns the producers of
-    further partitions, which may show how a hanging transaction was decided; it is called at most once, only if one
-    hangs. `now_ms` is the time up to which ages count (ms since 1970), None for the clock's. An age is None if the
-    producer's last timestamp is unknown.
+    further partitions, which may show how a hanging transaction was decided; it is called at most once, and only if one
+    hangs. Ages are in ms up to `now_ms` (ms since 1970; None: the present time). An age is None if the producer's last
+    timestamp is unknown.
     """
     producers = list(producers)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
@@ -292,8 +294,8 @@ def _decision(
     coordinator: TransactionalIds,
     everywhere: Iterable[PartitionProducers],
 ) -> Decision | None:
-    """Decision about a hanging transaction of `place`, by the coordinator's log and by markers in other partitions;
-    None if unknown.
+    """Return the decision about a hanging transaction of partition `place`, by the coordinator's log and by markers in
+    other partitions; None if unknown. `known` is the producer's transactional id, None if the coordinator has none.
     """
     last = None if known is None else Listed(known.status, known.last_update_timestamp, known.producer_epoch)
     pairs = (((each.partition.topic or "", each.partition.partition or 0), each.producers) for each in everywhere)

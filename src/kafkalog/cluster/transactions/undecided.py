@@ -1,5 +1,5 @@
-"""Decide transactions that a log leaves open as their coordinator would, and count the records behind those that stay
-open.
+"""A partition whose open transactions are decided as their coordinator would decide them, and the number of records
+behind transactions that remain open.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class Waiting(Struct, frozen=True, kw_only=True):
 
 
 class DecidedPartition:
-    """A readable partition (`ReadablePartition`) whose transactions are decided as far as the files show.
+    """A readable partition (`ReadablePartition`) whose open transactions are decided by the coordinator's log.
 
-    `coordinator` is the content of `__transaction_state`; with `abort_rest` transactions that it leaves open count as
-    aborted.  It may begin and end at other offsets than the log.
+    `coordinator` are the transactional ids in `__transaction_state`. With `abort_rest` transactions that remain open
+    count as aborted. Reading may be limited to the offsets from `start_offset` up to, not including, `end_offset`.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class DecidedPartition:
 
     @property
     def log_start_offset(self) -> int:
-        """First offset that a consumer may read."""
+        """First offset that a consumer may read: the log start offset, or `start_offset` if that is larger."""
         return max(self.listed.log_start_offset, self._start_offset or 0)
 
     @property
@@ -109,7 +109,9 @@ class DecidedPartition:
         self, timestamp: int, *, findings: list[Finding] | None = None, through_damage: bool = False,
         limits: Limits = DEFAULT_LIMITS,
     ) -> OffsetAndTimestamp | None:  # fmt: skip
-        """The first record with at least this timestamp (ms since 1970); None if there is none."""
+        """Offset and timestamp of the first record with at least this timestamp (ms since 1970); None if there
+        is none.
+        """
         return self.listed.offset_for_timestamp(
             timestamp, findings=findings, through_damage=through_damage, limits=limits
         )
@@ -120,9 +122,11 @@ class DecidedPartition:
         return self.listed.size
 
     def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
-        """List the aborted transactions, including those that are decided here, and the ones that stay open.
+        """Return the aborted transactions, including those that the coordinator's log decides, and the transactions
+        that remain open.
 
-        `through_damage` reads on behind damaged batches. The result without it is computed once and kept.
+        With `through_damage`, reading continues behind damaged batches. The result without it is computed once and
+        cached.
         """
         if through_damage:
             return self._decide(self.listed.transactions(through_damage=True, limits=limits))
@@ -130,22 +134,24 @@ class DecidedPartition:
             self._decided = self._decide(self.listed.transactions(limits=limits))
         return self._decided
 
-    def _decide(self, found: Transactions) -> Transactions:
-        aborted = list(found.aborted)
+    def _decide(self, transactions: Transactions) -> Transactions:
+        aborted = list(transactions.aborted)
         still_open = {}
-        for producer_id, first in found.open_first_offsets.items():
+        for producer_id, first in transactions.open_first_offsets.items():
             status = self._status(producer_id)
             if status is TransactionState.PREPARE_COMMIT:
                 continue
             if status is TransactionState.PREPARE_ABORT or self._abort_rest:
-                last, stable = max(found.log_end_offset - 1, first), found.last_stable_offset
+                last, stable = max(transactions.log_end_offset - 1, first), transactions.last_stable_offset
                 aborted.append(AbortedTransaction(ABORTED_TRANSACTION_VERSION, producer_id, first, last, stable))
             else:
                 still_open[producer_id] = first
-        return replace(found, aborted=tuple(aborted), open_first_offsets=still_open)
+        return replace(transactions, aborted=tuple(aborted), open_first_offsets=still_open)
 
     def _status(self, producer_id: int) -> TransactionState | None:
-        """State that decides a producer's transaction in this partition; None if the coordinator has none."""
+        """Return the coordinator's state of a producer's transaction in this partition; None if the coordinator has
+        none that is ongoing or prepared.
+        """
         known = self._known.get(producer_id)
         if known is None or (self.topic, self.partition) not in known.partitions:
             return None
@@ -153,11 +159,11 @@ class DecidedPartition:
 
     @cached_property
     def waiting(self) -> Waiting | None:
-        """Count the records from the first open transaction up to the end, which committed readers cannot read yet;
-        None if no transaction is open below the end.
+        """Count the records from the first open transaction up to the end, which consumers of committed data cannot
+        read yet; None if no transaction is open below the end.
 
         Records of aborted transactions are not counted. Records of open transactions are counted for each producer, all
-        others together. Counting stops at damage.
+        others together. Counting stops at damage. The result is cached.
         """
         transactions = self.transactions()
         if not transactions.open_first_offsets:

@@ -1,4 +1,4 @@
-"""Read ZooKeeper's data directory without ZooKeeper: transaction logs, snapshots, and the tree at any transaction.
+"""ZooKeeper's data directory, read without ZooKeeper: transaction logs, snapshots, and the tree at any transaction.
 
 Names are imported on first use; `tests/support/lazy_names.py` writes their table from the stub beside this file.
 """

@@ -39,7 +39,7 @@ encoded.
 
 
 def entity_name(part: str) -> str:
-    """Decode a part of an entity's path to the name (`Sanitizer.desanitize`)."""
+    """Decode a part of an entity's path to the entity's name (`Sanitizer.desanitize`)."""
     return unquote_plus(part)
 
 
@@ -103,7 +103,7 @@ class ConfigEntity(Struct, frozen=True, kw_only=True, tag_field="kind", tag="con
         return "/".join("(default)" if part == DEFAULT_ENTITY else entity_name(part) for part in self.name.split("/"))
 
     def hidden(self) -> ConfigEntity:
-        """Return the same with possible secrets replaced by [hidden]."""
+        """Return a copy whose possible secrets are replaced by `[hidden]`."""
         shown = {name: HIDDEN if is_secret_config(name) else value for name, value in self.config.items()}
         return replace(self, config=shown)
 
@@ -128,8 +128,8 @@ def _whole(value: object) -> int | None:
 
 
 def broker_registration(path: str, data: bytes | None) -> BrokerRegistration | None:
-    """Parse the broker registration at `path`; None if that is not a broker's node, its data cannot be parsed, or it
-    has no integer version or port.
+    """Parse the broker registration at `path`; None if it is not the path of a broker's node, the data cannot be
+    parsed, or version or port is not an integer.
 
     Endpoints that cannot be parsed are omitted. A registration without a list of endpoints gets one with PLAINTEXT;
     other missing fields are None.
@@ -162,11 +162,11 @@ def broker_registration(path: str, data: bytes | None) -> BrokerRegistration | N
 
 
 def config_entity(path: str, data: bytes | None) -> ConfigEntity | None:
-    """Parse the configuration at `path`, secrets included; None if that is not an entity's node or its data cannot be
-    parsed.
+    """Parse the configuration at `path`, secrets included; None if it is not the path of an entity's node, or the data
+    cannot be parsed.
 
-    Values are converted to text. A user's clients are entities below the user's: `/config/users/U/clients/C` has the
-    name `U/clients/C`.
+    Values are converted to text. The configuration of a user's client is an entity of its own:
+    `/config/users/U/clients/C` has the name `U/clients/C`.
     """
     place = _CONFIG.fullmatch(path)
     fields = json_object(data) if place is not None else None

@@ -12,14 +12,14 @@ _SHOWN = 60
 
 
 def cluster_id(tree: Tree, chroot: str) -> str | None:
-    """Id of the cluster at `chroot`; None if there is no node, or a broker could not parse it."""
+    """Id of the cluster at `chroot` (empty at the root); None if the node is missing or brokers could not parse it."""
     node = tree.nodes.get(f"{chroot}/cluster/id")
-    found = (json_object(node.data) or {}).get("id") if node is not None else None
-    return found if isinstance(found, str) else None
+    text = (json_object(node.data) or {}).get("id") if node is not None else None
+    return text if isinstance(text, str) else None
 
 
 def bad_cluster_ids(tree: Tree, chroot: str | None, file: str | None = None) -> list[Finding]:
-    """List an error for each cluster whose `/cluster/id` exists but cannot be parsed; brokers do not start with it
+    """Return an error for each cluster whose `/cluster/id` exists but cannot be parsed; brokers do not start with it
     (`ClusterIdZNode.fromJson`).
 
     `chroot` restricts this to one cluster, None means all. `file` is the path that the findings name.

@@ -1,8 +1,8 @@
 """Configurations in ZooKeeper, `/config/<kind>/<name>`, as resources named as in a KRaft image (`ConfigEntityZNode`).
 
-The default of all brokers, `/config/brokers/<default>`, is `broker:`, as in a KRaft image; clients, users and addresses
-are quotas and credentials and stand here as `client:<id>`, `user:<name>` and `ip:<address>`, without a name for the
-default of all, and a client of a user as `user:<name>/clients/<id>`.
+The default of all brokers, `/config/brokers/<default>`, is `broker:`, as in a KRaft image. Clients, users and
+addresses, which have quotas and credentials, are named `client:<id>`, `user:<name>` and `ip:<address>`, with an empty
+name for the default of all. A client of a user is `user:<name>/clients/<id>`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _KINDS = {"topics": "topic", "brokers": "broker", "clients": "client", "users": 
 
 
 def zookeeper_configs(tree: Tree, chroot: str = "") -> dict[str, dict[str, str]]:
-    """Read all configurations of the cluster at `chroot`: values by setting, by resource (`topic:T` and the like), both
-    sorted.
+    """Read all configurations of the cluster at `chroot`; return a dict of settings by resource (such as `topic:T`),
+    both sorted by name.
 
     The default entity has an empty name (`broker:`). Entities without settings, nodes that cannot be parsed, and values
     that are not text are omitted. Secrets are included.
     """
-    found: dict[str, dict[str, str]] = {}
+    resources: dict[str, dict[str, str]] = {}
     for directory, kind in _KINDS.items():
         base = f"{chroot}/config/{directory}/"
         for path, node in tree.nodes.items():
@@ -32,5 +32,5 @@ def zookeeper_configs(tree: Tree, chroot: str = "") -> dict[str, dict[str, str]]
                 parts = path.removeprefix(base).split("/")
                 name = "/".join("" if part == DEFAULT_ENTITY else entity_name(part) for part in parts)
                 resource = f"{kind}:{name}"
-                found[resource] = {key: value for key, value in sorted(config.items()) if isinstance(value, str)}
-    return dict(sorted(found.items()))
+                resources[resource] = {key: value for key, value in sorted(config.items()) if isinstance(value, str)}
+    return dict(sorted(resources.items()))

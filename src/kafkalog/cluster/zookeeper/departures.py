@@ -1,4 +1,4 @@
-"""Changes of a ZooKeeper cluster's partitions if brokers leave one after another (`KafkaController.onBrokerFailure`).
+"""Changes of a ZooKeeper cluster's partitions when brokers leave one after another (`KafkaController.onBrokerFailure`).
 
 Live brokers are the nodes in `/brokers/ids`.
 """
@@ -20,8 +20,8 @@ Known = dict[tuple[str, int], tuple[tuple[int, ...], PartitionState]]
 
 
 def _unclean_by_default(tree: Tree, chroot: str) -> bool:
-    """Whether unclean elections are allowed by default: before 0.11, the first release with
-    `/latest_producer_id_block`.
+    """Whether unclean elections are allowed by default, that is, before 0.11. `/latest_producer_id_block` exists since
+    then.
     """
     return f"{chroot}/latest_producer_id_block" not in tree.nodes
 
@@ -32,10 +32,10 @@ def _live(tree: Tree, chroot: str) -> set[int]:
 
 
 def partition_states(tree: Tree, chroot: str) -> Known:
-    """Replicas and state of every partition below `chroot`, by (topic, partition); partitions without a readable state
-    are omitted.
+    """Return replicas and state of every partition of the cluster at `chroot`, by (topic, partition); partitions
+    without a readable state are omitted.
     """
-    found: Known = {}
+    states: Known = {}
     base = f"{chroot}/brokers/topics"
     topics = tree.nodes.get(base)
     for topic in topics.children if topics is not None else ():
@@ -43,8 +43,8 @@ def partition_states(tree: Tree, chroot: str) -> Known:
             node = tree.nodes.get(f"{base}/{topic}/partitions/{number}/state")
             state = partition_state(node.data) if node is not None else None
             if state is not None:
-                found[topic, number] = replicas, state
-    return found
+                states[topic, number] = replicas, state
+    return states
 
 
 def _controller(tree: Tree, chroot: str) -> int | None:
@@ -55,18 +55,18 @@ def _controller(tree: Tree, chroot: str) -> int | None:
 def unclean_allowed(
     tree: Tree, chroot: str, topics: set[str], controller: int | None, static: Mapping[str, str]
 ) -> dict[str, bool]:
-    """Return for each of `topics` whether unclean elections are allowed.
+    """Return whether unclean elections are allowed for each of `topics`, by topic.
 
-    The topic's setting decides, else the controller's, else the default of the cluster's release. `controller` is the
+    The topic's setting is used, else the controller's, else the default of the cluster's release. `controller` is the
     broker id of the controller, None if unknown; `static` are the settings in its properties file.
     """
     resources = zookeeper_configs(tree, chroot)
     by_default = _unclean_by_default(tree, chroot)
-    found = {}
+    allowed = {}
     for topic in topics:
-        said = effective_of_topic(resources, topic, broker=controller, static=static).get(UNCLEAN)
-        found[topic] = by_default if said is None else said.value.strip().lower() == "true"
-    return found
+        setting = effective_of_topic(resources, topic, broker=controller, static=static).get(UNCLEAN)
+        allowed[topic] = by_default if setting is None else setting.value.strip().lower() == "true"
+    return allowed
 
 
 def zookeeper_departures(
@@ -77,8 +77,8 @@ def zookeeper_departures(
     unclean: bool = False,
     static: Mapping[str, str] | None = None,
 ) -> Iterator[Departure[PartitionState]]:
-    """Yield the changes that the controller makes if `brokers` leave one after another: one for each partition that the
-    leaving broker leads or is in sync for.
+    """Yield the changes that the controller makes if `brokers` leave one after another: one for each partition that has
+    the leaving broker as its leader or in its ISR.
 
     Changes are in the order of `brokers`, then of topic and partition. `unclean` allows unclean elections for all
     topics; otherwise settings decide, including `static`, the settings in the controller's properties file. The tree is

@@ -1,4 +1,6 @@
-"""Find ZooKeeper's files: `version-2` below its dataDir, and below its dataLogDir if that is another directory."""
+"""Search for ZooKeeper's files, which are in `version-2` below its dataDir and, if it is another directory,
+dataLogDir.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _SNAPSHOT = re.compile(r"snapshot\.([0-9a-f]{1,16})(?:\.gz|\.snappy)?\Z")
 
 
 class ZooKeeperDirectory(Struct, frozen=True):
-    """Logs and snapshots of one server, ascending by the zxid in their names, which is their first transaction."""
+    """Logs and snapshots of one server as (zxid, path), ascending by the zxid in the file's name. The zxid is the first
+    transaction of a log, or the last one before a snapshot was begun.
+    """
 
     paths: tuple[str, ...]
     logs: tuple[tuple[int, str], ...]
@@ -26,10 +30,11 @@ class ZooKeeperDirectory(Struct, frozen=True):
 
 
 def open_zookeeper(*paths: PathLike) -> ZooKeeperDirectory:
-    """Find the logs and snapshots of a server in its dataDir and dataLogDir, or in `version-2` below them; sorted by
-    the zxid in their names.
+    """Find the logs and snapshots of a server in its dataDir and dataLogDir, or in `version-2` below them; return them
+    sorted by the zxid in their names.
 
-    Symbolic links are ignored. Raises `UsageError` if a path is not a directory, or if none of them has such a file.
+    Symbolic links are ignored. Raises `UsageError` without a path, if a path is not a directory, or if none of them has
+    such a file; `StorageError` if a directory cannot be listed.
     """
     logs: dict[int, str] = {}
     snapshots: dict[int, str] = {}
@@ -42,9 +47,9 @@ def open_zookeeper(*paths: PathLike) -> ZooKeeperDirectory:
         for entry in scan_directory(inner if os.path.isdir(inner) else path):
             if not entry.is_file(follow_symlinks=False):
                 continue
-            for pattern, found in ((_LOG, logs), (_SNAPSHOT, snapshots)):
+            for pattern, files in ((_LOG, logs), (_SNAPSHOT, snapshots)):
                 if match := pattern.match(entry.name):
-                    found[int(match[1], 16)] = entry.path
+                    files[int(match[1], 16)] = entry.path
     if not logs and not snapshots:
         raise UsageError(f"{', '.join(names)}: no ZooKeeper log and no snapshot")
     return ZooKeeperDirectory(names, tuple(sorted(logs.items())), tuple(sorted(snapshots.items())))

@@ -1,4 +1,4 @@
-"""Compute the new state of a partition in ZooKeeper mode after one of its brokers is lost."""
+"""New state of a partition in ZooKeeper mode after one of its brokers is lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ NO_LEADER = -1
 def offline_leader(
     replicas: Sequence[int], isr: Collection[int], live: Collection[int], *, unclean: bool
 ) -> int | None:
-    """The broker that replaces a lost leader; None if none may lead."""
+    """Id of the broker that replaces a lost leader: the first live replica in the ISR, else, if `unclean` is set, the
+    first live replica. None if there is none.
+    """
     for replica in replicas:
         if replica in live and replica in isr:
             return replica
@@ -32,12 +34,13 @@ def without_broker(
     unclean: bool,
     keeps_last: bool = True,
 ) -> tuple[PartitionState, bool]:
-    """Return the state of a partition after the loss of `broker`, and whether the new leader may lack records.
+    """Return the state of a partition after the loss of `broker`, and whether the new leader was elected uncleanly, so
+    that it may lack records.
 
-    `live` are the brokers that remain, without `broker`. If nobody can lead, the leader is -1, provided that `broker`
-    was in the ISR. The state is unchanged if `broker` neither leads nor is in the ISR. `unclean` allows unclean
-    elections. `keeps_last`: the last replica stays in the ISR even if unclean elections are allowed (1.1 and later).
-    Epochs are unchanged, because their increase depends on whether the controller was lost too.
+    `live` are the brokers that remain, without `broker`. If no broker can lead, the leader is -1, provided that
+    `broker` was in the ISR. The state is unchanged if `broker` neither leads nor is in the ISR. `unclean` allows
+    unclean elections. With `keeps_last` the last replica stays in the ISR even if unclean elections are allowed (1.1
+    and later). Epochs are unchanged, because their increase depends on whether the controller was lost too.
     """
     after, lossy = state, False
     if state.leader == broker:

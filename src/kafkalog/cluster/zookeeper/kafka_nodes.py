@@ -1,7 +1,7 @@
-"""Parse Kafka's nodes in ZooKeeper (`ZkData`): controller, topics, partition states, configurations.
+"""Parsers for the data of Kafka's nodes in ZooKeeper (`ZkData`): controller, topics, partition states, configurations.
 
-Data is UTF-8, mostly JSON with a version; a chroot may precede every path.  Data that cannot be parsed gives None,
-never an error, because other programs write these nodes.
+Data is UTF-8, mostly JSON with a version; a chroot may precede every path. Data that cannot be parsed gives None, never
+an error, because other programs write these nodes.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def json_object(data: bytes | None) -> dict[str, Any] | None:
     if not data or (data.count(b"[") + data.count(b"{") > _DEEPEST and _too_deep(data)):
         return None
     try:
-        found = json.loads(data)
+        value = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _too_deep(data: bytes) -> bool:
@@ -99,8 +99,8 @@ def partition_state(data: bytes | None) -> PartitionState | None:
 
 
 def controller_id(data: bytes | None) -> int | None:
-    """Parse the broker id in the data of `/controller`, which is a bare number in very old releases; None if it cannot
-    be parsed.
+    """Parse the controller's broker id in the data of `/controller`, which is a bare number in very old releases; None
+    if it cannot be parsed.
     """
     fields = json_object(data)
     value = fields.get("brokerid") if fields is not None else None
@@ -111,18 +111,18 @@ def controller_id(data: bytes | None) -> int | None:
 
 
 def replicas_of(data: bytes | None) -> dict[int, tuple[int, ...]]:
-    """Parse the data of `/brokers/topics/T`: the replicas of each partition number, in the assigned order.
+    """Parse the data of `/brokers/topics/T`; return the replicas of each partition number, in the assigned order.
 
-    Partitions that cannot be parsed are omitted; empty if nothing can.
+    Partitions that cannot be parsed are omitted; the result is empty if none can be parsed.
     """
     fields = json_object(data) or {}
     partitions = fields.get("partitions")
-    found: dict[int, tuple[int, ...]] = {}
+    replicas: dict[int, tuple[int, ...]] = {}
     for name, value in partitions.items() if isinstance(partitions, dict) else ():
         numbers = _numbers(value)
         if numbers is not None and name.isdecimal() and len(name) < 11:
-            found[int(name)] = numbers
-    return found
+            replicas[int(name)] = numbers
+    return replicas
 
 
 class TopicNode(Struct, frozen=True):
@@ -134,38 +134,40 @@ class TopicNode(Struct, frozen=True):
 
 
 def topic_nodes(tree: Tree, chroot: str) -> dict[str, TopicNode]:
-    """Topic id and partition numbers of every topic of the cluster at `chroot`, by name.
+    """Return topic id and partition numbers of every topic of the cluster at `chroot`, by name.
 
     The id is None before 2.8. A topic whose node cannot be parsed has no partitions.
     """
     base = f"{chroot}/brokers/topics"
     topics = tree.nodes.get(base)
-    found = {}
+    nodes = {}
     for topic in topics.children if topics is not None else ():
         data = tree.nodes[f"{base}/{topic}"].data
         topic_id = (json_object(data) or {}).get("topic_id")
-        found[topic] = TopicNode(topic_id if isinstance(topic_id, str) else None, frozenset(replicas_of(data)))
-    return found
+        nodes[topic] = TopicNode(topic_id if isinstance(topic_id, str) else None, frozenset(replicas_of(data)))
+    return nodes
 
 
 def chroots(nodes: Mapping[str, object]) -> list[str]:
-    """Chroots of the Kafka clusters in the tree, "" for the root; `/brokers/ids` or `/brokers/topics` marks one."""
+    """Sorted chroots of the Kafka clusters in the tree, "" for the root. A node with `/brokers/ids` or
+    `/brokers/topics` below it is one.
+    """
     return sorted({path[: path.rindex("/brokers/")] for path in nodes if path.endswith(_BROKERS)})
 
 
 def consumer_chroots(tree: Tree) -> list[str]:
-    """Sorted chroots below which groups may be stored: every cluster, and every other node with a `consumers` child
-    that has groups.
+    """Return the sorted chroots below which groups may be stored: every cluster, and every other node whose child
+    `consumers` has groups.
 
     Nodes inside another chroot's `/consumers` do not count.
     """
-    found = chroots(tree.nodes)
+    places = chroots(tree.nodes)
     for path in sorted((node for node in tree.nodes if node.endswith("/consumers")), key=len):
         place = path.removesuffix("/consumers")
-        is_inside = any(path.startswith(f"{each}/consumers/") for each in found)
-        if place not in found and not is_inside and _holds_groups(tree, path):
-            found.append(place)
-    return sorted(found)
+        is_inside = any(path.startswith(f"{each}/consumers/") for each in places)
+        if place not in places and not is_inside and _holds_groups(tree, path):
+            places.append(place)
+    return sorted(places)
 
 
 def _holds_groups(tree: Tree, path: str) -> bool:
@@ -174,10 +176,11 @@ def _holds_groups(tree: Tree, path: str) -> bool:
 
 
 def shown_data(path: str, data: bytes | None) -> bytes | None:
-    """Data of the node at `path` with secrets replaced by `[hidden]`: SCRAM credentials, passwords, delegation tokens.
+    """Return the data of the node at `path` with secrets replaced by `[hidden]`: SCRAM credentials, passwords,
+    delegation tokens.
 
-    Data without secrets is returned unchanged, a whole configuration that cannot be parsed is hidden. None and empty
-    data are returned as they are.
+    Data without secrets, None and empty data are returned unchanged. A configuration that cannot be parsed is hidden
+    completely.
     """
     if not data:
         return data

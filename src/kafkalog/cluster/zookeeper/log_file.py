@@ -1,7 +1,7 @@
-"""Read a file of ZooKeeper's transaction log, entry by entry (`FileTxnLog`).
+"""A file of ZooKeeper's transaction log, read entry by entry (`FileTxnLog`).
 
-The checksum covers only the payload, not its length or the closing byte.  A file may end anywhere: a server never
-appends to a file that it found, so torn ends stay, also in the middle of the sequence of files.
+The checksum covers only the payload, not its length or the closing byte. A file may end anywhere: a server never
+appends to an existing file after a start, so torn ends remain, even in the middle of the sequence of files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _CHUNK = 1 << 20
 
 
 class LogFileReader:
-    """Iterator over one file's transactions; afterwards `findings` has the damage. Raises `StorageError` only."""
+    """Iterator over the transactions of one file. It stops at damage, which is in `findings` afterwards. Raises only
+    `StorageError`. `first_zxid` is the zxid in the file's name, which is compared with the first transaction.
+    """
 
     def __init__(self, path: str, first_zxid: int | None = None) -> None:
         self.path = path
@@ -117,13 +119,13 @@ class LogFileReader:
         self._found(FindingCode.ZK_LOG_TORN, position, detail, Severity.WARNING)
 
     def _padding(self, source: FileSource, position: int) -> None:
-        at = position
-        while chunk := source.read(at, _CHUNK):
+        offset = position
+        while chunk := source.read(offset, _CHUNK):
             if chunk.count(0) != len(chunk):
                 detail = "bytes after the end of the entries, which ZooKeeper never examines"
                 self._found(FindingCode.ZK_LOG_CORRUPT, position, detail, Severity.WARNING)
                 return
-            at += len(chunk)
+            offset += len(chunk)
 
     def _order(self, transaction: Transaction, position: int) -> None:
         if self.last_zxid is None:

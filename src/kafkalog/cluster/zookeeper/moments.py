@@ -1,4 +1,4 @@
-"""Find the last ZooKeeper transaction at a given time."""
+"""Search for the last ZooKeeper transaction before a given time."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ __all__ = ["zxid_at"]
 def zxid_at(directory: ZooKeeperDirectory, time: int) -> int:
     """Return the zxid of the last transaction that, by the leader's clock, was not after `time` (ms since 1970).
 
-    If the transactions right after it are lost, that zxid plus one is returned, because it is unknown which of the lost
-    ones came before `time`. Clocks may go back when the leader changes; then the last transaction before the first
-    later one counts. Raises `UsageError` if the logs begin after `time` or hold no transaction, `StorageError` for I/O.
+    If the transactions right after it are lost, the next zxid is returned, because it is unknown which of the lost ones
+    came before `time`. Clocks may go back when the leader changes; then the result is the last transaction before the
+    first one that is later than `time`. Raises `UsageError` if the logs begin after `time` or have no transaction,
+    `StorageError` for I/O errors.
     """
-    found: int | None = None
+    last_zxid: int | None = None
     for named, path in directory.logs:
         for transaction in LogFileReader(path, named):
             if transaction.time > time:
-                if found is None:
+                if last_zxid is None:
                     raise UsageError(
                         f"{', '.join(directory.paths)}: the logs begin after that time, at {transaction.time}"
                     )
-                return found + is_gap(found, transaction.zxid)
-            found = transaction.zxid
-    if found is None:
+                return last_zxid + is_gap(last_zxid, transaction.zxid)
+            last_zxid = transaction.zxid
+    if last_zxid is None:
         raise UsageError(f"{', '.join(directory.paths)}: no log says when anything happened")
     newest = max((zxid for zxid, _path in directory.snapshots), default=0)
-    return found + (newest > found)
+    return last_zxid + (newest > last_zxid)

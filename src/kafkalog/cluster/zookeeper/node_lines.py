@@ -1,4 +1,4 @@
-"""Convert ZooKeeper nodes to JSON objects, one per line, with ZooKeeper's field names."""
+"""Conversion of ZooKeeper nodes to JSON objects, one per line, with ZooKeeper's field names."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class ZkLine(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def znode_line(path: str, node: Node, *, hides: bool = False) -> ZkLine:
     """Convert one node to its JSON object: the whole stat, data in base64 (null if there is none), and Kafka's fields
-    if they are known.
+    if it is a broker registration or a configuration.
 
-    With `hides` the data is `[hidden]` if it contains credentials.
+    With `hides` the data is `[hidden]` if it contains credentials. In Kafka's fields secrets are always hidden.
     """
     data = None if node.data is None else base64.b64encode(node.data).decode()
     return ZkLine(

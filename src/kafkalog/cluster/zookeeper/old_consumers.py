@@ -1,9 +1,9 @@
-"""Consumer groups that were managed in ZooKeeper (2.x and older): members, owners, committed offsets, expected
-assignment.
+"""Consumer groups that store their state in ZooKeeper (2.x and older): members, owners, committed offsets, and the
+assignment that an assignor computes.
 
-Follows `ZookeeperConsumerConnector` and `kafka.consumer.PartitionAssignor`.  A group is a node below `/consumers`; it
-is active while consumers are registered there.  The assignor of a group is stored nowhere; it is derived as the one
-whose result the owners are: range before round robin, and round robin up to 0.11 before that of 1.0 and 1.1.
+Follows `ZookeeperConsumerConnector` and `kafka.consumer.PartitionAssignor`. A group is a node below `/consumers`; it is
+active while consumers are registered there. The assignor of a group is not stored. It is the first one whose result
+equals the stored owners: range, round robin as up to 0.11, or round robin as in 1.0 and 1.1.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         """Compute the owners of the group's partitions with an assignor for these consumers (None: the group's own).
 
         Returns the thread by (topic, partition). None if the topics of some consumer are unknown or the group has too
-        many threads. Any `assignor` but `range` is round robin, which is computed without the conditions of Kafka up to
-        0.9; if the group meets them, the result is the same.
+        many threads. Every `assignor` except `range` is round robin, which is computed without the conditions of Kafka
+        up to 0.9; a group that meets them gets the same result.
         """
         if not self.resolved:
             return None
@@ -81,20 +81,24 @@ class OldGroup(Struct, frozen=True, kw_only=True):
 
     @property
     def assignor(self) -> str:
-        """Assignor whose result the owners are; empty if there is none or nobody owns anything."""
+        """Assignor whose result equals the stored owners; empty if there is none or no partition has an owner."""
         for name in (RANGE, ROUND_ROBIN, ROUND_ROBIN_OF_1_0) if self.owners else ():
             if self.assigned(name) == dict(self.owners):
                 return name
         return ""
 
     def without(self, consumer: str) -> Owners | None:
-        """Assignment of the others after a consumer leaves; by range if the group's assignor is unknown."""
+        """Return the owners after a consumer leaves, computed by range if the group's assignor is unknown; None as for
+        `assigned`.
+        """
         return self.assigned(self.assignor or RANGE, [each for each in self.streams if each.consumer_id != consumer])
 
     def joined_by(self, consumer: str) -> Owners | None:
-        """Assignment after `consumer` joins, with the largest number of streams that any member has for each topic.
+        """Return the owners after `consumer` joins with the largest number of streams that any member has for each
+        topic.
 
-        A registered consumer with this id is replaced. Uses the group's assignor, or range; None as for `assigned`.
+        A registered consumer with this id is replaced. Computed by the group's assignor, or by range if it is unknown;
+        None as for `assigned`.
         """
         streams: dict[str, int] = {}
         for stream in self.streams:
@@ -106,8 +110,8 @@ class OldGroup(Struct, frozen=True, kw_only=True):
     def conditions(self) -> str | None:
         """Describe the condition of round robin up to 0.9 that the group does not meet; None if it meets both.
 
-        The conditions are equal topics in all consumers, and one number of streams for all topics of a consumer. A
-        group with too many threads is described too.
+        The conditions are: all consumers have the same topics, and a consumer has the same number of streams for all
+        topics. For a group with too many threads, the text says this instead.
         """
         try:
             old_round_robin({}, self.streams)
@@ -116,22 +120,22 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         return None
 
     def violations(self) -> list[str]:
-        """List a sentence for each partition whose owner is not registered or does not subscribe to its topic, which no
-        assignor does.
+        """Return a sentence for each partition whose owner is not registered or does not subscribe to its topic, which
+        no assignor causes.
 
         Unregistered owners come first; both kinds are sorted by partition. Empty if the topics of some consumer are
         unknown.
         """
         known = {stream.consumer_id: stream.streams for stream in self.streams}
-        found = self.unregistered_owners()
+        sentences = self.unregistered_owners()
         for (topic, number), thread in sorted(self.owners.items()):
             consumer = consumer_of_thread(thread)
             if consumer in known and self.resolved and topic not in known[consumer]:
-                found.append(f"{topic}-{number} is owned by {thread}, which does not subscribe to its topic")
-        return found
+                sentences.append(f"{topic}-{number} is owned by {thread}, which does not subscribe to its topic")
+        return sentences
 
     def unregistered_owners(self) -> list[str]:
-        """List a sentence for each partition whose owner is not a registered consumer, sorted by partition.
+        """Return a sentence for each partition whose owner is not a registered consumer, sorted by partition.
 
         Empty if the topics of some consumer are unknown.
         """
@@ -146,26 +150,28 @@ class OldGroup(Struct, frozen=True, kw_only=True):
 
 
 def consumer_of_thread(thread: str) -> str:
-    """Consumer of a thread `<consumer>-<n>`; clients with an id `<host>:<UUID>` own partitions without a number."""
+    """Return the consumer id in a thread id `<consumer>-<n>`. A client id `<host>:<UUID>` is returned unchanged,
+    because these clients own partitions without a thread number.
+    """
     return thread if is_client_id(thread) else thread.rpartition("-")[0]
 
 
 def _children(tree: Tree, path: str) -> list[tuple[str, Node]]:
     node = tree.nodes.get(path)
     names = sorted(node.children) if node is not None else ()
-    found = ((name, tree.nodes.get(f"{path}/{name}")) for name in names)
-    return [(name, child) for name, child in found if child is not None]
+    nodes = ((name, tree.nodes.get(f"{path}/{name}")) for name in names)
+    return [(name, child) for name, child in nodes if child is not None]
 
 
 def _by_partition(tree: Tree, path: str, problems: list[str]) -> list[tuple[str, int, Node]]:
-    found = []
+    numbered = []
     for topic, _ in _children(tree, path):
         for number, node in _children(tree, f"{path}/{topic}"):
             if number.isascii() and number.isdigit() and len(number) < 11:
-                found.append((topic, int(number), node))
+                numbered.append((topic, int(number), node))
             else:
                 problems.append(f"{path}/{topic}/{number} is not a partition")
-    return sorted(found, key=lambda each: each[:2])
+    return sorted(numbered, key=lambda each: each[:2])
 
 
 def _text(node: Node) -> str:
@@ -222,7 +228,9 @@ def _group(tree: Tree, chroot: str, group: str, topics: list[str]) -> OldGroup |
 
 
 def old_groups(tree: Tree) -> list[OldGroup]:
-    """Read all groups with registered consumers, owners or offsets from the tree, sorted by chroot and name."""
+    """Return all groups with registered consumers, owners, offsets or unreadable nodes of these kinds, sorted by chroot
+    and name.
+    """
     old_groups = []
     for chroot in consumer_chroots(tree):
         topics = [name for name, _ in _children(tree, f"{chroot}/brokers/topics")]

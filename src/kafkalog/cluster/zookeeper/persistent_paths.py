@@ -47,22 +47,22 @@ _BY_PATH: tuple[tuple[Version, str], ...] = (
 
 
 def least_version(tree: Tree, chroot: str = "") -> Version | None:
-    """Lowest Kafka version that the brokers of a cluster can have, from the nodes that they created and their
+    """Return the lowest Kafka version that the brokers of a cluster can have, by the nodes that they created and their
     registrations.
 
-    None if no broker ever registered, or nothing tells a version.
+    None if no broker ever registered, or if no node shows a version.
     """
     place = f"{chroot}/brokers/ids"
     ids = tree.nodes.get(place)
     if ids is None or ids.cversion <= 0:
         return None
-    found = [since for since, path in _BY_PATH if f"{chroot}{path}" in tree.nodes]
+    versions = [since for since, path in _BY_PATH if f"{chroot}{path}" in tree.nodes]
     for name in ids.children:
         node = tree.nodes.get(f"{place}/{name}")
         registration = broker_registration(f"{place}/{name}", node.data) if node is not None else None
         if registration is not None:
-            found.append(_BY_REGISTRATION.get(min(registration.version, 5), (0, 8, 1)))
-    return max(found, default=None)
+            versions.append(_BY_REGISTRATION.get(min(registration.version, 5), (0, 8, 1)))
+    return max(versions, default=None)
 
 
 def _missing(tree: Tree, chroot: str) -> Iterator[Finding]:
@@ -77,6 +77,8 @@ def _missing(tree: Tree, chroot: str) -> Iterator[Finding]:
 
 
 def missing_paths(tree: Tree, places: Sequence[str] | None = None) -> list[Finding]:
-    """One finding for each missing node that a broker would have created, below these chroots or all."""
+    """Return a finding for each missing node that a broker would have created. `places` are the chroots of the clusters
+    to check; None means all.
+    """
     known = chroots(tree.nodes) if places is None else places
     return [finding for chroot in known for finding in _missing(tree, chroot)]

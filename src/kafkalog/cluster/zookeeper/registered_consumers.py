@@ -26,7 +26,7 @@ _LARGEST_INT = (1 << 31) - 1
 
 
 class ConsumerId(Struct, frozen=True):
-    """Parts of an id that a consumer generated for itself."""
+    """The parts of an id that a consumer generated for itself."""
 
     host: str
     started: int | None
@@ -36,7 +36,7 @@ class ConsumerId(Struct, frozen=True):
 
 
 def consumer_id(group: str, text: str) -> ConsumerId | None:
-    """Parse a consumer id of the form `<group>_<host>-<ms>-<8 hexadecimal digits>`, as Kafka's consumers make it, or
+    """Parse a consumer id `<group>_<host>-<ms>-<8 hexadecimal digits>`, as Kafka's consumers generate it, or
     `<host>:<UUID>`.
 
     The time is in ms since 1970, None in the second form. Returns None for any other id, such as a configured
@@ -55,7 +55,9 @@ def is_client_id(text: str) -> bool:
 
 
 class RegisteredConsumer(Struct, frozen=True, kw_only=True):
-    """One registration.  A pattern has one subscription: the regular expression with its number of streams."""
+    """A consumer's registration. If topics are chosen by a pattern, `subscription` has one entry: the regular
+    expression with its number of streams.
+    """
 
     consumer_id: str
     pattern: str
@@ -71,10 +73,11 @@ class RegisteredConsumer(Struct, frozen=True, kw_only=True):
 
 
 def registered_consumer(name: str, data: bytes | None) -> RegisteredConsumer:
-    """Parse a consumer's registration; the timestamp is in ms since 1970, None if it is missing or invalid.
+    """Parse a consumer's registration; `name` is the consumer id. The timestamp is in ms since 1970, None if it is
+    missing or invalid.
 
-    Raises `FormatError` without pattern or subscription, or for an invalid number of streams, because Kafka's consumers
-    throw then.
+    Raises `FormatError` if pattern or subscription is missing or a number of streams is invalid, because Kafka's
+    consumers throw then.
     """
     fields = json_object(data) or {}
     pattern, subscription = fields.get("pattern"), fields.get("subscription")
@@ -93,11 +96,12 @@ def registered_consumer(name: str, data: bytes | None) -> RegisteredConsumer:
 def streams_by_topic(
     consumer: RegisteredConsumer, topics: Iterable[str], *, exclude_internal_topics: bool = True
 ) -> dict[str, int]:
-    """Number of streams of each topic that a consumer subscribes to; a pattern is matched against `topics`, the
-    existing ones.
+    """Return the number of streams of each topic that a consumer subscribes to. A pattern is matched against `topics`,
+    the existing ones.
 
-    A black list matches all other topics. Patterns do not match Kafka's internal topics unless
-    `exclude_internal_topics` is False. Raises `FormatError` for a pattern that cannot be evaluated.
+    A white list is a pattern of topics to consume, a black list one of topics not to consume. Patterns do not match
+    Kafka's internal topics unless `exclude_internal_topics` is False. Raises `FormatError` for a pattern that cannot be
+    evaluated.
     """
     if not consumer.by_pattern:
         return dict(consumer.subscription)

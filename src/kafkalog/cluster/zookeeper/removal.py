@@ -1,4 +1,4 @@
-"""Predict the order in which a new controller (ZooKeeper mode) removes missing brokers from the ISRs."""
+"""Prediction of the order in which a new controller (ZooKeeper mode) removes missing brokers from the ISRs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ _DIGIT_BITS = 5
 
 
 def removal_order(lost: Collection[int]) -> list[int]:
-    """Return the brokers in the order of removal, duplicates included."""
+    """Return the broker ids in the order of their removal, duplicates included."""
     return _in_trie([(_improved(each), each) for each in lost])
 
 
 def _in_trie(hashed: list[tuple[int, int]]) -> list[int]:
     """Order (hash, broker id) pairs as Scala's hash trie iterates over them; return the broker ids.
 
-    At each level entries are grouped by the lowest digit (5 bits) of their hash. Entries with a digit of their own come
-    first, by digit; then the groups with a common digit, by digit, each ordered in this way by its next digits.
+    At each level, entries are grouped by the lowest digit (5 bits) of their hash. Groups with a single entry come
+    first, in order of the digit. Then the other groups follow, in order of the digit, each ordered recursively by its
+    next digits.
     """
     digits: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for code, node in hashed:
@@ -36,7 +37,9 @@ def _in_trie(hashed: list[tuple[int, int]]) -> list[int]:
 
 
 def _improved(key: int) -> int:
-    """`Hashing.improve`: one to one on 32 bits, so any two keys differ in some digit."""
+    """Hash a broker id as `Hashing.improve` does. The hash is one to one on 32 bits, so any two ids differ in some
+    digit.
+    """
     word = (key + ~(key << 9)) & _WORD
     word ^= word >> 14
     word = (word + (word << 4)) & _WORD

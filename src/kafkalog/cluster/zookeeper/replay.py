@@ -1,9 +1,9 @@
-"""Rebuild the tree as of any transaction from a snapshot and the log transactions after it (`FileTxnSnapLog`).
+"""ZooKeeper's tree as of any transaction, rebuilt from a snapshot and the log transactions after it (`FileTxnSnapLog`).
 
-A snapshot is used if nothing in it is later than the requested transaction; if one cannot be read, the next older one
-is used, as ZooKeeper does.  If the requested transaction is lost in a gap, the result is the last tree before the gap,
-with a finding; beyond the last transaction there is no result.  If transactions have digests (3.6 and later), the
-rebuilt tree is checked against them.
+A snapshot is used if nothing in it is later than the requested transaction. If one cannot be read, the next older one
+is used, as ZooKeeper does. If the requested transaction is lost in a gap, the result is the last tree before the gap,
+with a finding. For a transaction beyond the last one an error is raised. If transactions have digests (3.6 and later),
+the rebuilt tree is checked against them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNREADABLE = codes_with(Trait.UNREAD_STATE)
 
 
 class Replay(Struct, kw_only=True):
-    """A rebuilt tree and how it was built."""
+    """A rebuilt tree, and the snapshot and transactions that it was built from."""
 
     tree: Tree
     zxid: int
@@ -44,7 +44,6 @@ class Replay(Struct, kw_only=True):
 
 class Replayer:
     """Iterator that applies the transactions after the chosen snapshot to `tree`, and yields each after it was applied.
-
     Raises `UsageError` at the end if `zxid` is beyond the last transaction.
     """
 
@@ -132,7 +131,9 @@ class Replayer:
             self.findings.extend(reader.findings)
 
     def _gap(self, zxid: int, path: str) -> None:
-        """Add a finding for a gap between two files, or between a snapshot and the first file."""
+        """Add a finding if transactions are missing between the last applied one and `zxid`, the first one in the next
+        file.
+        """
         if is_gap(self.zxid, zxid):
             detail = f"0x{self.zxid:x} is followed by 0x{zxid:x}: {_LOST}"
             self.findings.append(Finding.of(FindingCode.ZK_GAP, None, None, detail, path))
@@ -145,8 +146,8 @@ class Replayer:
         """Report that the transaction `asked` was not found: a finding if it lies in a gap, `UsageError` if it is
         beyond the last one.
 
-        Nothing is reported if files could not be read, so that the end is unknown, or if that transaction never
-        existed.
+        Nothing is reported if files could not be read, so that the end is unknown, or if there is no gap, so that a
+        transaction with this zxid never existed.
         """
         if self._later is None:
             if any(finding.code in _UNREADABLE for finding in self.findings):
@@ -161,7 +162,7 @@ class Replayer:
 
 
 def is_gap(before: int, zxid: int) -> bool:
-    """Whether transactions are missing between two; a new epoch starts counting at 1."""
+    """Whether transactions between zxid `before` and `zxid` are missing; a new epoch starts counting at 1."""
     new_epoch = zxid >> 32 > before >> 32 and zxid & _COUNTER == 1
     return zxid > before + 1 and not new_epoch
 
@@ -173,7 +174,7 @@ def _named(directory: ZooKeeperDirectory, snapshot: Snapshot | None) -> int:
 
 
 def tree_at(directory: ZooKeeperDirectory, zxid: int | None = None, limits: Limits = DEFAULT_LIMITS) -> Replay:
-    """Read the tree as it was after transaction `zxid`, or after the last one, with the findings of the reading.
+    """Return the tree after transaction `zxid`, or after the last one if it is None, with the findings.
 
     If `zxid` lies in a gap, the tree before the gap is returned, with a finding. Raises `UsageError` for a transaction
     beyond the last one, `StorageError` if files cannot be read.

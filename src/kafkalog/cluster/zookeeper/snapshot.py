@@ -1,8 +1,7 @@
-"""Read a snapshot of ZooKeeper's tree (`FileSnap`, `SnapStream`): sessions, access lists, nodes and up to three
-checksums.
+"""A snapshot of ZooKeeper's tree (`FileSnap`, `SnapStream`): sessions, access lists, nodes and up to three checksums.
 
-A snapshot is written while transactions continue, so it may contain effects of later ones than its name says.  Files
-may be compressed as a whole (`.gz`, `.snappy`).  Every count is compared with the remaining bytes.
+A snapshot is written while transactions continue, so it may contain effects of transactions after the one in its name.
+Files may be compressed as a whole (`.gz`, `.snappy`). Every count is compared with the remaining bytes.
 """
 
 from __future__ import annotations
@@ -94,9 +93,10 @@ def _nodes(reader: _Reader, acls: dict[int, Acl], tree: Tree) -> int:
 
 
 def parse_snapshot(data: bytes, source: str) -> Snapshot:
-    """Parse the decompressed bytes of a snapshot; the digest and its zxid are None if the snapshot has none.
+    """Parse the decompressed bytes of a snapshot. The digest and its zxid are None if the snapshot has none.
 
-    Raises `FormatError` for invalid bytes or a wrong checksum. `source` is the path that the result names.
+    Raises `FormatError` for invalid bytes or a wrong checksum. `source` is the file's path, which becomes `path` of the
+    result.
     """
     reader = _Reader(data)
     header = reader.read(layout.FILE_HEADER)

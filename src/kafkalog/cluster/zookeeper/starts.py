@@ -1,4 +1,4 @@
-"""Predict the leaders of a partition (ZooKeeper mode) when brokers that stopped at one time start again."""
+"""Prediction of the leaders of a partition (ZooKeeper mode) when brokers that stopped at one time start again."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ def leaders_in_order(
     unclean: bool,
     removed: Sequence[int] | None = None,
 ) -> frozenset[int]:
-    """Return all possible leaders after brokers start in this order; `NO_LEADER` is among them if there may be none.
+    """Return the ids of all possible leaders after brokers start in this order; `NO_LEADER` is among them if there may
+    be none.
 
     `unclean` allows unclean elections. `removed` are the brokers that are missing when the first one starts, in the
-    order in which it removes them from the ISRs (`removal_order`): the last one stays in the ISR. None means that any
-    of them may be the last.
+    order in which it removes them from the ISRs (`removal_order`): the last one of the ISR stays in it. None means that
+    any of them may be the last.
     """
     if not order:
         return frozenset({NO_LEADER})
@@ -34,23 +35,25 @@ def leaders_in_order(
 
 
 def _of(left: Sequence[int], running: Collection[int]) -> frozenset[int]:
-    """Possible leaders if one of the brokers in `left` stays in the ISR."""
+    """Return the possible leaders if one of the brokers in `left` stays in the ISR: each that is running, and
+    `NO_LEADER` if one is not.
+    """
     return frozenset(each if each in running else NO_LEADER for each in left)
 
 
 def leaders_in_any_order(
     replicas: Sequence[int], isr: Sequence[int], running: Collection[int], *, unclean: bool
 ) -> frozenset[int]:
-    """Return all possible leaders if the brokers `running` start in any order; `NO_LEADER` is among them if there may
-    be none.
+    """Return the ids of all possible leaders if the brokers `running` start in any order; `NO_LEADER` is among them if
+    there may be none.
 
     Old sessions may expire in any order while brokers start, so any broker may be the last one in an ISR. `unclean`
     allows unclean elections.
     """
     if unclean:
-        found = frozenset(replica for replica in replicas if replica in running)
+        leaders = frozenset(replica for replica in replicas if replica in running)
     elif all(each in isr for each in running):
-        found = frozenset(running)
+        leaders = frozenset(running)
     else:
-        found = _of(isr, running)
-    return found or frozenset({NO_LEADER})
+        leaders = _of(isr, running)
+    return leaders or frozenset({NO_LEADER})

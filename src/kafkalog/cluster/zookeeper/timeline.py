@@ -1,8 +1,9 @@
 """History of a ZooKeeper-mode cluster: controllers, brokers, leaders and ISRs, transaction by transaction.
 
-Built from everything that the logs still hold.  The writer is known from the session; the cause is derived from the
-states before and after by the rules of `PartitionStateMachine` and `ReplicaStateMachine`, and given only where they are
-unambiguous.  Times are from the ZooKeeper leader's clock; the order is that of the transactions.
+It is built from all transactions that are still in the logs. The writer of a change is known from its session. The
+cause is derived from the states before and after by the rules of `PartitionStateMachine` and `ReplicaStateMachine`, and
+given only if they are unambiguous. Times are from the clock of ZooKeeper's leader; the order is that of the
+transactions.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _NO_LEADER = -1
 
 
 class ZxidSpan(Struct, frozen=True, kw_only=True):
-    """Time from one transaction to another; the end is None while it lasts."""
+    """The time from one transaction to another; the end is None while it lasts."""
 
     from_zxid: int
     from_time: int
@@ -77,8 +78,8 @@ class LeaderChange(Struct, frozen=True, kw_only=True):
 
 
 class Timeline(Struct, kw_only=True):
-    """History of one or more clusters: terms of controllers, registrations of brokers and changes of partitions, in
-    order.
+    """The history of one or more clusters: terms of controllers, registrations of brokers and changes of partitions, in
+    order of the transactions. `tree` and `zxid` are the last state that was read.
     """
 
     terms: list[ControllerTerm] = field(default_factory=list)
@@ -89,7 +90,7 @@ class Timeline(Struct, kw_only=True):
     zxid: int = 0
 
     def of(self, chroot: str) -> Timeline:
-        """Copy the history with only the terms, brokers and changes of the cluster at `chroot`."""
+        """Return a copy with only the terms, brokers and changes of the cluster at `chroot`."""
         return replace(
             self,
             terms=[term for term in self.terms if term.chroot == chroot],
@@ -99,14 +100,16 @@ class Timeline(Struct, kw_only=True):
 
 
 def from_the_beginning(directory: ZooKeeperDirectory) -> ZooKeeperDirectory:
-    """The directory with its oldest snapshot only, or with none if the logs begin at the very first transaction."""
+    """Return the directory with its oldest snapshot only, or without snapshots if the logs begin at the first
+    transaction of all.
+    """
     first_log = directory.logs[0][0] if directory.logs else None
     keep = 0 if first_log == 1 and directory.snapshots and directory.snapshots[0][0] > 0 else 1
     return ZooKeeperDirectory(directory.paths, directory.logs, directory.snapshots[:keep])
 
 
 class _Watcher:
-    """Observer of a replayed tree: records controllers, broker registrations and partition changes in `found`."""
+    """Observer of a replayed tree that records controllers, broker registrations and partition changes in `found`."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -138,10 +141,11 @@ class _Watcher:
                 self._state(path, (match[1], match[2], int(match[3])), transaction)
 
     def _look(self, zxid: int, time: int, reason: str | None) -> None:
-        """Append changes of the controller and of broker registrations since the last call to `self.found`, for all
-        clusters in the tree.
+        """Compare the controllers and broker registrations of all clusters with the last call, and append changes to
+        `self.found`.
 
-        `zxid` and `time` (ms) are those of the transaction; `reason` says why a registration ended, None if unknown.
+        `zxid` and `time` (ms since 1970) belong to the present transaction. `reason` says why a registration ended,
+        None if unknown.
         """
         for chroot in chroots(self.tree.nodes):
             self._controller(chroot, zxid, time, reason)
@@ -237,10 +241,11 @@ class _Watcher:
 def cause_of(
     before: PartitionState | None, after: PartitionState | None, replicas: tuple[int, ...], live: set[str]
 ) -> str:
-    """Describe the cause of a partition's change in a few words, as far as the two states determine it.
+    """Describe the cause of a partition's change in a few words, for example `ISR shrinks` or `unclean election`.
 
     `before` is None for a new partition, `after` None for a deleted one. `replicas` are the assigned brokers, `live`
-    the ids (as text) of the registered ones.
+    the ids (as text) of the registered ones. If the two states do not determine the cause, the text is general:
+    `rewritten` or `elected`.
     """
     if before is None:
         return "created"
@@ -271,7 +276,7 @@ def _succession(before: PartitionState, after: PartitionState, replicas: tuple[i
 
 
 def timeline(directory: ZooKeeperDirectory, zxid: int | None = None) -> Timeline:
-    """Read the history from the logs, from their beginning up to and including `zxid`, or to their end.
+    """Read the history from the beginning of the logs up to and including `zxid`, or to their end if it is None.
 
     Damage becomes findings of the result. Raises `UsageError` for a `zxid` beyond the last transaction, `StorageError`
     if files cannot be read.

@@ -1,4 +1,4 @@
-"""Parse a transaction of a ZooKeeper log from its payload (`SerializeUtils.deserializeTxn`)."""
+"""Transactions of a ZooKeeper log, parsed from their payload (`SerializeUtils.deserializeTxn`)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Operation(Struct, frozen=True):
 
 
 class Transaction(Struct, frozen=True, kw_only=True):
-    """A logged transaction; `operations` has one change, or those of a multi."""
+    """A logged transaction; `operations` has one change, or the parts of a multi."""
 
     session: int
     cxid: int
@@ -66,15 +66,16 @@ class Transaction(Struct, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> bool:
-        """Whether the transaction changed nothing: an error, or a multi with a part that is an error."""
+        """Whether the transaction changed nothing, because it or a part of a multi is an error."""
         return any(operation.type is TransactionType.ERROR for operation in self.operations)
 
 
 def _body(kind: int, data: bytes, position: int) -> tuple[Operation, int]:
-    """Parse the body of a transaction at `position`; return it and the position after it.
+    """Parse the body of a transaction at `position`; return its operation and the position after it. `kind` is the
+    type's number.
 
-    The body of a create is first read in the old layout, which is kept if nothing or a digest follows it; else in the
-    present layout. Raises `FormatError` for an unknown type or invalid bytes.
+    The body of a create is first read in the old layout. If neither nothing nor a digest follows it there, it is read
+    in the present layout. Raises `FormatError` for an unknown type or invalid bytes.
     """
     try:
         known = TransactionType(kind)
@@ -91,10 +92,10 @@ def _body(kind: int, data: bytes, position: int) -> tuple[Operation, int]:
 
 
 def _close_session(data: bytes, position: int) -> tuple[Operation, int]:
-    """Parse the body of a closed session; return it and the position after it.
+    """Parse the body of a closed session; return its operation and the position after it.
 
-    Since 3.6 the body lists the nodes that are removed with the session (`paths_to_delete`). Before, or if the bytes
-    are not such a body, the list is empty and the position unchanged.
+    Since 3.6 the body lists the nodes that are removed with the session (`paths_to_delete`). In older logs, or if the
+    bytes are not such a body, the list is empty and the position unchanged.
     """
     left = len(data) - position
     if left:
@@ -109,8 +110,8 @@ def _close_session(data: bytes, position: int) -> tuple[Operation, int]:
 
 
 def parse_transaction(payload: bytes) -> Transaction:
-    """Parse a transaction from the bytes that its checksum covers; `digest` is None if it has none of the current
-    version.
+    """Parse a transaction from the bytes that its checksum covers. `digest` is None if there is no digest of the
+    current version.
 
     A multi transaction has one operation per part. Raises `FormatError` for invalid or surplus bytes, or an unknown
     type.
@@ -120,8 +121,8 @@ def parse_transaction(payload: bytes) -> Transaction:
     operation, end = _body(fields["type"], payload, header.size)
     digest = None
     if len(payload) - end == _DIGEST_BYTES:
-        found = decode(layout.DIGEST, 0, payload, position=end).fields
-        digest = found["tree_digest"] if found["version"] == _DIGEST_VERSION else None
+        digest_fields = decode(layout.DIGEST, 0, payload, position=end).fields
+        digest = digest_fields["tree_digest"] if digest_fields["version"] == _DIGEST_VERSION else None
     elif end != len(payload):
         raise FormatError(f"{len(payload) - end} bytes after the transaction", position=end)
     operations: tuple[Operation, ...] = (operation,)

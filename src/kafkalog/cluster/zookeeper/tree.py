@@ -1,7 +1,7 @@
 """ZooKeeper's tree of nodes, and the effect of each transaction on it (`DataTree`).
 
-Numbers are those that ZooKeeper stores; `Node.client_cversion` is the one that a client sees.  The digest is that of
-`DigestCalculator`: a wrapping sum over all nodes, updated with every change.
+Numbers are as ZooKeeper stores them; a client sees `Node.client_cversion` instead of `cversion`. The digest is computed
+as in `DigestCalculator`: a wrapping sum over all nodes, updated with every change.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class Node(msgspec.Struct):
 
     @property
     def session(self) -> int | None:
-        """Session of an ephemeral node; None for all others.  Owners of TTL nodes look like sessions of server 255."""
+        """Session of an ephemeral node; None for all others. The owner of a TTL node is returned too, because it looks
+        like a session of server 255.
+        """
         return self.ephemeral_owner if self.ephemeral_owner not in (0, CONTAINER_OWNER) else None
 
 
@@ -77,7 +79,7 @@ class Tree:
 
     @classmethod
     def empty(cls) -> Tree:
-        """Tree with which a server starts that has no snapshot (3.4 and older)."""
+        """Return the tree of a server that starts without a snapshot (3.4 and older)."""
         tree = cls()
         for path in ("/", "/zookeeper", "/zookeeper/quota"):
             tree.put(path, Node(b"", OPEN_ACL))
@@ -89,8 +91,8 @@ class Tree:
         return _as_signed(self._digest)
 
     def put(self, path: str, node: Node) -> None:
-        """Store a node at `path` as it is, add its digest, and register it with its parent and with the session that
-        owns it.
+        """Store `node` at `path` without changes, add its digest, and register it with its parent and with the session
+        that owns it.
 
         The parent's stat is unchanged; a missing parent is ignored.
         """
@@ -107,8 +109,8 @@ class Tree:
         self._digest += _node_digest(path, node) - before
 
     def apply(self, transaction: Transaction) -> None:
-        """Apply a transaction to nodes and sessions; a failed one has no effect, and a change that no longer fits is
-        ignored.
+        """Apply a transaction to nodes and sessions. A failed transaction has no effect, and a change of a node that
+        does not exist is ignored.
         """
         if transaction.failed:
             return
