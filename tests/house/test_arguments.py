@@ -219,7 +219,7 @@ WITHOUT_A_CHECK = {
 NEEDED: dict[str, dict[str, Any]] = {
     "Export": {"format": "parquet"}, "OffsetAndMetadata": {"offset": 0}, "Undelete": {"topic": "t"},
     "QuorumRecovery": {"way": kafkalog.QuorumWay.TOGETHER},
-    "RemoteLogs": {"tier": LocalTieredStorage("/no/such/place")},
+    "RemoteLogs": {"tier": LocalTieredStorage("/no/such/place")}, "RemoteMetadataRebuild": {"partitions": 50},
 }  # fmt: skip
 
 

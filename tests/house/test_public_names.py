@@ -35,7 +35,7 @@ FUNCTIONS = [name for name in EXPORTED if inspect.isfunction(getattr(kafkalog, n
 ONLY_NAMED = {
     "BatchColumns", "BatchFilter", "Carrier", "Cells", "Content", "Damage", "Directory", "Examined", "ExitCode",
     "FileFacts", "FirstBatches", "FramedRecord", "HeaderColumn", "HeaderTables", "Lineage", "MetadataEvent",
-    "MetadataSnapshot", "Planned", "RecoveryRequest", "Scratch", "StartedOver", "Term", "Tree", "WaySpec",
+    "MetadataSnapshot", "Planned", "RecoveryRequest", "RunFacts", "Scratch", "StartedOver", "Term", "Tree", "WaySpec",
 }  # fmt: skip
 """Results keep these for other functions of the library: a caller can name them, and what they hold may change."""
 HANDED_ON = {

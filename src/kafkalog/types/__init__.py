@@ -51,7 +51,7 @@ _NAMES = {
     "kafkalog.codec.headers.runs": ["BatchRun"],
     "kafkalog.codec.model": ["AbortedTransaction", "AnyHeader", "LegacyHeader", "ProducerEntry"],
     "kafkalog.codec.native.cells": ["Cells"],
-    "kafkalog.codec.native.tables": ["HeaderColumn"],
+    "kafkalog.codec.native.tables": ["HeaderColumn", "RunFacts"],
     "kafkalog.codec.parsing.trace": ["FieldSpan"],
     "kafkalog.codec.plain.insides": ["Insides"],
     "kafkalog.codec.plain.records": ["DecodedBatch"],

@@ -84,6 +84,7 @@ from kafkalog.codec.model import LegacyHeader as LegacyHeader
 from kafkalog.codec.model import ProducerEntry as ProducerEntry
 from kafkalog.codec.native.cells import Cells as Cells
 from kafkalog.codec.native.tables import HeaderColumn as HeaderColumn
+from kafkalog.codec.native.tables import RunFacts as RunFacts
 from kafkalog.codec.parsing.trace import FieldSpan as FieldSpan
 from kafkalog.codec.plain.insides import Insides as Insides
 from kafkalog.codec.plain.records import DecodedBatch as DecodedBatch
