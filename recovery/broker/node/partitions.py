@@ -17,14 +17,17 @@ from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage
 from kafkalog.codec.common.errors import FormatError, StorageError
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.text import decode_leader_epochs
+from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     REPLICATION_OFFSET_CHECKPOINT,
     DirectoryState,
+    FileKind,
     parse_partition_directory,
 )
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
@@ -282,7 +285,9 @@ def consequences_of_older_metadata(
 
 def _last_epoch(tree: Tree, directory: PartitionDirectory) -> int | None:
     """Return the last leader epoch in `leader-epoch-checkpoint` that starts at or before the log's end; None if the log
-    was not loaded, or the file is missing, unreadable or empty.
+    was not loaded, or the file is missing, unreadable or empty. An epoch that starts before the log's end counts only
+    if the last batch has it or a later one: otherwise the checkpoint is wrong, not the metadata. Reads batch headers of
+    the last segment.
     """
     path = f"{directory.name}/{LEADER_EPOCH_CHECKPOINT}"
     if path not in tree.files or directory.end is None:
@@ -291,7 +296,21 @@ def _last_epoch(tree: Tree, directory: PartitionDirectory) -> int | None:
         entries = decode_leader_epochs(tree.read(path))
     except (FormatError, TooLargeError):
         return None
-    return max((entry.epoch for entry in entries if entry.start_offset <= directory.end), default=None)
+    at_end = [entry.epoch for entry in entries if entry.start_offset == directory.end]
+    before = [entry.epoch for entry in entries if entry.start_offset < directory.end]
+    written = _epoch_of_last_batch(tree, directory) if before else None
+    return max([*at_end, *(epoch for epoch in before if written is None or epoch <= written)], default=None)
+
+
+def _epoch_of_last_batch(tree: Tree, directory: PartitionDirectory) -> int | None:
+    """Return the leader epoch of the last batch in the last segment; None if there is no batch, or it has no epoch."""
+    logs = [name for name in tree.names(directory.name) if name.endswith(FileKind.LOG.value)]
+    if not logs:
+        return None
+    last = None
+    for batch in Scanner(tree.source(f"{directory.name}/{max(logs)}"), check_crc=False):
+        last = batch
+    return last.header.partition_leader_epoch if last is not None and isinstance(last.header, BatchHeader) else None
 
 
 def refuse_twice(directories: list[PartitionDirectory], *, has_strays: bool = True) -> None:

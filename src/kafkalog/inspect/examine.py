@@ -287,6 +287,7 @@ def _kept(path: str, made: Plan) -> Planned:
         is_not_needed=made.is_not_needed,
         needs_consent=made.needs_consent,
         needs_full=made.needs_full,
+        lost_in_deleted=made.lost_in_deleted,
         copies=made.copies,
         note_of_identity=made.note_of_identity,
         choice=made.choice,
