@@ -78,10 +78,6 @@ class Outlined(PlannedFor, Protocol):
         """Whether recovery asks for consent."""
 
     @property
-    def needs_full(self) -> bool:
-        """Whether an error is left that a recovery with `full` repairs."""
-
-    @property
     def lost_in_deleted(self) -> tuple[str, ...]:
         """Names of partition directories of which `.deleted` files hold offsets that the recommended way loses."""
 
