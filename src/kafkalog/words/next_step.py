@@ -145,19 +145,20 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
 
 
 def _from_deleted(plan: Outlined, given: Given) -> tuple[str, list[str]]:
-    """The next step if `.deleted` files hold lost offsets: to extract them as a copy, and to plan with this copy."""
+    """The next step if `.deleted` files hold lost offsets: to extract them as copies, and to plan with these copies."""
     names = [name for name in map(parse_partition_directory, plan.lost_in_deleted) if name is not None]
-    topics = [word for topic in dict.fromkeys(name.topic for name in names) for word in ("--topic", topic)]
-    into = f"{plan.root}.undeleted"
-    paths = paths_of(plan, given)
-    where = counted(len(names), "partition")
+    into = {topic: f"{plan.root}.undeleted-{topic}" for topic in dict.fromkeys(name.topic for name in names)}
+    copies = [word for directory in into.values() for word in ("--copy", directory)]
     note = (
-        f".deleted files, which a recovery moves away and a start removes, hold lost offsets of {where}: type this "
-        "first; the second command plans with them as a copy:"
+        f".deleted files, which a recovery moves away and a start removes, hold lost offsets of "
+        f"{counted(len(names), 'partition')}: type this first; the last command plans with them as a copy:"
     )
     return note, [
-        f"kafkalog undelete {shell_line([plan.root, *topics, '--into', into])}",
-        f"kafkalog plan {shell_line([*paths, *given.words, '--copy', into])}",
+        *(
+            f"kafkalog undelete {shell_line([plan.root, '--topic', topic, '--into', directory])}"
+            for topic, directory in into.items()
+        ),
+        f"kafkalog plan {shell_line([*paths_of(plan, given), *given.words, *copies])}",
     ]
 
 

@@ -94,22 +94,27 @@ def printed(root: Path) -> list[list[str]]:
     return [shlex.split(line) for line in screen.splitlines() if line.startswith("  kafkalog ")]
 
 
-def test_a_replaced_segment_that_holds_what_is_lost(root: Path) -> None:
-    log = min((root / "orders-23-0").glob("*.log"))
-    sound = log.read_bytes()
-    shutil.copy(log, log.with_name(log.name + ".deleted"))
-    log.write_bytes(bytes(len(sound)))
+def test_replaced_segments_that_hold_what_is_lost(root: Path) -> None:
+    sound = {}
+    for partition in ("orders-23-0", "stock-41-0"):
+        log = min((root / partition).glob("*.log"))
+        sound[log] = log.read_bytes()
+        shutil.copy(log, log.with_name(log.name + ".deleted"))
+        log.write_bytes(bytes(len(sound[log])))
     said = note(root)
     assert said is not None
-    assert "1 .deleted segment in orders-23-0; " in said
-    extract, ask_again = printed(root)
-    assert extract[1] == "undelete"
-    assert kafkalog(*extract[1:]).code == 0
+    assert "1 .deleted segment in orders-23-0, 1 .deleted segment in stock-41-0; " in said
+    *extracts, ask_again = printed(root)
+    assert len(extracts) == 2
+    for extract in extracts:
+        assert extract[1] == "undelete"
+        assert kafkalog(*extract[1:]).code == 0
     again = kafkalog(*ask_again[1:])
     screen = again.out.replace(" \\\n", " ").split("\n\n")[0].splitlines()
     for line in (shlex.split(line) for line in screen if line.startswith("  kafkalog ")):
         assert kafkalog(*line[1:]).code == 2
-    assert log.read_bytes().startswith(sound)
+    for log, data in sound.items():
+        assert log.read_bytes().startswith(data)
 
 
 def test_a_replaced_segment_that_holds_nothing_of_what_is_lost(root: Path) -> None:
