@@ -19,6 +19,7 @@ from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.text import decode_leader_epochs
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
@@ -43,6 +44,7 @@ from kafkalog.recovery.broker.node.replay import replicas_of
 
 __all__ = [
     "Explained",
+    "consequences_of_older_logs",
     "consequences_of_older_metadata",
     "list_partitions",
     "loaded_logs",
@@ -281,6 +283,47 @@ def consequences_of_older_metadata(
             kind=ConsequenceKind.METADATA_MAY_GO_BACK, detail=detail, file=files.metadata_directory, names=names
         )
     ]
+
+
+def consequences_of_older_logs(
+    files: NodeFiles, directories: Sequence[PartitionDirectory], image: MetadataImage, node_id: int
+) -> list[StartConsequence]:
+    """Return one OLDER_LOGS consequence if logs of which node `node_id` has the only replica do not know a leader epoch
+    in which it led them, by the metadata `image`; else an empty list. A leader writes its epoch into
+    `leader-epoch-checkpoint` before it serves clients, so in this case the log was restored from an older copy. A log
+    directory that was not stopped in order is left out: a crash may lose that file. Raises `StorageError` if a log
+    directory cannot be read.
+    """
+    older = []
+    for directory in directories:
+        replica = replicas_of(image, directory.topic_id or "", directory.parsed.partition)
+        tree = files.surveyed(directory.root).tree()
+        is_only = replica is not None and replica.replicas == (node_id,)
+        if replica is None or not is_only or directory.parsed.state.value or CLEAN_SHUTDOWN_FILE not in tree.files:
+            continue
+        led = replica.leader_epoch if replica.leader == node_id else replica.leader_epoch - 1
+        entries = _leader_epochs(tree, directory)
+        if entries and max(entries) < led:
+            older.append((directory, max(entries), led))
+    if not older:
+        return []
+    first, last, led = older[0]
+    more = f", and {len(older) - 1} more" if len(older) > 1 else ""
+    detail = (
+        f"logs are older than the metadata ({first.name}: led in leader epoch {led}, its log knows {last}{more}): they "
+        "may come from an older copy, without what was written since; look for newer copies of them before"
+    )
+    names = tuple(directory.name for directory, _last, _led in older)
+    return [StartConsequence(kind=ConsequenceKind.OLDER_LOGS, detail=detail, file=first.path, names=names)]
+
+
+def _leader_epochs(tree: Tree, directory: PartitionDirectory) -> list[int]:
+    """Return the leader epochs in `leader-epoch-checkpoint`; empty if the file is missing, unreadable or empty."""
+    path = f"{directory.name}/{LEADER_EPOCH_CHECKPOINT}"
+    try:
+        return [entry.epoch for entry in decode_leader_epochs(tree.read(path))] if path in tree.files else []
+    except (FormatError, TooLargeError):
+        return []
 
 
 def _last_epoch(tree: Tree, directory: PartitionDirectory) -> int | None:

@@ -12,7 +12,7 @@ from kafkalog.recovery.broker.node.releases import MODELED
 
 __all__ = ["node_findings", "node_sentences", "sentence_of_answer", "start_sentences"]
 
-_DOUBTFUL = (ConsequenceKind.METADATA_MAY_GO_BACK, ConsequenceKind.UNFORESEEN)
+_DOUBTFUL = (ConsequenceKind.METADATA_MAY_GO_BACK, ConsequenceKind.OLDER_LOGS, ConsequenceKind.UNFORESEEN)
 """consequences that may lose something without another outcome"""
 _NAMED = 6
 """most partition directories that a sentence names"""
@@ -21,6 +21,7 @@ _GRAVE = (
     ConsequenceKind.METADATA_GOES_BACK,
     ConsequenceKind.METADATA_LOG_DROPPED,
     ConsequenceKind.METADATA_MAY_GO_BACK,
+    ConsequenceKind.OLDER_LOGS,
     ConsequenceKind.METADATA_LOG_CUT,
     ConsequenceKind.STRAY,
     ConsequenceKind.DELETED,

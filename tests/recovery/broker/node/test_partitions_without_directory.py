@@ -255,3 +255,21 @@ def test_metadata_is_not_called_older_for_an_epoch_that_no_batch_has(data: Path)
     assert "older than the logs" not in " ".join(finished.out.split())
     assert "the end of the metadata log" not in finished.out
     assert "leader_epoch_mismatch" in finished.out
+
+
+def test_logs_that_do_not_know_the_epoch_in_which_they_were_led_are_told(data: Path) -> None:
+    """Kafka 4.3.0 started on a volume from yesterday's backup, and what was written since was gone."""
+    partition = live(data)
+    checkpoint = partition / "leader-epoch-checkpoint"
+    version, _count, *entries = checkpoint.read_text().splitlines()
+    assert int(entries[-1].split()[0]) > 0
+    assert kafkalog("verify", data).code == 0
+    checkpoint.unlink()
+    checkpoint.write_text(f"{version}\n1\n0 0\n")
+    for command in ("verify", "plan"):
+        finished = kafkalog(command, data)
+        printed = " ".join(finished.out.split())
+        assert f"logs are older than the metadata ({partition.name}: led in leader epoch" in printed
+        assert finished.code == 1
+    (data / ".kafka_cleanshutdown").unlink()
+    assert "logs are older" not in " ".join(kafkalog("verify", data).out.split()), "a crash may lose the checkpoint"
