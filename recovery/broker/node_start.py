@@ -39,6 +39,7 @@ from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files
 from kafkalog.recovery.broker.node.partition_directory import PartitionDirectory
 from kafkalog.recovery.broker.node.partitions import (
     Explained,
+    consequences_of_older_logs,
     consequences_of_older_metadata,
     list_partitions,
     loaded_logs,
@@ -764,6 +765,8 @@ class _Start:
         self._note(start_consequences, faults)
         if image is not None and (self._leads or self._is_led):
             self._note(consequences_of_older_metadata(self.files, directories, image), [])
+        if image is not None:
+            self._note(consequences_of_older_logs(self.files, directories, image, node), [])
         strays = {
             name
             for consequence in start_consequences

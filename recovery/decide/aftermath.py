@@ -21,6 +21,7 @@ from kafkalog.codec.files.index_files import TIME_ENTRY, decode_producer_snapsho
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
+    CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,
     DirectoryState,
     FileKind,
@@ -79,8 +80,8 @@ def consequences(
     cannot be read.
 
     Groups are examined only if the partition loses something, or if `__consumer_offsets` is small; older values only if
-    it loses something. `results` are the partition directories as a start loads them; only live ones that do not become
-    stray count. `measured` are the losses by partition directory.
+    it loses something and keeps some records. `results` are the partition directories as a start loads them; only live
+    ones that do not become stray count. `measured` are the losses by partition directory.
     """
     topics = rules.facts
     for result in results:
@@ -92,9 +93,12 @@ def consequences(
         if is_hurt or coordinators.has_few_commits:
             yield from _of_groups(result, name, coordinators)
         yield from _of_transactions(before, after, result, name, coordinators, is_hurt=is_hurt)
-        if is_hurt and topics.is_compacted(name.topic):
+        if is_hurt and counts is not None and counts.records_kept != 0 and topics.is_compacted(name.topic):
             detail = (
-                f"{name.topic} is compacted: of a key whose newest record is among what is lost, readers get the "
+                "groups whose newest commits are among what is lost go back to the commits before: their members read "
+                "records again, or start by auto.offset.reset if no commit is left"
+                if name.topic == CONSUMER_OFFSETS_TOPIC
+                else f"{name.topic} is compacted: of a key whose newest record is among what is lost, readers get the "
                 "record before it, and a key that was deleted may come back"
             )
             yield LossConsequence(kind="older_values_return", partition=result.name, detail=detail)

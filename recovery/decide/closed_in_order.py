@@ -45,6 +45,7 @@ _OF_INDEXES = codes_with(Trait.REBUILT)
 _BELIEVED = {FindingCode.LOG_END_BEYOND_CHECKPOINT, FindingCode.OFFSETS_BELOW_LOG_START}
 """codes of findings about where a log begins and ends, which recovery believes as a start does"""
 _STAYS = "; below the recovery point, where only a full examination changes anything"
+_BY_LOG_BEFORE = "; compared with the log as it is before this plan repairs it"
 
 
 class _Checks:
@@ -161,8 +162,9 @@ def left_by(
 
     A start examines a log from its recovery point on. Problems before it stay, and need `full` or another copy; the
     finding says so if it is about an index. With a clean-shutdown marker a start examines nothing, so errors about
-    indexes and findings about leader epochs that the plan repairs are yielded too. `checked` are findings that are
-    already known, by partition directory. Reads the logs, unless there are more than a plan counts: then nothing is
+    indexes and findings about leader epochs that the plan repairs are yielded too. A finding about an index beside a
+    log that the plan repairs says that it is about the log before, and counts as repaired. `checked` are findings that
+    are already known, by partition directory. Reads the logs, unless there are more than a plan counts: then nothing is
     yielded.
     """
     is_trusted = CLEAN_SHUTDOWN_FILE in survey.files
@@ -175,6 +177,9 @@ def left_by(
             if is_trusted and (is_for_full(finding) or finding.code is FindingCode.LEADER_EPOCH_MISMATCH):
                 repaired = structs.replace(finding, detail=f"{finding.detail}; this plan rebuilds it")
                 yield Left(repaired, is_repaired=True)
+            continue
+        if finding.code in _OF_INDEXES and _changes_log(finding, changed):
+            yield Left(structs.replace(finding, detail=f"{finding.detail}{_BY_LOG_BEFORE}"), is_repaired=True)
             continue
         stays = _STAYS if finding.code in _OF_INDEXES else ""
         yield Left(structs.replace(finding, detail=f"{finding.detail}{stays}"), is_repaired=False)
@@ -225,6 +230,11 @@ def _is_mended(finding: Finding, file: str, changed: Set[str]) -> bool:
             return not changed.isdisjoint((stem + FileKind.OFFSET_INDEX, stem + FileKind.TIME_INDEX))
         case _:
             return not changed.isdisjoint((file, directory))
+
+
+def _changes_log(finding: Finding, changed: Set[str]) -> bool:
+    """Whether a plan that changes the paths `changed` changes the log beside the index that a finding is about."""
+    return finding.file is not None and os.path.splitext(finding.file)[0] + FileKind.LOG in changed
 
 
 def _of_directory(survey: Survey) -> Iterator[Finding]:

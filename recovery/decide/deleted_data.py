@@ -4,11 +4,13 @@ restore.
 Deleted data disappears soon: `.deleted` files at the broker's next start, `-delete` directories a minute later. Only
 names, sizes, ids and the first batch of each log are examined here. Three kinds do not count, because their records are
 held elsewhere or were replaced: a `.deleted` file above the first segment of the live log was compacted or truncated
-away; a `-delete` directory beside a live one with its topic id, which begins no later, was moved; the segments of a
-tiered log are remote.
+away, unless it holds offsets that a plan reports as lost; a `-delete` directory beside a live one with its topic id,
+which begins no later, was moved; the segments of a tiered log are remote.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
 
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.wording import counted
@@ -26,18 +28,56 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
 from kafkalog.recovery.decide.remote_part import held_remotely
+from kafkalog.recovery.decide.ways import LostRange
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.tiers.tiering import Tiering
 
-__all__ = ["note_of_deleted"]
+__all__ = ["lost_in_deleted", "note_of_deleted"]
 
 _SHOWN = 3
 
 
-def note_of_deleted(survey: Survey, tiering: Tiering) -> str | None:
+def lost_in_deleted(survey: Survey, lost: Iterable[LostRange]) -> dict[str, list[str]]:
+    """Return the paths of `.deleted` logs above the first segment of the live log that hold offsets in `lost`, by
+    partition directory; empty if there are none. Compaction and truncation leave such files, until the next start
+    removes them. Reads batch headers of the logs that may hold such offsets; raises `StorageError` if it cannot.
+    """
+    tree = survey.tree()
+    ranges: dict[str, list[LostRange]] = {}
+    for lost_range in lost:
+        ranges.setdefault(lost_range.partition, []).append(lost_range)
+    places = {}
+    for directory, its_ranges in ranges.items():
+        name = parse_partition_directory(directory)
+        first = min((base for base, _path in _logs(tree, directory, "")), default=None)
+        deleted = _logs(tree, directory, DELETED)
+        if first is None or not deleted or name is None or name.topic == CLUSTER_METADATA_TOPIC:
+            continue
+        ends = [*(base for base, _path in deleted[1:]), None]
+        holding = [
+            path
+            for (base, path), end in zip(deleted, ends, strict=True)
+            if base >= first
+            and any((end is None or each.first < end) and (each.last or base) >= base for each in its_ranges)
+            and _holds(tree, path, its_ranges)
+        ]
+        if holding:
+            places[directory] = holding
+    return places
+
+
+def _holds(tree: Tree, path: str, ranges: Sequence[LostRange]) -> bool:
+    return any(
+        each.first <= batch.last_offset and (each.last is None or batch.first_offset <= each.last)
+        for batch in Scanner(tree.source(path), check_crc=False)
+        for each in ranges
+    )
+
+
+def note_of_deleted(survey: Survey, tiering: Tiering, lost: Mapping[str, Sequence[str]]) -> str | None:
     """Return a sentence about deleted partitions and deleted segments that are still on disk and that nothing else
     there holds; None if there are none. It names at most three. Reads the names of files, and the first batch of
-    deleted logs.
+    deleted logs. `lost` is the result of `lost_in_deleted`.
     """
     tree = survey.tree()
     live: dict[PartitionName, str] = {}
@@ -53,7 +93,7 @@ def note_of_deleted(survey: Survey, tiering: Tiering) -> str | None:
     places = [directory for name, directory in gone if _is_alone(tree, directory, live.get(name))]
     for name, directory in live.items():
         remote = held_remotely(tree, directory, (name.topic, name.partition), tiering)
-        count = len(_deleted_below(tree, directory, remote))
+        count = len({*_deleted_below(tree, directory, remote), *lost.get(directory, ())})
         if count:
             places.append(f"{counted(count, '.deleted segment')} in {directory}")
     if not places:

@@ -68,7 +68,7 @@ from kafkalog.recovery.decide.aftermath import (
 )
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import findings_of_checks, is_for_full
-from kafkalog.recovery.decide.deleted_data import note_of_deleted
+from kafkalog.recovery.decide.deleted_data import lost_in_deleted, note_of_deleted
 from kafkalog.recovery.decide.forecasts import Forecasts, SurveyedDirectory
 from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.decide.plan_json import BrokerForecastJson, PartitionPlanJson, PlanJson
@@ -170,6 +170,8 @@ class Plan:
 
     needs_full: bool = False
     """whether an error is left that a recovery with `full` repairs"""
+    lost_in_deleted: tuple[str, ...] = ()
+    """names of the partition directories of which `.deleted` files hold offsets that the recommended way loses"""
     request: Recovery | None = None
     """what it was made for"""
 
@@ -357,11 +359,14 @@ def plan_of(
     if choice is None:
         return plan
     lost, best = choice.own_by_partition, plan.choice.recommended
+    lost_by_best = best.measured.lost if best is not None else [each for one in lost.values() for each in one.lost]
+    in_deleted = lost_in_deleted(survey, lost_by_best)
     open_ones = tuple(transactions_staying_open(result.tree, result.partitions.values(), directory.coordinators))
     is_emptied = _empties_coordinator(lost, rules.facts)
     plan = replace(
         plan,
-        deleted=note_of_deleted(survey, rules.facts.tiering),
+        deleted=note_of_deleted(survey, rules.facts.tiering, in_deleted),
+        lost_in_deleted=tuple(in_deleted),
         consequences=(
             *consequences(survey.tree(), result.tree, result.partitions.values(), lost, rules, directory.coordinators),
             *ends_going_back(survey.root, survey.tree(), result.partitions.values(), lost),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -174,6 +176,17 @@ def test_several_runs_on_several_directories_are_taken_back(roots: list[Path]) -
     words = [word for run_id in ids for word in ("--run", run_id)]
     finished = kafkalog("undo", "--yes", *words, *roots[:2])
     assert finished.code == 2, finished.err
+    assert [stamps(root) for root in roots[:2]] == before
+
+
+def test_of_several_runs_each_is_undone_by_the_command_that_is_printed(roots: list[Path]) -> None:
+    before = [stamps(root) for root in roots[:2]]
+    recover(Recovery(mode="salvage", accept_loss=True), *roots[:2])
+    declined = kafkalog("undo", "--yes", *roots[:2])
+    assert declined.code == 3
+    printed = re.findall(r"`(kafkalog undo [^`]+)` undoes it", declined.err)
+    assert len(printed) == 2
+    assert [kafkalog(*shlex.split(line)[1:], "--yes").code for line in printed] == [2, 2]
     assert [stamps(root) for root in roots[:2]] == before
 
 

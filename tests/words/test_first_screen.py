@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from kafkalog.words.first_screen import FirstScreen, Loss
 from kafkalog.words.wrapping import wrapped, wrapped_command
 from testkit.made.scenes import SCENES
+from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
 COMMANDS = (("plan",), ("verify",), ("recover", "--dry-run"), ("report", "-o", "-", "--format", "text"))
@@ -129,3 +131,20 @@ def test_a_sentence_wraps_between_words_and_keeps_long_ones() -> None:
     path = "/" + "x" * 100
     assert wrapped("short", 80) == ["short"]
     assert wrapped(f"moves to quarantine: {path} (2 files)", 80) == ["moves to quarantine:", f"  {path}", "  (2 files)"]
+
+
+def test_a_node_without_partitions_that_does_not_start_is_out_of_service(place: Path) -> None:
+    """Kafka 4.3.0 ended as a controller, with a quorum-state of zeros."""
+    root = own_copy(brokers("4.3.0/metadata")[0], place / "data")
+    for partition in root.glob("*-*/"):
+        if partition.name != "__cluster_metadata-0":
+            shutil.rmtree(partition)
+    state = root / "__cluster_metadata-0" / "quorum-state"
+    size = state.stat().st_size
+    state.unlink()
+    state.write_bytes(bytes(size))
+    for words in (("plan",), ("report", "-o", "-", "--format", "text")):
+        said = text(*words, root)
+        assert "would NOT START" in said
+        assert "out of service after a start: nothing here" not in said
+        assert "out of service until that is mended: the node, which has no partitions here" in said

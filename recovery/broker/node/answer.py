@@ -100,6 +100,8 @@ class ConsequenceKind(enum.StrEnum):
     EPOCH_FORGOTTEN = "vote_forgotten"
     MIGRATION_ENDED = "migration_ended"
     """migration from ZooKeeper is taken as finished"""
+    OLDER_LOGS = "older_logs"
+    """logs do not know a leader epoch in which this node led them: they may come from an older copy"""
     UNFORESEEN = "unforeseen"
     """may go well or not"""
     OTHER = "other"
@@ -163,7 +165,12 @@ class NodeAnswer(Struct, frozen=True, kw_only=True):
     @property
     def loses_nothing(self) -> bool:
         """Whether the node starts, serves, and everything stays as available as before."""
-        losing = (ConsequenceKind.EMPTY_AGAIN, ConsequenceKind.METADATA_MAY_GO_BACK, ConsequenceKind.OTHER)
+        losing = (
+            ConsequenceKind.EMPTY_AGAIN,
+            ConsequenceKind.METADATA_MAY_GO_BACK,
+            ConsequenceKind.OLDER_LOGS,
+            ConsequenceKind.OTHER,
+        )
         return self.outcome is StartOutcome.STARTS and not any(
             consequence.kind in losing for consequence in self.consequences
         )

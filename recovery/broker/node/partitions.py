@@ -17,14 +17,18 @@ from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage
 from kafkalog.codec.common.errors import FormatError, StorageError
 from kafkalog.codec.common.wording import counted
 from kafkalog.codec.files.text import decode_leader_epochs
+from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     REPLICATION_OFFSET_CHECKPOINT,
     DirectoryState,
+    FileKind,
     parse_partition_directory,
 )
+from kafkalog.codec.plain.scanner import Scanner
 from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
@@ -40,6 +44,7 @@ from kafkalog.recovery.broker.node.replay import replicas_of
 
 __all__ = [
     "Explained",
+    "consequences_of_older_logs",
     "consequences_of_older_metadata",
     "list_partitions",
     "loaded_logs",
@@ -280,9 +285,52 @@ def consequences_of_older_metadata(
     ]
 
 
+def consequences_of_older_logs(
+    files: NodeFiles, directories: Sequence[PartitionDirectory], image: MetadataImage, node_id: int
+) -> list[StartConsequence]:
+    """Return one OLDER_LOGS consequence if logs of which node `node_id` has the only replica do not know a leader epoch
+    in which it led them, by the metadata `image`; else an empty list. A leader writes its epoch into
+    `leader-epoch-checkpoint` before it serves clients, so in this case the log was restored from an older copy. A log
+    directory that was not stopped in order is left out: a crash may lose that file. Raises `StorageError` if a log
+    directory cannot be read.
+    """
+    older = []
+    for directory in directories:
+        replica = replicas_of(image, directory.topic_id or "", directory.parsed.partition)
+        tree = files.surveyed(directory.root).tree()
+        is_only = replica is not None and replica.replicas == (node_id,)
+        if replica is None or not is_only or directory.parsed.state.value or CLEAN_SHUTDOWN_FILE not in tree.files:
+            continue
+        led = replica.leader_epoch if replica.leader == node_id else replica.leader_epoch - 1
+        entries = _leader_epochs(tree, directory)
+        if entries and max(entries) < led:
+            older.append((directory, max(entries), led))
+    if not older:
+        return []
+    first, last, led = older[0]
+    more = f", and {len(older) - 1} more" if len(older) > 1 else ""
+    detail = (
+        f"logs are older than the metadata ({first.name}: led in leader epoch {led}, its log knows {last}{more}): they "
+        "may come from an older copy, without what was written since; look for newer copies of them before"
+    )
+    names = tuple(directory.name for directory, _last, _led in older)
+    return [StartConsequence(kind=ConsequenceKind.OLDER_LOGS, detail=detail, file=first.path, names=names)]
+
+
+def _leader_epochs(tree: Tree, directory: PartitionDirectory) -> list[int]:
+    """Return the leader epochs in `leader-epoch-checkpoint`; empty if the file is missing, unreadable or empty."""
+    path = f"{directory.name}/{LEADER_EPOCH_CHECKPOINT}"
+    try:
+        return [entry.epoch for entry in decode_leader_epochs(tree.read(path))] if path in tree.files else []
+    except (FormatError, TooLargeError):
+        return []
+
+
 def _last_epoch(tree: Tree, directory: PartitionDirectory) -> int | None:
     """Return the last leader epoch in `leader-epoch-checkpoint` that starts at or before the log's end; None if the log
-    was not loaded, or the file is missing, unreadable or empty.
+    was not loaded, or the file is missing, unreadable or empty. An epoch that starts before the log's end counts only
+    if the last batch has it or a later one: otherwise the checkpoint is wrong, not the metadata. Reads batch headers of
+    the last segment.
     """
     path = f"{directory.name}/{LEADER_EPOCH_CHECKPOINT}"
     if path not in tree.files or directory.end is None:
@@ -291,7 +339,21 @@ def _last_epoch(tree: Tree, directory: PartitionDirectory) -> int | None:
         entries = decode_leader_epochs(tree.read(path))
     except (FormatError, TooLargeError):
         return None
-    return max((entry.epoch for entry in entries if entry.start_offset <= directory.end), default=None)
+    at_end = [entry.epoch for entry in entries if entry.start_offset == directory.end]
+    before = [entry.epoch for entry in entries if entry.start_offset < directory.end]
+    written = _epoch_of_last_batch(tree, directory) if before else None
+    return max([*at_end, *(epoch for epoch in before if written is None or epoch <= written)], default=None)
+
+
+def _epoch_of_last_batch(tree: Tree, directory: PartitionDirectory) -> int | None:
+    """Return the leader epoch of the last batch in the last segment; None if there is no batch, or it has no epoch."""
+    logs = [name for name in tree.names(directory.name) if name.endswith(FileKind.LOG.value)]
+    if not logs:
+        return None
+    last = None
+    for batch in Scanner(tree.source(f"{directory.name}/{max(logs)}"), check_crc=False):
+        last = batch
+    return last.header.partition_leader_epoch if last is not None and isinstance(last.header, BatchHeader) else None
 
 
 def refuse_twice(directories: list[PartitionDirectory], *, has_strays: bool = True) -> None:

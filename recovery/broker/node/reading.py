@@ -15,11 +15,13 @@ from kafkalog.cluster.records.framed_records import FramedRecord, decode_control
 from kafkalog.codec.common.errors import FormatError, PortableError
 from kafkalog.codec.common.findings import FindingCode
 from kafkalog.codec.common.limits import DEFAULT_LIMITS
-from kafkalog.codec.common.source import Source
+from kafkalog.codec.common.source import Bytes, Source
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, MESSAGE_V0, BatchHeader, ControlType
 from kafkalog.codec.plain.control import parse_control_key
+from kafkalog.codec.plain.crc32c import crc32c
 from kafkalog.codec.plain.records import decode_batch
 from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.codec.rules.framing import BATCH_CRC_START
 from kafkalog.codec.rules.record_shape import CONTENT_LENGTH
 
 __all__ = ["PARSE", "MetaBatch", "ReaderError", "metadata_batches"]
@@ -32,6 +34,7 @@ _INVALID = "org.apache.kafka.common.InvalidRecordException"
 PARSE = "org.apache.kafka.server.common.serialization.MetadataParseException"
 _size_of, _SIZE_END = LOG_OVERHEAD.reader("size"), LOG_OVERHEAD.end("size")
 _OVERHEAD = LOG_OVERHEAD.size
+_crc_of = BATCH.reader("crc")
 _MAGIC_AT, _MAGIC_END = BATCH.position("magic"), BATCH.end("magic")
 _LEAST_SIZE = MESSAGE_V0.size - _OVERHEAD + 2 * CONTENT_LENGTH.size
 """`LegacyRecord.RECORD_OVERHEAD_V0`: the header after the size, and the lengths of key and value"""
@@ -114,7 +117,8 @@ def _batch(source: Source, position: int, size: int, checks_crc: bool) -> MetaBa
         raise ReaderError(_CORRUPT, f"Record is corrupt (the size {size - _OVERHEAD} is smaller than the minimum")
     batch = next(iter(Scanner(source, position=position, end=position + size, check_crc=checks_crc)), None)
     if batch is None or not isinstance(batch.header, BatchHeader):
-        raise ReaderError(_CORRUPT, "Record is corrupt (stored crc = ")
+        stored, computed = _checksums(source.read(position, size))
+        raise ReaderError(_CORRUPT, f"Record is corrupt (stored crc = {stored}, computed crc = {computed})")
     decoded = decode_batch(batch, limits=DEFAULT_LIMITS)
     if decoded.finding is not None and not checks_crc:
         raise ReaderError(_INVALID, "")  # whose words depend on the place
@@ -139,6 +143,11 @@ def _batch(source: Source, position: int, size: int, checks_crc: bool) -> MetaBa
         is_control=header.is_control,
         records=tuple(records),
     )
+
+
+def _checksums(data: Bytes) -> tuple[int, int]:
+    """Return the checksum in the header of a batch of magic 2, and the one of its bytes."""
+    return _crc_of(data, 0), crc32c(memoryview(data)[BATCH_CRC_START:])
 
 
 def _refuse_unknown(record: FramedRecord) -> None:

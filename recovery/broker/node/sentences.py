@@ -12,7 +12,7 @@ from kafkalog.recovery.broker.node.releases import MODELED
 
 __all__ = ["node_findings", "node_sentences", "sentence_of_answer", "start_sentences"]
 
-_DOUBTFUL = (ConsequenceKind.METADATA_MAY_GO_BACK, ConsequenceKind.UNFORESEEN)
+_DOUBTFUL = (ConsequenceKind.METADATA_MAY_GO_BACK, ConsequenceKind.OLDER_LOGS, ConsequenceKind.UNFORESEEN)
 """consequences that may lose something without another outcome"""
 _NAMED = 6
 """most partition directories that a sentence names"""
@@ -21,6 +21,7 @@ _GRAVE = (
     ConsequenceKind.METADATA_GOES_BACK,
     ConsequenceKind.METADATA_LOG_DROPPED,
     ConsequenceKind.METADATA_MAY_GO_BACK,
+    ConsequenceKind.OLDER_LOGS,
     ConsequenceKind.METADATA_LOG_CUT,
     ConsequenceKind.STRAY,
     ConsequenceKind.DELETED,
@@ -84,8 +85,8 @@ def start_sentences(
 def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
     """Return the text after `Kafka RELEASES` about one answer: whether the node starts (with exception and file if not,
     and what is changed before it fails), the consequences that matter in order of gravity, and in parentheses what the
-    answer depends on. If it is unknown whether the node starts, the text has only the reason. `how` follows `would
-    start on it` if no consequence is mentioned.
+    answer depends on. If the outcome is unknown, the text has only the reason: what follows a start, or why it is
+    unknown whether the node starts. `how` follows `would start on it` if no consequence is mentioned.
     """
     condition = "" if answer.condition is None else f" ({answer.condition})"
     if answer.outcome is StartOutcome.FAILS:
@@ -96,7 +97,8 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
         later = "".join(f"; {text}" for text in _sentences(answer, (ConsequenceKind.STRAY_ONCE_STARTED,)))
         return f"would NOT START on it: {words}{file}{already}{later}{condition}"
     if answer.outcome is StartOutcome.UNKNOWN:
-        return f"may or may not start on it: {answer.message}"
+        starts = any(consequence.kind is ConsequenceKind.UNFORESEEN for consequence in answer.consequences)
+        return f"{'would start on it, but' if starts else 'may or may not start on it:'} {answer.message}"
     sentences = _sentences(answer, _GRAVE)
     if not sentences:
         return f"would start on it{how}{condition}"

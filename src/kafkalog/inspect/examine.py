@@ -292,6 +292,7 @@ def _kept(path: str, plan: Plan) -> Planned:
         is_not_needed=plan.is_not_needed,
         needs_consent=plan.needs_consent,
         needs_full=plan.needs_full,
+        lost_in_deleted=plan.lost_in_deleted,
         copies=plan.copies,
         note_of_identity=plan.note_of_identity,
         choice=plan.choice,

@@ -115,6 +115,8 @@ class Planned(Struct, frozen=True, kw_only=True):
     """whether recovery would lose readable records, or make a partition with records stray"""
     needs_full: bool = False
     """whether an error is left that a recovery with `full` repairs"""
+    lost_in_deleted: tuple[str, ...] = ()
+    """names of the partition directories of which `.deleted` files hold offsets that the recommended way loses"""
     copies: tuple[str, ...] = ()
     """directories that hold other copies"""
     note_of_identity: str | None = None

@@ -33,6 +33,9 @@ _MEANINGS = {
     ExitCode.IO_ERROR: "something could not be read; all the rest was examined",
 }
 
+_KNOWN_BY_COORDINATORS = {"groups_beyond_end", "marker_lost"}
+"""kinds of consequences that logs of coordinators tell of a log that is sound in itself"""
+
 
 class ReportVerdict(Struct, frozen=True):
     """Verdict of a report: a word, a sentence, and the exit code of the command."""
@@ -66,16 +69,24 @@ def _word(facts: ReportFacts, code: ExitCode) -> str:
     return "damaged" if facts.errors else "findings"
 
 
+def _agreement(facts: ReportFacts) -> str:
+    """Clause about what other files say of sound logs: that they agree, or that coordinators know of more."""
+    kinds = {consequence.kind for planned in facts.planned for consequence in planned.consequences}
+    if kinds & _KNOWN_BY_COORDINATORS:
+        return "but groups or transactions know of more than the logs have, as is said above"
+    return "and nothing that was compared contradicts anything else"
+
+
 def _sentence(facts: ReportFacts, code: ExitCode) -> str:
     examined = facts.examined
     partitions = counted(len(examined.partitions), "partition")
     if code is ExitCode.CLEAN:
-        agrees = "nothing that was compared contradicts anything else"
+        agrees = _agreement(facts)
         before = _before(facts)
         ended = f"; {before}." if before else "."
         if not facts.deep:
-            return f"Clean: every batch of {partitions} is sound, and {agrees}; {NOT_EXAMINED}{ended}"
-        return f"Clean: every batch and every record of {partitions} can be read, and {agrees}{ended}"
+            return f"Clean: every batch of {partitions} is sound, {agrees}; {NOT_EXAMINED}{ended}"
+        return f"Clean: every batch and every record of {partitions} can be read, {agrees}{ended}"
     parts = []
     if code is ExitCode.IO_ERROR:
         parts.append("not everything could be read")

@@ -49,6 +49,10 @@ class PlannedFor(Protocol):
     def choice(self) -> RecoveryChoice:
         """Compared ways."""
 
+    @property
+    def needs_full(self) -> bool:
+        """Whether an error is left that a recovery with `full` repairs."""
+
 
 class Given(Struct, frozen=True, kw_only=True):
     """Arguments of the present command that a recommended command repeats."""
@@ -93,6 +97,8 @@ def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVE
     paths, words = paths_of(plan, given), list(given.words)
     if plan.root in paths and not way.spec.is_start:
         paths, words = with_identity(plan, words, paths)
+    if plan.needs_full and not (way.how.full or way.spec.is_start or way.measured.damage_left or "--full" in words):
+        words.append("--full")  # below the recovery point too there is nothing for it to cut
     return [shell_line(["kafkalog", "recover", *paths, *words, *needs_of(way), "--yes"])]
 
 

@@ -10,6 +10,8 @@ from typing import Final, Protocol
 from msgspec.structs import replace
 
 from kafkalog.codec.common.shell import shell_line
+from kafkalog.codec.common.wording import counted
+from kafkalog.codec.names import parse_partition_directory
 from kafkalog.recovery.broker.node.answer import NodeStart, StartOutcome
 from kafkalog.recovery.decide.losses import sentence_of_lost
 from kafkalog.recovery.decide.ways import RecoveryWay
@@ -76,8 +78,8 @@ class Outlined(PlannedFor, Protocol):
         """Whether recovery asks for consent."""
 
     @property
-    def needs_full(self) -> bool:
-        """Whether an error is left that a recovery with `full` repairs."""
+    def lost_in_deleted(self) -> tuple[str, ...]:
+        """Names of partition directories of which `.deleted` files hold offsets that the recommended way loses."""
 
     @property
     def is_not_needed(self) -> bool:
@@ -119,6 +121,8 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
     is_first = bool(mended) and mended[0].ends_start and plan.node is not None and plan.node.never_starts
     if is_first and plan.changes:
         return f"{mended[0].words}, and then ask again:", [mended[0].command]
+    if plan.lost_in_deleted and not plan.copies and given.original is None:
+        return _from_deleted(plan, given)
     best = plan.choice.recommended
     is_choice = any(way.measured.may_lose for way in plan.choice.ways)
     if best is not None and is_choice and not is_done(best, plan):
@@ -139,6 +143,24 @@ def _next_step(plan: Outlined, given: Given) -> tuple[str, list[str]]:
         typed = f"kafkalog recover {shell_line([*paths, *words, *own, *copies, *consent])} --yes"
         return (_note_of_consent(best) if consent else TYPE_THIS), [typed]
     return _beside_the_logs(plan, given, mended, best if is_choice else None)
+
+
+def _from_deleted(plan: Outlined, given: Given) -> tuple[str, list[str]]:
+    """The next step if `.deleted` files hold lost offsets: to extract them as copies, and to plan with these copies."""
+    names = [name for name in map(parse_partition_directory, plan.lost_in_deleted) if name is not None]
+    into = {topic: f"{plan.root}.undeleted-{topic}" for topic in dict.fromkeys(name.topic for name in names)}
+    copies = [word for directory in into.values() for word in ("--copy", directory)]
+    note = (
+        f".deleted files, which a recovery moves away and a start removes, hold lost offsets of "
+        f"{counted(len(names), 'partition')}: type this first; the last command plans with them as a copy:"
+    )
+    return note, [
+        *(
+            f"kafkalog undelete {shell_line([plan.root, '--topic', topic, '--into', directory])}"
+            for topic, directory in into.items()
+        ),
+        f"kafkalog plan {shell_line([*paths_of(plan, given), *given.words, *copies])}",
+    ]
 
 
 def _beside_the_logs(

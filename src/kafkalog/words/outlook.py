@@ -229,6 +229,8 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
     nodes = dict.fromkeys(outlook.forecast.node for outlook in outlooks
                           if outlook.forecast is not None and outlook.forecast.node is not None)  # fmt: skip
     down = sum(each.partitions for each in outlooks if each.forecast is not None and _is_down(each.forecast))
+    if not down and any(node.never_starts for node in nodes):
+        return "out of service until that is mended: the node, which has no partitions here"
     if down:
         too = ", and after this plan too, because it leaves a damaged metadata log"
         until = too if any(_begins_anew(outlook) for outlook in outlooks) else " until that is mended"

@@ -92,6 +92,11 @@ def test_a_log_that_ends_before_its_marker_and_shows_nothing_of_it(version: str,
     assert made.choice.own_by_partition[name].records_lost == 0
     told = [each.detail for each in made.consequences if (each.kind, each.partition) == ("marker_lost", name)]
     assert any(f"producer {producer_id}" in detail and "committed" in detail for detail in told)
+    assert kafkalog("recover", "--yes", root).code == 2
+    report = " ".join(kafkalog("report", "--format", "text", "-o", "-", root).out.split())
+    assert "Clean: " in report
+    assert "contradicts anything else" not in report
+    assert "groups or transactions know of more than the logs have" in report
 
 
 COMMIT_AT_2000 = LastMarker(True, 2_000, 3)

@@ -197,3 +197,14 @@ def test_older_values_of_a_compacted_topic_return(tmp_path: Path) -> None:
     path.write_bytes(simple(5) + last[:-1])
     (consequence,) = plan(tmp_path)[0].consequences
     assert consequence.kind == "older_values_return"
+    assert "groups whose newest commits are among what is lost go back" in consequence.detail
+
+
+def test_no_older_values_return_to_a_compacted_log_of_which_nothing_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "__consumer_offsets-0" / f"{0:020}.log"
+    path.parent.mkdir()
+    path.write_bytes(b"")
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\n__consumer_offsets 0 6\n")
+    planned = plan(tmp_path)[0]
+    assert planned.choice.own.records_lost == 6
+    assert "older_values_return" not in {consequence.kind for consequence in planned.consequences}

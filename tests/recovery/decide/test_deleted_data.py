@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 
@@ -85,3 +86,40 @@ def test_a_segment_that_compaction_replaced(root: Path) -> None:
     log = min((root / "orders-23-0").glob("*.log"))
     shutil.copy(log, log.with_name(log.name + ".deleted"))
     assert note(root) is None
+
+
+def printed(root: Path) -> list[list[str]]:
+    """The words of the command lines on the first screen of `plan`."""
+    screen = kafkalog("plan", root).out.replace(" \\\n", " ").split("\n\n")[0]
+    return [shlex.split(line) for line in screen.splitlines() if line.startswith("  kafkalog ")]
+
+
+def test_replaced_segments_that_hold_what_is_lost(root: Path) -> None:
+    sound = {}
+    for partition in ("orders-23-0", "stock-41-0"):
+        log = min((root / partition).glob("*.log"))
+        sound[log] = log.read_bytes()
+        shutil.copy(log, log.with_name(log.name + ".deleted"))
+        log.write_bytes(bytes(len(sound[log])))
+    said = note(root)
+    assert said is not None
+    assert "1 .deleted segment in orders-23-0, 1 .deleted segment in stock-41-0; " in said
+    *extracts, ask_again = printed(root)
+    assert len(extracts) == 2
+    for extract in extracts:
+        assert extract[1] == "undelete"
+        assert kafkalog(*extract[1:]).code == 0
+    again = kafkalog(*ask_again[1:])
+    screen = again.out.replace(" \\\n", " ").split("\n\n")[0].splitlines()
+    for line in (shlex.split(line) for line in screen if line.startswith("  kafkalog ")):
+        assert kafkalog(*line[1:]).code == 2
+    for log, data in sound.items():
+        assert log.read_bytes().startswith(data)
+
+
+def test_a_replaced_segment_that_holds_nothing_of_what_is_lost(root: Path) -> None:
+    first, *_, last = sorted((root / "orders-23-0").glob("*.log"))
+    shutil.copy(first, first.with_name(first.name + ".deleted"))
+    last.write_bytes(bytes(last.stat().st_size))
+    assert note(root) is None
+    assert [words[1] for words in printed(root)] == ["recover"]

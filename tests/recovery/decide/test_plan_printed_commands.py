@@ -5,6 +5,7 @@ A part of the recorded cases in each run, all of them in the sweep; `undo` then 
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -148,3 +149,42 @@ def test_the_commands_for_a_damaged_copy_beside_its_log_mend_the_node(node: Path
     assert typed[-1] == "mv"
     assert command("plan", node).code == 0
     assert log.read_bytes() == before
+
+
+def bit_and_index(case: str, partition: str, root: Path) -> tuple[Path, Path]:
+    """A log directory that was stopped in order, and the last log of a partition: this has a flipped bit in its middle,
+    and the first offset index of another partition a wrong entry.
+    """
+    root = own_copy(brokers(case)[0], root)
+    log = max(root.glob(f"{partition}/*.log"))
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 4
+    log.write_bytes(data)
+    index = next(
+        path
+        for path in sorted(root.glob("[a-z]*-[0-9]/*.index"))
+        if path.parent != log.parent and path.stat().st_size >= 16
+    )
+    entries = bytearray(index.read_bytes())
+    entries[12] ^= 0x20
+    index.write_bytes(entries)
+    return root, log
+
+
+def test_the_command_for_flipped_bits_mends_indexes_below_the_recovery_point_too(tmp_path: Path) -> None:
+    root, _log = bit_and_index("3.9.1/segments", "orders-20-1", tmp_path / "node")
+    (line,) = printed("plan", root)
+    assert "--repair-bits" in line
+    assert command(*shlex.split(line)[1:]).code == 2
+    after = command("verify", root)
+    assert "index" not in after.err
+
+
+def test_indexes_of_a_log_whose_bits_are_repaired_are_not_said_to_stay_wrong(tmp_path: Path) -> None:
+    root, log = bit_and_index("4.1.1/segments", "orders-23-0", tmp_path / "node")
+    finished = command("recover", "--repair-bits", "structure", "--yes", root)
+    assert finished.code == 2
+    texts = [" ".join(text.split()) for text in re.split(r"\n(?=\S)", finished.out)]
+    of_log = [text for text in texts if f"{log.parent.name}/{log.stem}" in text and "index" in text]
+    assert of_log
+    assert not [text for text in of_log if "below the recovery point" in text]

@@ -209,9 +209,10 @@ def test_metadata_that_is_older_than_the_logs_is_told(command: str, data: Path) 
     version, count, *entries = checkpoint.read_text().splitlines()
     assert kafkalog(command, data).code == 0
     checkpoint.unlink()
-    epoch, start = map(int, entries[-1].split())
-    later = [*entries[:-1], f"{epoch + 7} {start}"]
-    checkpoint.write_text("".join(f"{line}\n" for line in [version, count, *later]))
+    epoch = int(entries[-1].split()[0])
+    end = [batch.next_offset for path in sorted(log.parent.glob("*.log")) for batch in Scanner(FileSource(path))][-1]
+    later = [*entries, f"{epoch + 7} {end}"]
+    checkpoint.write_text("".join(f"{line}\n" for line in [version, int(count) + 1, *later]))
     told = kafkalog(command, data)
     assert f"the metadata is older than the logs ({log.parent.name}:" in " ".join(told.out.split())
     assert told.code == 1
@@ -240,3 +241,35 @@ def test_metadata_that_ends_before_its_producer_snapshot_is_told(command: tuple[
     assert "snapshot_mismatch" in words
     if command[0] != "verify":
         assert "lost with this plan: the end of the metadata log" in words
+
+
+def test_metadata_is_not_called_older_for_an_epoch_that_no_batch_has(data: Path) -> None:
+    """The checkpoint of leader epochs is wrong there: batches after the epoch's start have an earlier one."""
+    log = next(path for path in sorted(data.glob("[a-z]*-0/*.log")) if path.stat().st_size)
+    checkpoint = log.parent / "leader-epoch-checkpoint"
+    version, count, *entries = checkpoint.read_text().splitlines()
+    assert int(count)
+    checkpoint.unlink()
+    checkpoint.write_text(f"{version}\n1\n{int(entries[-1].split()[0]) + 7} 0\n")
+    finished = kafkalog("plan", data)
+    assert "older than the logs" not in " ".join(finished.out.split())
+    assert "the end of the metadata log" not in finished.out
+    assert "leader_epoch_mismatch" in finished.out
+
+
+def test_logs_that_do_not_know_the_epoch_in_which_they_were_led_are_told(data: Path) -> None:
+    """Kafka 4.3.0 started on a volume from yesterday's backup, and what was written since was gone."""
+    partition = live(data)
+    checkpoint = partition / "leader-epoch-checkpoint"
+    version, _count, *entries = checkpoint.read_text().splitlines()
+    assert int(entries[-1].split()[0]) > 0
+    assert kafkalog("verify", data).code == 0
+    checkpoint.unlink()
+    checkpoint.write_text(f"{version}\n1\n0 0\n")
+    for command in ("verify", "plan"):
+        finished = kafkalog(command, data)
+        printed = " ".join(finished.out.split())
+        assert f"logs are older than the metadata ({partition.name}: led in leader epoch" in printed
+        assert finished.code == 1
+    (data / ".kafka_cleanshutdown").unlink()
+    assert "logs are older" not in " ".join(kafkalog("verify", data).out.split()), "a crash may lose the checkpoint"

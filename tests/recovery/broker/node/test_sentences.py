@@ -1,0 +1,41 @@
+"""What is said of a start that does not fail, if it is not known what follows it.
+
+Kafka 3.9.1 started on a batch of `__consumer_offsets` with a wrong checksum, and its coordinator read the batch.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from kafkalog.codec.plain.scanner import Scanner
+from kafkalog.log.disk.files import FileSource
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
+
+
+def test_a_node_starts_although_its_coordinator_reads_a_batch_with_a_wrong_checksum(tmp_path: Path) -> None:
+    root = own_copy(brokers("4.3.0/groups")[0], tmp_path / "data")
+    log = next(path for path in sorted(root.glob("__consumer_offsets-*/*.log")) if path.stat().st_size)
+    first = next(iter(Scanner(FileSource(log))))
+    data = bytearray(log.read_bytes())
+    data[first.position + 17] ^= 1  # its checksum
+    log.write_bytes(data)
+    for command in ("plan", "verify"):
+        printed = " ".join(kafkalog(command, root).out.split())
+        assert "would start on it, but the batch at offset 0 of __consumer_offsets-" in printed
+        assert "may or may not start" not in printed
+
+
+def test_a_wrong_checksum_in_a_snapshot_is_told_with_both_checksums(tmp_path: Path) -> None:
+    """As Kafka's own message has them (`DefaultRecordBatch.ensureValid`)."""
+    root = own_copy(brokers("4.3.0/metadata")[0], tmp_path / "data")
+    snapshot = max((root / "__cluster_metadata-0").glob("*.checkpoint"))
+    data = bytearray(snapshot.read_bytes())
+    data[-20] ^= 4
+    snapshot.chmod(0o644)
+    snapshot.write_bytes(data)
+    printed = " ".join(kafkalog("plan", root).out.split())
+    found = re.search(r"Record is corrupt \(stored crc = (\d+), computed crc = (\d+)\)", printed)
+    assert found is not None
+    assert found[1] != found[2]
