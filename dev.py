@@ -605,7 +605,8 @@ def _source_problems(what: str, contents: Mapping[str, bytes], names: set[str], 
 
 
 def _try_alone(archive: Path, temporary: Path) -> None:
-    """Install only the wheel and its own dependencies into a new environment below `temporary`, and run the command
+    """Install only the wheel `archive` and its own dependencies into a new environment below `temporary`. Check that
+    kafkalog is imported from there and loads its compiled library. Then run `kafkalog --version` and `kafkalog --help`
     outside the checkout. Raises `DevError` if a step fails.
     """
     environment = temporary / "alone"

@@ -194,9 +194,10 @@ def left_in_place(
     tiering: Tiering,
     directories: Collection[str],
 ) -> Iterator[Left]:
-    """Yield the problems that remain after a plan (`left_by`) in these partition directories, but only those that have
-    a file position that the plan's findings do not mention. Nothing if `directories` is empty. Other partitions are not
-    checked, because that would take as long as planning for them.
+    """Yield the problems that a plan leaves in these partition directories (see `left_by`). Only problems at a file
+    position that no finding of the plan names are yielded. Yields nothing if `directories` is empty, or if there are
+    more logs than a plan examines. Other partitions are not checked, because this would take as long as planning for
+    them.
     """
     if not directories:
         return

@@ -230,9 +230,9 @@ def _damage(
 
 
 def _repair(source: Source, place: _Place, following: _Place | None) -> BitRepair | None:
-    """Return the one flipped bit that explains all damage of `place`, judged by the checksum and by the offsets and
-    epochs of the entries before and after it; None if no single bit does. `following` is the next part of the log, and
-    is ignored if it is a damaged range or None.
+    """Return the single flipped bit that explains all damage of `place`; None if no single bit does. Reads the damaged
+    bytes, and judges by the checksum and by the offsets and epochs of the entries before and after. `following` is the
+    next part of the log; a damaged range or None is ignored. Raises `StorageError` if the log cannot be read.
     """
     after = None if following is None or following.header is None else following
     before = None if place.before is None else place.before[1]

@@ -323,13 +323,13 @@ class PartitionRecovery:
         return kept is not sound and bool(kept.sizes)
 
     def above_log_start(self, sound: SoundLog) -> SoundLog:
-        """Return the part to keep of a log whose sound part ends in damage below the log start offset, where lost
-        records do not count. `sound` is returned unchanged for any other log, in mode salvage, and if nothing shows
-        that the log reached the log start offset.
+        """Return the part to keep of a log whose sound part ends in damage below the log start offset. Consumers cannot
+        read records below that offset, so their loss does not matter. `sound` is returned unchanged for any other log,
+        in mode salvage, and if nothing shows that the log went beyond the log start offset.
 
-        If the log continues after each damaged place at or below the log start offset, the salvaged log is returned,
-        and `repairs` is set. Otherwise nothing is kept: a broker begins a new log at the log start offset
-        (`LogLoader.load`), so that no offset that was read is assigned to another record.
+        If every place after damage begins at or below the log start offset, the salvaged log is returned and `repairs`
+        is set. Otherwise the result is an empty log with only `cut`. A broker then begins a new log at the log start
+        offset (`LogLoader.load`), so no offset that was read is assigned to another record.
         """
         ends_below = max(sound.end_offset or 0, sound.log_end_offset) < self.log_start
         if sound.cut is None or self.rules.resumes or not ends_below:
