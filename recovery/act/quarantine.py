@@ -249,11 +249,13 @@ class Runs:
         self._leave(root, Pointer(known.owner, places, at_work))
 
     def end(self, root: FileSystem, run_id: str, *, stands: bool) -> None:
-        """Remove an execution from the executions in progress in the pointer file. The file is deleted if it is no
-        longer needed: nothing is in progress, and every execution with this directory's id keeps its bytes in the
-        quarantine beside the directory. With `stands` False this execution does not count there, because it was undone
-        or removed. Without a pointer file, only a half-written one is removed. Raises `StorageError`, and
-        `RecoveryRefused` if a document cannot be read.
+        """Remove an execution from the executions in progress in the pointer file. If the file is no longer needed, it
+        is deleted. It is needed as long as an execution is in progress, or one with this directory's id keeps its bytes
+        elsewhere than beside the directory. With `stands` False this execution was undone or removed, and does not
+        count.
+
+        A half-written pointer file is removed. Without a pointer file, nothing else is done. Raises `StorageError` if a
+        file cannot be written, `RecoveryRefused` if a document cannot be read.
         """
         self._clear(root)
         if self._pointer is None:
@@ -279,9 +281,9 @@ class Runs:
         self._leave(root, None)
 
     def _leave(self, root: FileSystem, pointer: Pointer | None) -> None:
-        """Write the pointer file durably by renaming a new one, or remove it if `pointer` is None; do nothing if it is
-        unchanged. A half-written pointer file is removed before. The log directory keeps its modification time, also if
-        `StorageError` or `KeyboardInterrupt` ends the attempt.
+        """Write the pointer file durably (a new file is renamed to it), or remove it if `pointer` is None. An unchanged
+        pointer is not written. A half-written pointer file is removed first. The log directory keeps its modification
+        time, also if the attempt ends with `StorageError` or `KeyboardInterrupt`; either is raised again.
         """
         self._clear(root)
         if pointer == self._pointer:
@@ -365,11 +367,11 @@ class Runs:
     def is_ours(self, run: KeptRun) -> bool:
         """Whether an execution belongs to this log directory. The first rule that applies decides:
 
-        * It is in progress (`journal.json`, `undoing.json`) and the pointer file does not name it, as in a restored
-          backup: only with `moved`, and if it has the directory's id or path.
-        * It is kept beside the directory: if it was begun beside it, or has the directory's id.
-        * It is kept in another quarantine: if it has the directory's id. Its path is enough with `moved`, or if the
-          execution changed nothing yet or is completely undone.
+        * It is in progress (`journal.json`, `undoing.json`), but the pointer file does not name it, as in a restored
+          backup. It belongs only with `moved`, and if it has the directory's id or path.
+        * It is kept beside the directory. It belongs if it was begun beside it, or has the directory's id.
+        * It is kept in another quarantine. It belongs if it has the directory's id. With `moved`, or if the execution
+          changed nothing yet or is completely undone, the directory's path is enough.
         """
         if run.name in _AT_WORK and run.run_id not in self.at_work:
             return self.moved and self.may_be_ours(run)
