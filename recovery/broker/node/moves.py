@@ -31,8 +31,9 @@ _KEEP = "set a copy aside before"
 def with_ends_of_moves(
     files: NodeFiles, directories: Sequence[PartitionDirectory], now_ms: int
 ) -> list[PartitionDirectory]:
-    """Return `directories` in their order. For partitions that are being moved (one of their directories is a `-future`
-    one), a missing log end offset is filled in: the log is loaded for it, in memory. It stays None if that fails.
+    """Return `directories` in their order, with log end offsets filled in for partitions that are being moved. A
+    partition is being moved if one of its directories is a `-future` one. If the offset of such a directory is missing,
+    its log is loaded in memory. The offset stays None if this fails.
     """
     moved = {directory.partition for directory in directories if directory.parsed.state is DirectoryState.FUTURE}
     return [
