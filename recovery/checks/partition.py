@@ -155,8 +155,9 @@ class _PartitionVerifier:
         self.report.findings.append(Finding(code, severity, None, offset, detail, file))
 
     def _below_log_start(self, path: str, offset: int) -> None:
-        """Add the finding about batches below the log start offset, for the file at `path`. It is INFO, or a warning if
-        the leader epochs begin below the log start offset too and the log reaches that offset.
+        """Add the finding about batches below the log start offset, for the file at `path`. It is a warning if the
+        leader epochs contradict the log start offset: they begin below it, and the log reaches it. Otherwise it is
+        INFO.
         """
         log_start = self.partition.log_start_offset
         detail = f"{self._deleted_batches} batches end below the log start offset {log_start}"

@@ -111,10 +111,10 @@ def _worse_than_info(findings: Iterable[Finding]) -> Iterator[Finding]:
 def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
     """Return two functions that run the checks on partition directories of the survey.
 
-    The first takes a directory and a base offset. It returns True if the checks of the segments from that offset on
-    find nothing, or only findings with codes in `_BELIEVED`; False if they cannot be run, and always without a
-    clean-shutdown marker. The second (`Look`) returns the warnings and errors of a directory. It is None without the
-    marker, or if there are more logs than a plan counts (1 GiB).
+    The first takes a directory and a base offset, and checks the segments from this offset on. It returns True if the
+    checks find nothing, or only findings with codes in `_BELIEVED`. It returns False if the checks cannot be run or
+    there is no clean-shutdown marker. The second (`Look`) returns the warnings and errors of a directory. It is None if
+    there is no marker, or if there are more logs than a plan counts (1 GiB).
     """
     if CLEAN_SHUTDOWN_FILE not in survey.files:
         return no_checks, None
@@ -212,9 +212,9 @@ def _place(finding: Finding) -> tuple[object, ...]:
 
 
 def _is_mended(finding: Finding, file: str, changed: Set[str]) -> bool:
-    """Whether a plan changes the file that a finding is about; `changed` are the paths that it changes. If the finding
-    names the log but is about a transaction index or a missing index, the index beside the log counts in its place. For
-    a leader epoch, the log or the epoch checkpoint counts. For all other findings the file or its directory counts.
+    """Whether a plan changes the file that a finding is about. `changed` are the paths that the plan changes. For a
+    finding about a transaction index or a missing index, an index beside the log must be changed. For a leader epoch,
+    it must be the log or the epoch checkpoint. For all other findings, it must be the file or its directory.
     """
     directory, (stem, _) = os.path.dirname(file), os.path.splitext(file)
     match finding.code:

@@ -35,9 +35,9 @@ _SHOWN = 3
 
 
 def note_of_deleted(survey: Survey, tiering: Tiering) -> str | None:
-    """Return a sentence about deleted partitions and deleted segments that are still on disk and that nothing else
-    there holds; None if there are none. It names at most three. Reads the names of files, and the first batch of
-    deleted logs.
+    """Return a sentence about deleted partitions and deleted segments that are still on disk, if no other file there
+    holds their records. Return None if there are none. The sentence names at most three. Reads the names of files, and
+    the first batch of deleted logs; raises `StorageError` if this fails.
     """
     tree = survey.tree()
     live: dict[PartitionName, str] = {}
@@ -83,9 +83,9 @@ def _holds_records(tree: Tree, path: str) -> bool:
 
 
 def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
-    """Whether the deleted partition in `directory` has records that the live one in `live` does not have. That is so if
-    there is no live one, or it has another topic id, no records, or a higher first offset. False if the deleted one has
-    no records. Raises `StorageError` if a log cannot be read.
+    """Whether the deleted partition in `directory` has records that the live partition in `live` does not have. This is
+    so if there is no live partition, or if it has another topic id, no records, or a higher first offset. False if the
+    deleted one has no records. Raises `StorageError` if a log cannot be read.
     """
     logs = [(base, path) for base, path in _logs(tree, directory, "") if _holds_records(tree, path)]
     if not logs:
@@ -97,8 +97,9 @@ def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
 
 
 def _deleted_below(tree: Tree, directory: str, remote: OffsetRanges) -> list[str]:
-    """Return the paths of `.deleted` logs with records that lie below the first live segment (all of them if there is
-    none) and whose offsets are not all in the remote tier, by base offset.
+    """Return the paths of `.deleted` logs below the first live segment, by base offset; all `.deleted` logs if there is
+    no live segment. Logs without records are left out, and so are logs whose offsets are all in the remote tier. Raises
+    `StorageError` if a log cannot be read.
     """
     deleted = _logs(tree, directory, DELETED)
     if not deleted:

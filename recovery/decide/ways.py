@@ -171,7 +171,7 @@ class Measured(Struct, kw_only=True):
 
     def held_below(self, local: Measured) -> Measured:
         """Return the counts for the case that another tier still serves all records that are lost here below the local
-        log: these count as kept. `local` are the counts of the local log alone, which has all other losses.
+        log. These records then count as kept. `local` are the counts of the local log alone, with all other losses.
         `records_kept` stays None if it is None. Neither object is changed.
         """
         kept = self.records_kept
@@ -236,11 +236,12 @@ class RecoveryWay(Struct, frozen=True, kw_only=True):
 
 
 def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
-    """Return the way that loses fewest records; hidden records count as lost.
+    """Return the way that loses the fewest records; hidden records count as lost. Return None if recovery declines
+    every way whose loss is known, or no loss is known.
 
-    None if the loss of every way is unknown, or recovery declines all ways whose loss is known. Ties are decided by
-    fewer lost markers, exactness, fewer overlaps and decreasing epochs, no damage at which consumers stop, fewer
-    offsets that consumers of committed data do not get, no remaining damage, then the order of `WAYS`.
+    Ways with equal losses are compared by these criteria, in order: fewer lost markers, an exact number, fewer
+    overlaps, fewer decreasing epochs, no damage at which consumers stop, fewer offsets held back from consumers of
+    committed data, no remaining damage, and the order of `WAYS`.
     """
     order = {name: number for number, name in enumerate(WAYS)}
     known = [way for way in ways if way.measured.records_lost is not None and way.refusal is None]
@@ -263,10 +264,10 @@ def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
 
 
 def total(parts: Iterable[Measured]) -> Measured:
-    """Return the sum of the counts over partitions; all are 0 if there are none.
-
-    `records_kept`, `records_lost` and `bytes_cut` are None if they are for any partition. `below_high_watermark` is
-    True if it is for any; None if it is unknown for a partition that loses offsets, or for all partitions.
+    """Return the sum of the counts over partitions. Without partitions all numbers are 0, and `below_high_watermark` is
+    None. `records_kept`, `records_lost` and `bytes_cut` are None if they are None for any partition.
+    `below_high_watermark` is True if it is True for any partition. It is None if it is unknown for a partition that
+    loses offsets, or for all partitions.
     """
     result = Measured(records_kept=0, records_lost=0, bytes_cut=0)
     are_committed: set[bool | None] = set()  # of each part that tells, or that loses something
