@@ -55,8 +55,8 @@ class Attributes(Struct, frozen=True, kw_only=True):
 def _ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield (start, end) of the ranges between bytes `start` and `end` (exclusive) of the file that may hold data, in
     ascending order. Holes of a sparse file are left out. A range begins and ends at a multiple of `BLOCK` (64 KiB)
-    counted from `start`, or at `end`, so it may include zeros. Adjacent ranges are not merged. Yields nothing if there
-    is no data or `start` >= `end`.
+    counted from `start`, or at `end`, so it may include zeros. Adjacent ranges are not merged. Yields nothing without
+    data, or if `start` >= `end`.
 
     A range of at most one block is yielded without asking the file system for holes. If asking fails, the rest is one
     range, so no `OSError` is raised.

@@ -151,7 +151,8 @@ def _why_not(kept: Runs, run: RunInfo) -> str | None:
     * It is unfinished.
     * It is unreadable and may still be needed: it is not kept beside the log directory, or its document has the name
       of an unfinished execution's. The same holds if a file or link is in place of its directory.
-    * It has the id of another log directory. This is no reason if it is undone, half purged, or had changed nothing.
+    * It has the id of another log directory. This does not count if it is undone, half purged, or had
+      changed nothing.
     * Its directory has entries that kafkalog did not write there, or a mounted file system.
     """
     place = os.path.dirname(run.directory)

@@ -456,9 +456,9 @@ class _Measurement:
         self._lost += measured.sound_lost
 
     def _missing_batches(self) -> Iterator[tuple[RecordBatch, int, int, int]]:
-        """Yield each sound batch that is not kept: the batch, its first and last offset, and the first offset of the
-        next kept batch of its span of sound bytes, or `NO_END` if there is none. Batches below the log start offset are
-        omitted. Raises `StorageError` if a log cannot be read.
+        """Yield each sound batch that is not kept: the batch, its first and last offset, and the offset at which the
+        next kept batch of its span of sound bytes begins. This offset is `NO_END` if no batch of the span follows.
+        Batches below the log start offset are left out. Raises `StorageError` if a log cannot be read.
         """
         before, original = self._before, self._original
         for span in original.spans:
@@ -523,8 +523,9 @@ class _Measurement:
         return is_behind and damage.code is FindingCode.ZERO_TAIL
 
     def _count_misplaced(self, damage: Damage, checksum: int) -> None:
-        """Add the records of a displaced batch, which can be read, to the lost ones, if it is removed and no batch with
-        its checksum and size is left. Raises `StorageError` if a log cannot be read.
+        """If a displaced batch is removed and no batch with its checksum and size is left, add its records to the lost
+        ones: they can be read now. Its offsets become lost offsets, unless the result has them. Raises `StorageError`
+        if a log cannot be read.
         """
         if damage.first_offset is None or damage.last_offset is None or self._stays(damage):
             return
@@ -541,12 +542,12 @@ class _Measurement:
         return self._left.offsets.covers(first, first + max(damage.records or 0, 1) - 1 if last is None else last)
 
     def _never_there(self) -> Iterator[tuple[int, int]]:
-        """Yield first and last offset of each range that must have been written but is in no batch of the result. These
-        ranges are where a segment is missing, and after the log.
+        """Yield the first and last offset of each range that must have been written but is in no batch of the result.
+        Such ranges lie at missing segments and after the log. Offsets below the log start offset are left out.
 
-        The range after the log begins at the end of the result or of the ranges already counted as lost. It reaches up
-        to the highest of: the high watermark, the end shown by files beside the log, and, if the log ends in damage,
-        the end that its indexes name. Offsets below the log start offset are omitted.
+        The range after the log begins at the end of the result, or at the end of the ranges already counted as lost if
+        this is higher. It reaches to the high watermark, or to the end shown by files beside the log if this is higher.
+        If the log ends in damage, the end that its indexes name counts too.
         """
         facts, original, left = self._facts, self._original, self._left
         for first, last in (*original.missing, *facts.written.lost_start):

@@ -107,9 +107,9 @@ class _Value(NamedTuple):
         count: int | None = None,
         size: int | None = None,
     ) -> Expiry:
-        """Return the `Expiry` that this setting causes. `kind` and `name` say what expires, `detail` is the sentence
-        about it; `count` and `size` (bytes) are how much, None if unknown. Without `partition`, its number and path are
-        None.
+        """Return the `Expiry` that this setting causes. `kind` and `name` say what expires, and `detail` is the
+        sentence about it. `count` and `size` (bytes) say how much expires, None if unknown. Without `partition`, the
+        partition number and path in the result are None.
         """
         return Expiry(
             kind=kind,
@@ -281,10 +281,10 @@ def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expir
 
 
 def _is_expired(group: Group, offset: CommittedOffset, before: int, now_ms: int) -> bool:
-    """Whether a committed offset has expired at `now_ms`; False while the group has members. An expiry time in the
-    commit decides if there is one. Otherwise the offset has expired if the time from which it counts is at or below
-    `before` (ms since 1970). That is the time at which the last member left, if the group is empty and this time is
-    known, else the commit time.
+    """Whether a committed offset has expired at `now_ms`. False while the group has members. If the commit has an
+    expiry time, this time decides. Otherwise the offset has expired if its age begins at or below `before` (ms since
+    1970). The age begins when the last member left the group, if the group is empty and this time is known. Otherwise
+    it begins at the commit.
     """
     if group.members:
         return False
