@@ -70,8 +70,8 @@ def runs_to_undo(request: Undo, paths: Sequence[PathLike]) -> list[tuple[PathLik
     if there is none.
 
     Raises `RecoveryRefused` if several paths have executions that can be undone and no id is given: these executions
-    may be unrelated. Reads the quarantines; raises `UsageError` if a path is not a log directory, `StorageError` if a
-    quarantine cannot be listed.
+    may be unrelated. With several paths, reads their quarantines; raises `UsageError` if a path is not a log directory,
+    `StorageError` if a quarantine cannot be listed.
     """
     if len(paths) == 1:
         return [(paths[0], run_id) for run_id in request.run_ids or (None,)]

@@ -160,8 +160,8 @@ class Scanner:
     ) -> None:
         """End the scan because no valid batch starts at `position`: set `stop` and add a finding. If only zeros follow
         up to the end, `stop` is ZERO_TAIL, and `code` is ignored. Otherwise it is TORN_TAIL if this is the `code`, and
-        CORRUPT for any other code. `batch` is the outline of a torn batch, if known. Reads the rest of the scanned
-        bytes.
+        CORRUPT for any other code. `batch` is the outline of a torn batch, if known. Reads bytes after `position` for
+        this.
         """
         if self._all_zero(position):
             zeros = self._end - position

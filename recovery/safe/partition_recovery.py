@@ -368,8 +368,8 @@ class PartitionRecovery:
         raise CannotSettleError(f"indexes are rebuilt for a log that stays as it is ({where}): recover the log first")
 
     def keepable(self, sound: SoundLog) -> SoundLog:
-        """Return the part of the logs to keep. It is `sound`, unless the rules ask for bit repair or mode salvage and
-        these keep more. With bit repair, corrected batches are kept; in mode salvage, batches after damage too. With
+        """Return the part of the logs to keep. It is `sound`, or the part that bit repair or mode salvage keeps if the
+        rules ask for it. With bit repair, corrected batches are kept; in mode salvage, batches after damage too. With
         `looks_inside`, batches with unreadable records are left out. Without mode salvage, the result is never smaller
         than `sound`. Sets `lost` and `repairs` unless `sound` is returned. Raises `CannotSettleError` if a metadata log
         would get a gap.
