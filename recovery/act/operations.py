@@ -105,10 +105,10 @@ class Disks:
             self.root.refuse_other(place.path, self.facts(place))
 
     def restore(self, saved: Place, place: Place, attributes: Attributes) -> None:
-        """Copy the saved file at `saved` to `place` in the log directory, with `attributes`; an existing file is
-        replaced, and the saved file stays. The copy is written under a temporary name, read back and flushed before it
-        gets its name. If the owner and group in `attributes` own neither the saved file, the parent directory nor the
-        log directory, the copy gets those of the parent. Raises `StorageError`.
+        """Copy the saved file at `saved` to `place` in the log directory, with `attributes`. An existing file is
+        replaced; the saved file stays. The copy is written under a temporary name, read back and flushed before it gets
+        its name. The owner and group in `attributes` must also own the saved file, the parent directory or the log
+        directory. Otherwise the copy gets those of the parent. Raises `StorageError` if reading or writing fails.
         """
         _, source = self.at(saved)
         temporary = self.temporary(place.path)

@@ -230,10 +230,10 @@ class Runs:
             ) from error
 
     def begin(self, root: FileSystem, run_id: str, place: str) -> None:
-        """Add an execution, or its undo, to the pointer file of the log directory `root` as in progress, with its
-        quarantine `place`. Entries of executions that have ended are dropped. Called before the execution's journal
-        says that it is in progress. Raises `StorageError` if the file cannot be written, `RecoveryRefused` if a journal
-        in the quarantines cannot be read.
+        """Add an execution, or its undo, to those in progress in the pointer file of the log directory `root`. The file
+        then also names its quarantine `place`. Entries of executions that have ended are dropped. Call this before the
+        execution's journal says that it is in progress. Raises `StorageError` if the file cannot be written,
+        `RecoveryRefused` if a journal in the quarantines cannot be read.
         """
         known = self._pointer or Pointer(self.owner_of_new)
         places = known.places if place in (self.beside, *known.places) else (*known.places, place)
@@ -416,9 +416,10 @@ class Runs:
         return 1 + max((run.journal.sequence for run in self.all()), default=0)
 
     def undoable(self, run_id: str | None = None, concerns: Callable[[KeptRun], bool] | None = None) -> KeptRun:
-        """Return the execution with the id `run_id`; without an id, the latest one for which `concerns` returns True
-        (None: any). Executions that are undone, superseded or being purged, or interrupted before they were announced,
-        do not count. Raises `RecoveryRefused` if there is none, or a document cannot be read.
+        """Return the execution with the id `run_id`. Without an id, return the latest one for which `concerns` returns
+        True (None: the latest of all). Executions that are undone, superseded or being purged do not count. Neither do
+        executions that were interrupted before they were announced. Raises `RecoveryRefused` if there is none, or if a
+        document cannot be read.
         """
         candidates = [
             run

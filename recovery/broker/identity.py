@@ -23,8 +23,9 @@ __all__ = ["meta_properties_finding", "names_newer_version", "with_identity"]
 
 
 def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts = NO_FACTS) -> BrokerResult:
-    """Return `result`, the result of loading the logs, or another result if the start ends earlier because of
-    `meta.properties`. `tree` is the log directory before the start, `root` its path. `result` is not changed.
+    """Return the result of a start after `meta.properties` was checked. This is `result`, the result of loading the
+    logs, unless the start ends earlier because of this file. `tree` is the log directory before the start, `root` its
+    path. `result` is not changed.
 
     * The file is missing: a broker with ZooKeeper writes a new one, so `result` is returned; a KRaft broker does not
       start (`MetaPropertiesEnsemble.verify`). The broker is a KRaft one if the metadata log is in this directory, or in

@@ -192,8 +192,9 @@ def is_kraft(tree: Tree, *, has_metadata: bool = False) -> bool:
 
 @lru_cache(maxsize=1)
 def _is_kraft_by_file(data: bytes) -> bool | None:
-    """Whether the content of `meta.properties` is a KRaft node's; None if it cannot be parsed, or has neither version 1
-    nor a node id. Cached, because this is needed for every partition.
+    """Whether the content of `meta.properties` is from a KRaft node, which writes version 1. False for any other
+    version with a node id. None if the content cannot be parsed, or if it has another version and no node id. Results
+    are cached, because they are needed for every partition.
     """
     try:
         meta = decode_meta_properties(data)

@@ -272,9 +272,9 @@ def repair_at(
 
 
 def _is_of_a_format_to_come(source: Source, start: int, head: bytes, neighbors: Neighbors) -> bool:
-    """Whether the batch at `start` is probably of a future format: its magic is unknown, and the next batch or other
-    batches (`neighbors.unknown_magics`) have the same magic. A single flipped bit would not repeat. False if the magic
-    is known. Raises `StorageError` if reading fails.
+    """Whether the batch at `start` is probably of a future format. Its magic must be unknown, and the next batch or
+    other batches (`neighbors.unknown_magics`) must have the same magic: a flipped bit would not repeat. Reads the magic
+    of the next batch. Raises `StorageError` if reading fails.
     """
     magic = head[MAGIC_POSITION]
     if magic in MAGICS:

@@ -180,12 +180,13 @@ def _compared(
     ways: Sequence[WayResult],
     with_help: Sequence[WayResult],
 ) -> RecoveryChoice:
-    """Make a `RecoveryChoice` from the simulated ways: describe and order them, in total and for each partition. Counts
-    each way for each partition, and stores the counts in the elements of `ways`.
+    """Make a `RecoveryChoice` from the simulated ways: describe and order them, in total and for each partition. Each
+    way is counted for each partition, and the counts are stored in the elements of `ways`. `counted` are all
+    partitions, `hurt` those that lose something. `with_help` are ways that use other copies or the remote tier; they
+    have counts only for the partitions that they help.
 
-    `counted` are all partitions, `hurt` those that lose something. `with_help` are ways that use other copies or the
-    remote tier, with counts for only those partitions that they help. Ways that combine options are left out if they do
-    not lose less than the single options.
+    Ways that combine options are left out if they do not lose less than the single options. Raises `StorageError` if a
+    log cannot be read.
     """
     names = {partition.name for partition in hurt}
     for way in ways:

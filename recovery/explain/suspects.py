@@ -50,9 +50,9 @@ _FIELDS = {code: spec.header_field for code, spec in SPECS.items() if spec.heade
 def blame_suspects(
     entry: FieldSpan, data: bytes | memoryview, before: AnyHeader | None, findings: Iterable[Finding] = ()
 ) -> None:
-    """Mark each header field of a batch or message that must be wrong, by setting `problem` and `code` of its span in
-    `entry`. Fields that have a problem already are not changed, except that an explained checksum or count is cleared
-    (`_length`).
+    """Mark each header field of a batch or message that must be wrong: set `problem` and `code` of its span in `entry`.
+    A field that already has a problem is not changed. But the problem of a checksum or count is cleared if another
+    field explains it (`_length`).
 
     * `data`: the bytes of the entry
     * `before`: header of the entry before it; None if there is none

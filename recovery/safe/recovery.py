@@ -225,8 +225,8 @@ def recover_safely(
 
 
 def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:
-    """Return the part of the tree with the partition directory; for a live one also with its `-future` copies, because
-    a broker does not close a log that has such a copy.
+    """Return the part of the tree with the partition directory. For a live partition it also has the `-future` copies,
+    because a broker does not close a log with such a copy.
     """
     if name.state is not DirectoryState.LIVE:
         return tree.part(directory)

@@ -188,10 +188,9 @@ class _Rules:
         return self.topics[topic]
 
     def of_topic(self, topic: str) -> Iterator[_Value]:
-        """Yield the settings by which a topic's records are deleted, with Kafka's default if one is not set.
-
-        These are retention by time and size if the topic deletes, and the retention of tombstones if it compacts.
-        Unlimited retention is omitted. Yields nothing for internal topics.
+        """Yield the settings that decide when a topic's records are deleted; a setting that is not set has Kafka's
+        default. If the topic deletes, these are retention by time and by size; unlimited retention is left out. If it
+        compacts, it is the retention of tombstones. Yields nothing for internal topics.
         """
         if topic in _NOT_BY_AGE:
             return
