@@ -303,9 +303,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command; without arguments, or for `help`, print the commands. Return the exit code: 0; 1 for a failed
-    step or, whatever the command, a Python that is too old; 64 for an unknown command or arguments that it does not
-    take; 130 after Ctrl-C. Errors are printed to stderr.
+    """Run one command. Without arguments, or for `help`, print the list of commands. Return the exit code: 0 for
+    success, 1 for a failed step or a Python that is too old, 64 for an unknown command or arguments that it does not
+    take, 130 after Ctrl-C. Errors are printed to stderr.
     """
     if sys.version_info[:2] < OLDEST_PYTHON:
         found = ".".join(str(part) for part in sys.version_info[:3])
@@ -339,9 +339,9 @@ def _lint(venv: Path = VENV) -> None:
 
 
 def _linters() -> Path:
-    """Return the virtual environment in `.cache` that holds only the linters: without the other packages it is 1 GB
-    smaller. It is made, or made again, unless it was made from the present requirements/dev.txt. Raises `DevError` if
-    the installation fails.
+    """Return the path of a virtual environment in `.cache` that holds only the linters; it is 1 GB smaller than
+    `.venv`. If it is missing, or was made from another requirements/dev.txt, it is made anew. Raises `DevError` if the
+    installation fails.
     """
     venv = CACHE / "lint"
     stamp, pinned = venv / "kafkalog-stamp", REQUIREMENTS / "dev.txt"
@@ -547,7 +547,7 @@ def _pinned(archive: Path, temporary: Path) -> list[str]:
 
 def package_sources(root: Path) -> dict[str, Path]:
     """Return every source file that an installation must hold, as a dict: path inside the package -> file below `root`.
-    Only files that exist are found, except `py.typed`, which is always listed.
+    Files are found by listing the folders. `py.typed` is always included, even if it is missing.
     """
     sources = {"kafkalog/py.typed": root / "src" / "kafkalog" / "py.typed"}
     folders = [(f"kafkalog/{room}", root / room) for room in ROOMS]
@@ -605,7 +605,8 @@ def _source_problems(what: str, contents: Mapping[str, bytes], names: set[str], 
 
 
 def _try_alone(archive: Path, temporary: Path) -> None:
-    """Install only the wheel and its own dependencies into a new environment below `temporary`, and run the command
+    """Install only the wheel `archive` and its own dependencies into a new environment below `temporary`. Check that
+    kafkalog is imported from there and loads its compiled library. Then run `kafkalog --version` and `kafkalog --help`
     outside the checkout. Raises `DevError` if a step fails.
     """
     environment = temporary / "alone"
@@ -795,9 +796,9 @@ def venv_sentence() -> str | None:
 
 
 def environment() -> dict[str, str]:
-    """Return a copy of the environment for every program started here: `.venv` first on PATH, its Python for PySpark,
-    JAVA_HOME of the Java found, KAFKALOG_PROGRESS=1, and no variables that lead Python or pip elsewhere. Starts the
-    candidates for Java to learn their versions.
+    """Return the environment for every program started here, as a copy. `.venv` is first on PATH, and its Python is set
+    for PySpark. JAVA_HOME is set if a suitable Java is found, and KAFKALOG_PROGRESS is 1. Variables that lead Python or
+    pip elsewhere are removed. Starts the Java programs found to learn their versions.
     """
     values = dict(os.environ)
     for name in ("PYTHONPATH", "PYTHONHOME", "PIP_USER", "PIP_TARGET", "PIP_PREFIX"):

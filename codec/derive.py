@@ -309,11 +309,10 @@ def bit_range(lowest: int, width: int) -> str:
 
 
 def documentation(tree: Construct, prefix: str = "", position: int | None = 0) -> list[DocRow]:
-    """Return the rows of a format page for the fields of `tree` in order. The fields of a structure appear as
-    `name.field`, without a row for the structure. The row of an array is followed by its element's fields, as
-    `name[].field`; the row of a bit field by one row for each named bit. `prefix` is put before every name. `position`
-    is the byte position of the first field; a row's is None after a structure or a field of variable size, and inside
-    an array.
+    """Return the rows of a format page for the fields of `tree` in order. `prefix` is put before every name. A
+    structure has no row; its fields appear as `name.field`. After the row of an array come its element's fields, as
+    `name[].field`. After the row of a bit field comes one row for each named bit. `position` is the byte position of
+    the first field. A row has the position None inside an array, and after a structure or a field of variable size.
     """
     rows: list[DocRow] = []
     for name, doc, leaf in _named(tree):

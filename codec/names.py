@@ -237,9 +237,9 @@ def is_seen_by_java(name: str) -> bool:
 
 @lru_cache(maxsize=_DIRECTORIES_KEPT)
 def parse_partition_directory(name: str) -> PartitionName | None:
-    """Parse the name of a partition directory to topic, partition and state. The state is LIVE for `topic-N`, and that
-    of the suffix for `topic-N.<id>-delete`, `-future` or `-stray`, whose id is dropped. Return None for a name with
-    which a broker would not start. Results are cached.
+    """Parse the name of a partition directory; return topic, partition and state. The state of `topic-N` is LIVE. In
+    `topic-N.<id>-delete`, `-future` and `-stray` the suffix gives the state, and the id is dropped. Return None for a
+    name that prevents a broker's start. Results are cached.
     """
     state = DirectoryState.LIVE
     for suffix in (DirectoryState.DELETE, DirectoryState.FUTURE, DirectoryState.STRAY):
@@ -318,10 +318,10 @@ def kraft_snapshot_file(end_offset: int, epoch: int) -> str:
 
 
 def parse_kraft_snapshot_file(name: str) -> KRaftSnapshotName | None:
-    """Parse the name of a KRaft snapshot by the positions of the characters, as `Snapshots.parse` does, to its end
-    offset, its epoch and the suffix of a deleted or unfinished snapshot (empty if there is none). Return None for any
-    other name, such as `bootstrap.checkpoint`. A snapshot that is still being written is named `<end
-    offset>-<epoch>-<random>.checkpoint.part`.
+    """Return the end offset and epoch in the name of a KRaft snapshot, and the suffix of a deleted or unfinished one
+    (empty for any other). Like `Snapshots.parse`, it reads the numbers at fixed positions. An unfinished snapshot is
+    named `<end offset>-<epoch>-<random>.checkpoint.part`. Return None for any other name, such as
+    `bootstrap.checkpoint`.
     """
     for pending in (UNFINISHED_SNAPSHOT, DELETED, ""):
         if name.endswith(FileKind.KRAFT_SNAPSHOT.value + pending):

@@ -34,10 +34,10 @@ class _Duplicate(Struct, frozen=True):
 
 
 def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
-    """Yield topic-partitions that are live in two of the log directories `roots`, with the paths of these two. A
-    partition that is live in three directories is yielded twice: each later directory is paired with the first that it
-    conflicts with. Directories that are known to belong to different brokers are not compared, because they hold
-    replicas. Raises `StorageError` if a directory cannot be listed.
+    """Yield topic-partitions that are live in two of the log directories `roots`, with the paths of the two. If a
+    partition is live in more directories, each later one is paired with the first that it conflicts with. Directories
+    that are known to belong to different brokers are not compared, because they hold replicas. Raises `StorageError` if
+    a directory cannot be listed.
     """
     nodes = {root: node_id_of(root) for root in roots}
     seen: dict[tuple[str, int], list[str]] = {}
@@ -66,10 +66,10 @@ def holding(plan: Plan, name: str) -> Holding | None:
 
 
 def with_better_copies(plan: Plan, holding_of: Callable[[str], Holding | None]) -> Plan:
-    """Compare several directories of one topic-partition in a log directory. Return the plan with a `BetterCopy` added
-    for each topic-partition of which another directory holds more than the kept one. The kept directory is the one with
-    the usual, shortest name; the others have zeros before their partition number, which a broker ignores. `holding_of`
-    examines one directory; if it returns None for one of them, nothing is added. `plan` itself is not changed. Raises
+    """Compare several directories of one topic-partition in a log directory. Return a copy of the plan with a
+    `BetterCopy` for each topic-partition with a directory that holds more than the kept one. The kept directory has the
+    usual, shortest name. The others have zeros before their partition number, which a broker ignores. `holding_of`
+    examines one directory. If it returns None for any directory of a topic-partition, nothing is added for it. Raises
     `StorageError` if the directory cannot be listed.
     """
     groups: dict[PartitionName, list[str]] = {}
@@ -115,10 +115,10 @@ def refuse_duplicates(roots: Sequence[str]) -> None:
 
 
 def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
-    """Return the plans, in order. If two have a live partition in common, each gets a refusal that compares both
-    copies, because `recover` declines both directories. Their forecasts of a broker's start become START_FAILS if they
-    were LOADED. If one copy holds more, its plan and the other say how to keep it. A plan that already has a refusal
-    keeps it. The `plans` passed in are not changed. Raises `StorageError` if a directory cannot be listed.
+    """Return the plans, in order. If two plans have a live partition in common, `recover` declines both directories.
+    Both plans then get a refusal that compares the two copies, and their forecasts of a broker's start change from
+    LOADED to START_FAILS. If one copy holds more, both plans say how to keep it. A refusal that a plan already has
+    stays. The plans passed in are not changed. Raises `StorageError` if a directory cannot be listed.
     """
     by_root = {plan.root: plan for plan in plans}
     refused = dict(by_root)

@@ -38,14 +38,14 @@ __all__ = ["plan_survey", "recover_places"]
 
 def plan_survey(found: Survey, workers: Workers, rules: Rules, *, compare: bool = True) -> Plan:
     """Make a plan for a surveyed log directory by settled rules; nothing on disk is changed. Directories that cannot be
-    read are left out and named in the plan's `declined`.
+    read are left out and named in the plan's `declined`. `choice.better_copies` names directories that hold more of a
+    topic-partition than the kept one. `mark_clean` in the rules implies `full`.
 
-    Partitions that were closed cleanly are left as they are only if the plan changes nothing, because a recovery
-    removes the clean-shutdown marker that vouched for them. If there are changes, problems that remain after them are
-    added as findings. Directories that hold more of a topic-partition than the one that is kept are in
-    `choice.better_copies`. With `compare=False`, other ways of recovering are not simulated, records are not counted,
-    and remaining problems are not added. `mark_clean` in the rules implies `full`. Raises `StorageError` if something
-    outside the unreadable directories cannot be read.
+    A partition that was closed cleanly is left unchanged only if the whole plan changes nothing: a recovery removes the
+    clean-shutdown marker, which proves the clean close. If there are changes, problems that remain after them are added
+    as findings. With `compare=False`, other ways of recovering are not simulated, records are not counted, and
+    remaining problems are not added. Raises `StorageError` if something outside the unreadable directories cannot be
+    read.
     """
     plan = _plan_survey(found, workers, rules, compare=compare)
     if not compare:
@@ -250,9 +250,9 @@ def recover_places(
 
 
 def refuse_completing(earlier: Earlier, rules: Rules) -> None:
-    """Raise `RecoveryRefused`, with advice, if completing an interrupted execution would lose readable records and
-    there is no consent. Consent is `accept_loss`, or mode kafka both in the interrupted execution and now. Otherwise do
-    nothing.
+    """Raise `RecoveryRefused`, with advice, if completing an interrupted execution would lose readable records without
+    consent. Consent is `accept_loss`. Mode kafka is consent too, if the interrupted execution had it and it is the mode
+    now.
     """
     for run, _located in earlier.fitting:
         is_agreed = rules.accept_loss or run.journal.mode == rules.mode == Mode.KAFKA

@@ -72,9 +72,9 @@ def together(plans: Sequence[Plan], request: Recovery, rules: Mapping[str, Rules
 
 
 def in_place(request: Recovery) -> Recovery:
-    """Return the request as it is carried out in the log directories themselves. With a remote tier its mode is
-    `Mode.REMOTE`, where the remote part of a log stays in the tier; raises `UsageError` if another mode than that or
-    the default (safe) was requested.
+    """Return the request for a recovery of the log directories themselves. Without a remote tier it is returned
+    unchanged. With a remote tier its mode becomes `Mode.REMOTE`: the remote part of a log stays in the tier. Raises
+    `UsageError` if there is a remote tier and the requested mode is neither this mode nor the default (safe).
     """
     if request.remote_logs is None:
         return request

@@ -34,10 +34,9 @@ class UndoResult(Struct, frozen=True, kw_only=True):
 
 
 def _undone(path: PathLike) -> tuple[str, str | None]:
-    """Return the log directory to which `path` leads, as a real path, and the name of a partition directory in it or
-    None. If `path` is a partition directory, also one that an execution has removed from its log directory, these are
-    its parent and its own name; any other directory is returned itself, with None. Raises `UsageError` if `path` is not
-    a directory.
+    """Return a log directory as a real path, and the name of a partition directory in it, or None. If `path` is a
+    partition directory, these are its parent and its name, also if an execution has removed it from its log directory.
+    Any other directory is returned itself, with None. Raises `UsageError` if `path` is not a directory.
     """
     given = os.fspath(path)
     parent, name = os.path.split(os.path.abspath(given.replace("\0", "")))
@@ -64,13 +63,15 @@ def refuse_without_run(request: Undo, path: PathLike, run_id: str | None) -> Non
 
 
 def runs_to_undo(request: Undo, paths: Sequence[PathLike]) -> list[tuple[PathLike, str | None]]:
-    """Return pairs of a log directory and the id of the execution to undo there, in the order in which to undo them;
+    """Return pairs of a path and the id of the execution to undo there, in the order in which to undo them. An id of
     None means the latest execution. With one path, all `run_ids` are returned for it in the given order. With several
-    paths, each id is returned for the paths that have it (for the first path if none has), the latest first. Without
-    `run_ids`, the only directory with an execution that can be undone is returned, or the first path if there is none.
+    paths, each id is returned for the paths that have it, the latest id first; an id that no path has is returned for
+    the first path. Without `run_ids`, the only path with an execution that can be undone is returned, or the first path
+    if there is none.
 
-    Raises `RecoveryRefused` if several directories have executions that can be undone and none is named: executions on
-    different directories may be unrelated.
+    Raises `RecoveryRefused` if several paths have executions that can be undone and no id is given: these executions
+    may be unrelated. With several paths, reads their quarantines; raises `UsageError` if a path is not a log directory,
+    `StorageError` if a quarantine cannot be listed.
     """
     if len(paths) == 1:
         return [(paths[0], run_id) for run_id in request.run_ids or (None,)]

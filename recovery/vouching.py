@@ -40,9 +40,9 @@ def _of_plan(again: Plan) -> str | None:
 
 
 def _of_trust(survey: Survey, rules: Rules, workers: Workers) -> str | None:
-    """Return why a broker that finds a clean-shutdown marker would not start on the surveyed directory, or which change
-    it would make; None if it starts and changes nothing. The start is simulated in memory. Raises `StorageError` if a
-    file cannot be read.
+    """Simulate a start on the surveyed directory with a clean-shutdown marker, in memory. Return why the broker would
+    not start, or the first change that it would make, as a sentence. Return None if it starts and changes nothing.
+    Raises `StorageError` if a file cannot be read.
     """
     tree = survey.tree()
     tree.write(CLEAN_SHUTDOWN_FILE, encode_clean_shutdown(NEW_CLEAN_SHUTDOWN))

@@ -43,7 +43,9 @@ class BuildError(Exception):
 
 
 def compiler() -> list[str] | None:
-    """The beginning of a command that compiles C, or None if there is no compiler."""
+    """Return the first words of a command that compiles C; None if there is no compiler. The environment variable CC
+    takes precedence.
+    """
     if os.environ.get("CC"):
         return shlex.split(os.environ["CC"])
     for name in ("cc", "gcc", "clang"):
@@ -75,7 +77,9 @@ def is_current(library: Path, more: Sequence[str] = ()) -> bool:
 
 
 def build(library: Path, command: Sequence[str], more: Sequence[str] = ()) -> None:
-    """Compile the library, with further options; it is replaced as a whole.  Raises `BuildError`."""
+    """Compile the library `library` with `command` and the options `more`. An existing file is replaced only after the
+    compiler has succeeded. Raises `BuildError` if it fails.
+    """
     options = [*_OPTIONS, *more]
     files = [str(path) for path in _sources() if path.suffix == ".c"]
     with tempfile.TemporaryDirectory(prefix="kafkalog-", dir=library.parent) as temporary:
@@ -98,9 +102,10 @@ def zig_target(platform: str) -> str:
 
 
 def provide(library: Path, platform: str | None = None) -> None:
-    """Build the library if it is not current, for this machine or for a platform tag; else say why there is none.
+    """Build the library for this machine if it is not current, or in any case for a platform tag. If there is no
+    compiler, remove an existing library and print this to stderr.
 
-    Raises `BuildError` if there is a compiler and it refuses the sources.
+    Raises `BuildError` if the compiler fails.
     """
     command = compiler() if platform is None else zig(zig_target(platform))
     if command is None:
@@ -111,7 +116,9 @@ def provide(library: Path, platform: str | None = None) -> None:
 
 
 def main() -> int:
-    """Build the library if it is not current; the exit code."""
+    """Build the library if it is not current. Return the exit code: 0, or 1 if the compiler fails; errors are printed
+    to stderr.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=HERE / LIBRARY)
     parser.add_argument("--platform", help="build with Zig for this platform tag, such as manylinux_2_17_aarch64")

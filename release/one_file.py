@@ -47,7 +47,9 @@ class ReleaseError(Exception):
 
 
 def run(what: str, *command: str) -> str:
-    """What a program prints; raises `ReleaseError` with the end of what it says."""
+    """Run a program in the project's folder; return what it printed to stdout. Raises `ReleaseError` with the last line
+    of its output if it fails. `what` is its name in the message.
+    """
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
@@ -56,7 +58,9 @@ def run(what: str, *command: str) -> str:
 
 
 def interpreter(target: Path) -> None:
-    """Unpack the interpreter, without what no command needs."""
+    """Unpack the pinned interpreter into `target`, without files that no command needs. It is downloaded with Maven
+    once and then kept in the cache. Raises `ReleaseError` if the download fails or has another digest.
+    """
     CACHE.mkdir(parents=True, exist_ok=True)
     group, name, version, kind, platform = INTERPRETER.split(":")
     jar = CACHE / f"{name}-{version}-{platform}.{kind}"
@@ -77,7 +81,9 @@ def interpreter(target: Path) -> None:
 
 
 def packages(target: Path, pinned: Sequence[str]) -> None:
-    """Install kafkalog and what its core needs, pinned, as wheels for old and new systems alike."""
+    """Install the pinned packages, kafkalog and the dependencies of its core, into `target`. Only wheels that run on
+    old and new systems alike are accepted. Raises `ReleaseError` if pip fails.
+    """
     platforms = [option for minor in (17, 28) for option in ("--platform", f"manylinux_2_{minor}_x86_64")]
     run("pip", sys.executable, "-m", "pip", "install", "-q", "--target", str(target / "lib/python3.11/site-packages"),
         *platforms, "--platform", "manylinux2014_x86_64", "--python-version", "3.11", "--implementation", "cp",
@@ -89,7 +95,9 @@ def packages(target: Path, pinned: Sequence[str]) -> None:
 
 
 def too_new(target: Path) -> Iterator[str]:
-    """Libraries that need a newer glibc than the oldest system that this is for."""
+    """Yield a sentence for each library below `target` that needs a newer glibc than the oldest supported system has.
+    Raises `ReleaseError` if `readelf` fails.
+    """
     for path in sorted(target.rglob("*")):
         if path.is_file() and path.open("rb").read(4) == b"\x7fELF":
             told = run("readelf", "readelf", "-V", str(path))
@@ -99,7 +107,7 @@ def too_new(target: Path) -> Iterator[str]:
 
 
 def packed(target: Path) -> bytes:
-    """All files in a compressed archive, the same bytes whoever makes it and when."""
+    """Return the files below `target` as a compressed archive. Its bytes do not depend on the machine or the time."""
     stored = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=stored, mode="wb", compresslevel=9, mtime=0) as compressed,
@@ -115,7 +123,9 @@ def packed(target: Path) -> bytes:
 
 
 def made(wheel: Path, pinned: Sequence[str], folder: Path) -> Path:
-    """The file."""
+    """Make the file with the interpreter and all packages, below `folder`; return its path. `folder` also gets the
+    unpacked tree. Raises `ReleaseError` if a step fails or a library needs a too new glibc.
+    """
     target = folder / "tree"
     interpreter(target)
     packages(target, pinned)
@@ -158,7 +168,9 @@ COMPLETIONS = {
 
 
 def debian_package(target: Path, version: str, folder: Path) -> Path:
-    """The same tree as a package, with the command, its man pages and its completions where Debian has them."""
+    """Make a Debian package from the tree `target` and return its path. It also has the command, the man pages and the
+    shell completions. Raises `ReleaseError` if a program fails.
+    """
     root = folder / "package"
     shutil.copytree(target, root / "usr/lib/kafkalog")
     texts = {"usr/bin/kafkalog": STARTER}
@@ -186,7 +198,9 @@ def seconds_of(*command: str | Path, **variables: str) -> float:
 
 
 def measured(file: Path, folder: Path) -> str:
-    """The seconds of a first start and of later ones, beside those of the command as pip installs it here."""
+    """Measure the starts of the command, and return a sentence with the seconds of a first start, of later starts, and
+    of the command that is installed here with pip.
+    """
     home = str(folder / "home")
     first = seconds_of(file, KAFKALOG_HOME=home)
     later = min(seconds_of(file, KAFKALOG_HOME=home) for _ in range(_STARTS))
@@ -195,7 +209,9 @@ def measured(file: Path, folder: Path) -> str:
 
 
 def main() -> None:
-    """Make it, try it, and put it into `dist`."""
+    """Make the file and, if `dpkg-deb` is installed, the Debian package. Try the file, copy both to `dist`, and print
+    their sizes and start times. Exits with a message if a step fails.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("wheel", type=Path)
     parser.add_argument("pinned", nargs=argparse.REMAINDER, help="what makes pip install it, and nothing unpinned")

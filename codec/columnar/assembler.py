@@ -135,12 +135,13 @@ class ArrowAssembler:
                 yield from self.flush()
 
     def add_window(self, window: bytes | memoryview, order: Order) -> tuple[int, bool, list[Piece]]:
-        """Decode v2 batches from the start of a window; `order` has the wanted offsets and conditions for the batches.
-        Return three values: the number of bytes decoded; True if decoding stopped only because enough records are held
-        for now (False: at the end of the window or of `order`, or at a batch that must be examined in Python); and the
-        Arrow batches completed so far. The first value is 0 if the window does not begin with a v2 header. Arrow
-        batches contain copies; only view columns point into the window. Sets `order.next_offset` to the offset after
-        the decoded batches. Records that do not fill an Arrow batch stay collected for the next call or `flush`.
+        """Decode v2 batches from the start of a window. `order` names the wanted offsets and the conditions for
+        batches. Return the number of bytes decoded (0 if the window does not begin with a v2 header), a flag, and the
+        Arrow batches completed so far. The flag is True only if decoding paused because enough records are held. It is
+        False at the end of the window or of `order`, and at a batch that must be examined in Python.
+
+        Sets `order.next_offset` to the offset after the decoded batches. Records that do not fill an Arrow batch stay
+        collected for the next call or `flush`. Arrow batches contain copies; only view columns point into the window.
         """
         done: list[Piece] = []
         if len(window) < BATCH.size or window[MAGIC_POSITION] != BATCH_MAGIC:
@@ -173,10 +174,10 @@ class ArrowAssembler:
         return self._messages
 
     def add(self, batch: RecordBatch, low: int, high: int = NO_END) -> Iterator[Piece]:
-        """Add one log batch; yield each Arrow batch that becomes complete, and a `Fault` if the batch cannot be
-        decompressed or a record cannot be decoded. Records with offsets from `low` to `high` (exclusive) are kept;
-        small batches stay collected for a later call or `flush`. A compressed batch too large for that is decompressed
-        only after all records before it were yielded; the callback `await_turn`, if set, is called before.
+        """Add one log batch and keep its records with offsets from `low` to `high` (exclusive). Yield each Arrow batch
+        that becomes complete, and a `Fault` if the batch cannot be decompressed or a record cannot be decoded. The
+        records of a small batch stay collected for a later call or `flush`. Before a large compressed batch is
+        decompressed, all collected records are yielded and the callback `await_turn`, if set, is called.
         """
         header = batch.header
         if isinstance(header, BatchHeader):
@@ -219,8 +220,8 @@ class ArrowAssembler:
         return self._batches
 
     def _opened_unless_large(self, batch: RecordBatch) -> tuple[bytes | memoryview | None, Finding | None] | None:
-        """Return the decompressed payload and finding of `open_payload`, of which at least one is None. Return None
-        instead of the tuple if a compressed batch exceeds the limit for small batches.
+        """Return the decompressed payload and the finding of `open_payload`; at least one is None. Return None instead
+        of the pair if the batch is compressed and exceeds the limit for small batches.
         """
         if batch.header.codec == Codec.NONE:
             return open_payload(batch, self._limits)
@@ -304,9 +305,9 @@ class ArrowAssembler:
 
 
 def _bits_of_row(kind: pa.DataType) -> int | None:
-    """Return the upper bound of a column's bits per row, without the bytes of keys and values: 0 for a view column,
-    offset and validity for binary, width and validity for a number. Return None for other types, whose size must be
-    measured.
+    """Return an upper bound of the bits per row of a column, without the bytes of keys and values. A view column has 0,
+    a binary column has the bits of an end offset and a validity bit, and a number has its width and a validity bit.
+    Return None for other types: their size must be measured.
     """
     if pa.types.is_binary_view(kind):
         return 0

@@ -42,9 +42,10 @@ class BatchDecoder:
 
     def decode(self, part: Part) -> Iterator[Piece]:
         """Yield the records of a batch with offsets from `part.low` to `part.high` (exclusive) as Arrow batches in
-        order, as many rows at once as the bounds allow; an Arrow batch may be empty. A `Fault` follows the rows before
-        a faulty record, or before bytes after the last record, and ends the iterator. A record larger than the bound
-        gets columns that point to its bytes instead of copying them. Raises `TypeError` for a batch of magic 0 or 1.
+        order. Each has as many rows as the bounds allow; an Arrow batch may be empty. The columns of a record that is
+        larger than the bound point to the record's bytes; other records are copied. At a faulty record, or at bytes
+        after the last record, a `Fault` follows the rows before it and ends the iterator. Raises `TypeError` for a
+        batch of magic 0 or 1.
         """
         header, size = part.batch.header, len(part.payload)
         if not isinstance(header, BatchHeader):
@@ -71,8 +72,8 @@ class BatchDecoder:
             yield Fault(part.batch, record_finding(part.batch, done, fault), self._after(part, header, done))
 
     def _after(self, part: Part, header: BatchHeader, records: int) -> int | None:
-        """Decode the first `records` records of the batch again, but stop at a faulty one. Return the offset after the
-        last decoded record; None if no record was decoded.
+        """Return the offset after the last of the first `records` records of the batch; None if `records` is 0 or the
+        first record is faulty. Only the records before the first faulty one count. Decodes these records in Python.
         """
         data, position, offset = memoryview(part.payload), 0, None
         for _ in range(records):

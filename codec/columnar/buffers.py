@@ -131,9 +131,10 @@ class ColumnBuffers:
         return [memory if number in self._in_use else nothing for number, memory in enumerate(self._viewed)]
 
     def ensure(self, rows: int, record_bytes: int, records: int | None = None) -> None:
-        """Make the buffers large enough for `rows` more rows and for `record_bytes` more bytes of records, whatever
-        these bytes contain. `records` is the number of records in these bytes (None: `rows`); it only improves the
-        estimate of how large to make new buffers. A buffer that grows is copied: its address in `addresses` changes.
+        """Make the buffers large enough for `rows` more rows and `record_bytes` more bytes of encoded records. The room
+        suffices for any records of this size. `records` is the number of records in these bytes (None: `rows`); it only
+        improves the estimate for new buffers. A buffer that grows is copied to new memory, and its address in
+        `addresses` changes.
         """
         filled, capacity = self.filled.tolist(), self.capacity.tolist()
         of_these = record_bytes / max(rows if records is None else records, 1)
@@ -163,8 +164,9 @@ class ColumnBuffers:
                 self._resize(_OF_HEADERS, filled[Filled.HEADERS], header_capacity)
 
     def _resize(self, buffers: Iterable[ArrowBuffer], used: int, items: int) -> None:
-        """Make each buffer large enough for `items` items and one more, as Arrow has one more end offset than rows. The
-        first `used` + 1 items are copied to a new buffer. The first end offset of a new buffer is set to 0.
+        """Make each buffer large enough for `items` + 1 items, because Arrow has one more end offset than rows. If a
+        buffer must grow, its first `used` + 1 items are copied to new memory. The first end offset of a new buffer is
+        set to 0.
         """
         for buffer in buffers:
             block, size = self._blocks.get(buffer), (items + 1) * _ITEM_BYTES[buffer]

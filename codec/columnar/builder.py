@@ -104,8 +104,8 @@ class RecordBatchBuilder(Collector):
         return _binary(buffers, rows, ends, data, column.type, valid if nulls else None, nulls)
 
     def repeated(self, name: str, value: object) -> pa.Array:
-        """Return column `name` with `value` in every row of the current batch. The array is cached by name: a later
-        call for that name ignores its `value`, unless it needs more rows, so `value` must be the same in every call.
+        """Return column `name` with `value` in every row of the current batch. `value` must be the same in every call
+        for a name: the array is cached by name, and a later call may return the cached value.
         """
         rows = self.rows
         known = self._repeated.get(name)

@@ -47,10 +47,10 @@ class Decompressed(Struct, frozen=True, kw_only=True):
 
 
 def decompress_batches(run: BatchRun, codec: int, limits: Limits, budget: int) -> Decompressed:
-    """Decompress the first batches of a run until they have about `budget` bytes. Stops before a batch that cannot be
-    decompressed, exceeds the limits, or is compressed and has more than `2 * budget` bytes decompressed; if that is the
-    first batch, the result is empty. Uncompressed records are not copied: their addresses are in the run's window. All
-    batches must have the compression `codec` and at least one record.
+    """Decompress the first batches of a run until they have about `budget` bytes. All batches must have the compression
+    `codec` and at least one record. Decompression stops before a batch that cannot be decompressed, exceeds the limits,
+    or is compressed and has more than `2 * budget` bytes decompressed. The result is empty if this is the first batch.
+    Uncompressed records are not copied: their addresses are in the run's window.
     """
     window = run.window
     base = np.frombuffer(window, np.uint8).ctypes.data
@@ -79,10 +79,12 @@ def decompressor(limits: Limits, memory: int, memory_bytes: int) -> Int64s:
 def decompress_together(
     codec: int, sources: Int64s, compressed: Int64s, limits: Limits, budget: int
 ) -> Decompressed:
-    """Decompress batches in one call of compiled code until they fill about `budget` bytes; stop before the first that
-    fails. `sources` and `compressed` are the address and size in bytes of each compressed stream. Return address and
-    size of the decompressed bytes of each batch, and their memory. The result is empty if the first stream is damaged,
-    larger than `2 * budget` or the limit, or not a plain single stream, or no installed library has the codec.
+    """Decompress batches in one call of compiled code until they fill about `budget` bytes; stop before the first batch
+    that fails. `sources` and `compressed` are the address and size in bytes of each compressed stream. Return the
+    addresses and sizes of the decompressed batches, and the memory that holds them.
+
+    The result is empty if no installed library has the codec, or if the first stream fails: it is damaged, is not a
+    single plain stream, or is larger than the limit or `2 * budget` when decompressed.
     """
     block = Block(2 * budget)
     thread_decompressor = decompressor(limits, block.address, 2 * budget)
@@ -166,9 +168,9 @@ def _opened(
 
 
 def opened_batches(run: BatchRun, limits: Limits, budget: int) -> Iterator[OpenedBatches]:
-    """Yield the record bytes of the batches of a run in order, in groups of about `budget` bytes and one compression
-    each. Batches without records are left out. So are batches that cannot be decompressed or have more than `2 *
-    budget` bytes decompressed.
+    """Yield the record bytes of the batches of a run in order, in groups of about `budget` bytes. All batches of a
+    group have the same compression. Batches without records are left out. Batches that cannot be decompressed, or have
+    more than `2 * budget` bytes decompressed, are left out too.
     """
     start = 0
     while start < len(run):

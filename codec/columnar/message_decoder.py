@@ -97,10 +97,10 @@ class MessageDecoder:
     def _decode_sets(
         self, addresses: Int64s, sizes: Int64s, run: MessageRun, sets: Table, low: Int64s, high: int
     ) -> int:
-        """Decode the records of a run's first entries into the buffers. Return the number of entries decoded, which is
-        lower than `len(addresses)` if an entry has a fault. `addresses` and `sizes` (in bytes) locate the message set
-        of each entry; `sets` has the counts that compiled code measured in it. Records with offsets from `low` (one
-        bound for each entry) to `high` (exclusive) are kept.
+        """Decode the records of a run's first entries into the buffers; keep those with offsets from `low` (one bound
+        for each entry) to `high` (exclusive). `addresses` and `sizes` (in bytes) locate the message set of each entry.
+        `sets` has the counts that compiled code measured in each message set. Return the number of entries decoded:
+        `len(addresses)`, or fewer if decoding stopped at a faulty entry.
         """
         buffers = self._builder.buffers
         buffers.ensure(int(sets[MessageSet.COUNT].sum()), int(sizes.sum()))

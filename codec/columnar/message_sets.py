@@ -101,8 +101,8 @@ class _Values:
 
     def open_from(self, number: int) -> tuple[Int64s | int, Int64s | list[int]]:
         """Decompress wrapper `number` (index among the wrappers), and the next ones too if one call can decompress them
-        together. Return the addresses and the sizes in bytes of their message sets. A single size of -1: wrapper
-        `number` cannot be decompressed or is too large. The memory is appended to `keep`, and its size added to
+        together. Return the addresses and the sizes in bytes of their message sets. The result is (0, [-1]) if wrapper
+        `number` cannot be decompressed or is too large. Appends the memory to `keep` and adds its size to
         `opened_bytes`.
         """
         edge = int(self._edges[np.searchsorted(self._edges, number, side="right")])

@@ -46,9 +46,9 @@ class OfRuns(ABC, Generic[Piece]):
         """Return a piece made of the decoder's buffers; None if it must be made in Python."""
 
     def pieces(self, run: BatchRun, low: npt.NDArray[np.int64], high: int) -> Iterator[Piece | HandedBack]:
-        """Yield the pieces with the wanted records of a run in order. In place of batches that compiled code did not
-        decode, or for which `make` returned None, yield a `HandedBack` (range of batch numbers). Records with offsets
-        from `low` (one bound for each batch) to `high` (exclusive) are wanted.
+        """Yield the pieces with the wanted records of a run in order. Records with offsets from `low` (one bound for
+        each batch) to `high` (exclusive) are wanted. For batches that compiled code did not decode, or for which `make`
+        returned None, yield a `HandedBack` (range of batch numbers) at their place.
         """
         begin = 0
         for handed in self.decoder.decode_run(run, low, high):

@@ -104,9 +104,10 @@ class RunDecoder:
 
     def decode_window(self, window: bytes | memoryview, start: int, order: Order) -> tuple[int, bool]:
         """Collect batches from byte `start` of a window until the window or `order` ends, or at a batch that is not
-        sound. Return the byte position after the collected batches, and True if the bounds of the collected records are
-        reached: then `drop` must be called before the next call. The second value is False if nothing is collected
-        because one batch alone exceeds the bounds. Sets `order.next_offset` to the offset after these batches.
+        sound. Return the byte position after the collected batches and a flag. The flag is True if the bounds of the
+        collected records are reached: call `drop` before the next call. It is False otherwise, also if nothing is
+        collected because the first batch alone exceeds the bounds. Sets `order.next_offset` to the offset after these
+        batches.
         """
         memory = arrow_buffer(window)
         headers, builder = self._headers, self.builder
@@ -131,9 +132,9 @@ class RunDecoder:
         self, memory: pa.Buffer, start: int, order: Order, decompressor: Int64s, viewed: Int64s
     ) -> tuple[int, int, int]:
         """Call the compiled `decode_window` once on the window from byte `start`. Return the number of batches decoded,
-        the byte position after them, and why it stopped: the record bytes of the next batch if the buffers lack room
-        for them, `MEMORY_IS_FULL` if the decompression memory is full, otherwise 0. Sets `order.next_offset`; header
-        values and viewed memory are passed to the builder.
+        the byte position after them, and the reason for the stop. The reason is `MEMORY_IS_FULL` if the decompression
+        memory is full. It is the size of the next batch's record bytes if the buffers lack room for them. Otherwise it
+        is 0. Sets `order.next_offset`, and passes header values and viewed memory to the builder.
         """
         headers, buffers, limits = self._headers, self.builder.buffers, self._limits
         self._capacity[:] = buffers.capacity

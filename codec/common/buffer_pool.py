@@ -75,9 +75,8 @@ class _Pool:
 
     def _used_again(self, size: int, thread: int) -> _Memory | None:
         """Remove and return free memory of `size` to `2 * size` bytes; None if there is none. Memory last used by
-        `thread` is preferred, then the smallest, because other threads need the larger blocks. If no block fits and
-        more than `_UNFIT_BYTES` are free, the oldest free blocks are released, until `size` bytes are released or no
-        more than `_UNFIT_BYTES` are free.
+        `thread` is preferred, then the smallest. If no block fits, the oldest free blocks are released as long as more
+        than `_UNFIT_BYTES` are free, but not after `size` bytes are released.
         """
         free, best = self._free, -1
         for number in range(len(free) - 1, -1, -1):

@@ -51,8 +51,8 @@ class Unread(Struct, frozen=True):
 
     @property
     def parts(self) -> list[str]:
-        """Phrases for people: first the unreadable offsets, then, if one is known, the time between, after or before
-        which the records were written.
+        """Phrases for people. The first names the unreadable offsets. A second one names the time between, after or
+        before which the records were written; it is missing if no time is known.
         """
         offsets = _offsets(self.first_offset, self.last_offset)
         before = None if self.newest_before is None else moment_text(self.newest_before)
@@ -119,8 +119,8 @@ class BatchOutline(Struct, frozen=True):
 
     @property
     def times(self) -> str:
-        """Time span in words, first to last in UTC; a single time if both have the same text or the last is before the
-        first; an empty string if one is unknown.
+        """Time span in words: first to last, in UTC. It is a single time if both have the same text, or if the last is
+        before the first. It is an empty string if one of them is unknown.
         """
         first, last = self.first_timestamp, self.last_timestamp
         if first is None or last is None:
@@ -194,8 +194,8 @@ class Finding(Struct, frozen=True):
 
     @property
     def offsets_and_times(self) -> list[str]:
-        """Phrases for people: the offsets concerned and, if known, their times. Empty if the finding concerns no
-        offset. Unreadable offsets have the phrases of `Unread.parts`.
+        """Phrases for people: the offsets concerned and, if the finding has a batch with known times, these times.
+        Empty if the finding concerns no offset. For unreadable offsets the phrases are those in `Unread.parts`.
         """
         if self.unread is not None:
             return self.unread.parts

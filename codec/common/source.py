@@ -55,9 +55,9 @@ def reads_into(source: Source) -> ReadsInto | None:
 
 
 def next_data(source: Source, position: int, end: int) -> int:
-    """Return the first position at or after `position` that may hold anything but zeros, at most `end` (but never less
-    than `position`). A hole in a file reads as zeros and takes no space: skipping 1 TiB of it takes one system call.
-    Only sources that know their holes have a method `next_data`; for others, `position` is returned.
+    """Return the first position from `position` to `end` that may hold anything but zeros; `end` if there is none, but
+    never less than `position`. A hole in a file reads as zeros; to skip it takes one system call. If the source has no
+    method `next_data`, `position` is returned.
     """
     method = getattr(source, "next_data", None)
     if method is None:
@@ -88,9 +88,9 @@ def used_end(source: Source, end: int) -> int:
 
 
 def _data(source: Source, position: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (position, bytes) of everything outside holes from `position` to `end` (exclusive), in order, in pieces of
-    at most `_PIECE` bytes. If the source is shorter than `end`, an empty piece comes last. Pieces after a hole begin
-    small: most data is a single page with the entries of an index, and reading a hole would fill the page cache.
+    """Yield (position, bytes) of all data outside holes from `position` to `end` (exclusive), in order. A piece has at
+    most `_PIECE` bytes. Pieces after a hole begin small, because most data is a single page with the entries of an
+    index. If the source is shorter than `end`, an empty piece comes last.
     """
     size = _FIRST_PIECE
     while (data_start := next_data(source, position, end)) < end:

@@ -16,10 +16,10 @@ Bytes = bytes | memoryview
 
 
 def decompress(codec: int, data: Bytes, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> Bytes:
-    """Decompress the records of a batch, or the message set of a wrapper of magic 0 or 1; `codec` is the number in the
-    attributes, 0 for none. Raises `FormatError` with code `decompression_failed` for a damaged stream and with code
-    `codec_unknown` if the compression is not defined for this magic, and `LimitExceeded` if the result or a zstd window
-    is larger than allowed.
+    """Decompress the records of a v2 batch, or the message set of a wrapper of magic 0 or 1. `codec` is the number in
+    the attributes (0 for none). Raises `FormatError` with code `decompression_failed` for a damaged stream, and with
+    code `codec_unknown` if the compression is not defined for this magic. Raises `LimitExceeded` if the result or a
+    zstd window is larger than `limits` allows.
     """
     spec = _defined(codec, magic)
     try:

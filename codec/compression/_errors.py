@@ -15,8 +15,8 @@ def bad_stream(codec: str, why: object) -> FormatError:
 
 def too_large(codec: str, limits: Limits, most: int | None = None) -> LimitExceeded:
     """Return (not raise) the error for a stream that decompresses to more than `limits.decompressed_batch_bytes`.
-    `most` is the upper bound in bytes that the stream declares, if known; it is ignored if it is within the limit, and
-    otherwise named in the message.
+    `most` is the upper bound in bytes that the stream declares (None if unknown). The message names it if it is above
+    the limit.
     """
     if most is not None and most <= limits.decompressed_batch_bytes:
         most = None  # the stream declares a wrong size

@@ -45,9 +45,9 @@ class Pieces:
             self._whole.append(part)
 
     def joined(self) -> bytes | memoryview:
-        """Return all pieces as one: a read-only view of `target` if all fitted, otherwise bytes or a read-only view of
-        the memory to which they were copied. A single piece is returned unchanged. Without pieces the result is empty.
-        Nothing can be appended afterwards.
+        """Return all pieces as one. If all fitted into `target`, this is a read-only view of it; otherwise it is bytes
+        or a read-only view of memory owned by this object. Without a target, a single piece is returned unchanged.
+        Without pieces the result is empty. Nothing can be appended afterwards.
         """
         if self._whole is not None:
             return self._whole.view()

@@ -134,10 +134,10 @@ def _member(data: memoryview, position: int, parts: Pieces, limits: Limits) -> i
 def decompress(
     data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, target: memoryview | None = None, *, magic: int = 2
 ) -> bytes | memoryview:
-    """Decompress all members of the stream; return their contents as one, written into `target` if it fits. Bytes after
-    a member that do not begin another header are ignored, as in the JDK. 18 bytes or fewer after a member, if the JDK
-    would have them from its last read of the input, are ignored even if they are a whole member. `magic` is ignored.
-    Raises `FormatError` for a damaged or incomplete member, `LimitExceeded` for a too large result.
+    """Decompress all members of the stream; return their contents as one, written into `target` if it fits. After a
+    member, bytes that do not begin another header are ignored, as in the JDK. A rest of 18 bytes or fewer that the JDK
+    would already have read is ignored too, even if it is a whole member. `magic` is ignored. Raises `FormatError` for a
+    damaged or incomplete member, `LimitExceeded` for a result that is too large.
     """
     parts = Pieces(target)
     view = memoryview(data)
@@ -190,9 +190,9 @@ def before_damage(data: bytes, limits: Limits) -> bytes:
 
 
 def _one_by_one(decoder: zlib._Decompress, rest: bytes, out: bytearray, limits: Limits) -> None:
-    """Append to `out` the output of `decoder` for the input `rest`, until the decoder fails, the input ends, or `out`
-    reaches the limit. The output is requested byte by byte, because a call that fails returns none of the bytes that it
-    decoded.
+    """Append to `out` the output of `decoder` for the input `rest`, byte by byte: a call that fails returns none of the
+    bytes that it decoded. Stops when the decoder fails, the input ends, or `out` reaches
+    `limits.decompressed_batch_bytes`. No exception is raised for damage.
     """
     try:
         while rest and len(out) < limits.decompressed_batch_bytes:

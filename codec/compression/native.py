@@ -17,8 +17,8 @@ __all__ = ["InflateState", "NativeGzip", "NativeZstd", "decompressor_of_thread",
 
 
 def _address(module: str, name: str) -> int:
-    """Return the address of C function `name` in the compiled module `module`; 0 if the module is missing or does not
-    export it. Loads the library.
+    """Load the compiled module `module` as a library and return the address of its C function `name`. Return 0 if the
+    module is missing, cannot be loaded, or does not export the function.
     """
     try:
         spec = find_spec(module)

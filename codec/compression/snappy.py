@@ -156,7 +156,8 @@ def compress(data: bytes | memoryview, level: int | None = None, *, magic: int =
 
 
 def before_damage(data: bytes, limits: Limits) -> bytes:
-    """Decompress the blocks of a damaged stream one after another, each up to its own damage. Return at most
+    """Decompress the blocks of a damaged stream one after another. Of a damaged block, only the bytes before its damage
+    are returned; the next block follows. An impossible block length ends the result. Return at most
     `limits.decompressed_batch_bytes` bytes in all, perhaps none. Damage raises no exception.
     """
     out = bytearray()

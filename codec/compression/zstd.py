@@ -105,10 +105,10 @@ def _frame_end(data: bytes | memoryview, start: int, limits: Limits) -> tuple[in
 
 
 def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS, *, magic: int = 2) -> bytes | memoryview:
-    """Decompress all frames of the stream; skippable frames add nothing, `magic` is ignored. An incomplete last frame
-    is decompressed as far as possible if zstd-jni would read its bytes together with the end of the frame before.
-    Raises `FormatError` for an empty stream or a damaged or otherwise incomplete frame, `LimitExceeded` for a too large
-    result or window.
+    """Decompress all frames of the stream; return their contents as one. Skippable frames add nothing, and `magic` is
+    ignored. If zstd-jni would read an incomplete last frame together with the end of the frame before, this frame is
+    decompressed as far as possible. Raises `FormatError` for an empty stream, and for a damaged or any other incomplete
+    frame. Raises `LimitExceeded` for a result or window that is too large.
     """
     if len(data) == 0:
         raise bad_stream("zstd", "it is empty")
@@ -154,9 +154,9 @@ def most_bytes(data: bytes | memoryview) -> int | None:
 
 
 def _unfinished(decoder: zstandard.ZstdDecompressor, frame: bytes | memoryview, budget: int, limits: Limits) -> bytes:
-    """Decompress an incomplete frame after a whole one, as far as possible. zstd-jni accepts it as the end of the
-    stream if it read the frame's bytes together with the end of the frame before. Raises `FormatError` if the frame is
-    damaged, `LimitExceeded` if it has more than `budget` bytes.
+    """Decompress an incomplete frame after a whole one, as far as possible. The caller has checked that zstd-jni would
+    accept it as the end of the stream. Raises `FormatError` if the frame is damaged, `LimitExceeded` if it has more
+    than `budget` bytes decompressed.
     """
     try:
         with decoder.stream_reader(frame) as reader:

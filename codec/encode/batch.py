@@ -104,9 +104,8 @@ def build_raw_batch(header: BatchHeader, payload: bytes) -> bytes:
 
 
 def check_producer(producer: ProducerState, codec: int, *, control: bool = False) -> None:
-    """Raise `UsageError` for an unknown compression, or for producer fields that no batch of records can have: a
-    transaction without producer id, or a producer id without epoch or without sequence. With `control` a producer id
-    needs no sequence.
+    """Raise `UsageError` for an unknown compression or impossible producer fields. Impossible are a transaction without
+    producer id, and a producer id without epoch or without sequence. With `control` a producer id needs no sequence.
     """
     if codec not in frozenset(Codec):
         raise UsageError(f"compression {codec} is not defined")
@@ -145,12 +144,14 @@ def build_batch(
     delete_horizon_ms: int | None = None,
     is_control: bool = False,
 ) -> bytes:
-    """Build one v2 batch of `records` (at least one; see `empty_batch`) with their offsets, and timestamps in ms.
-    `base_offset` and `last_offset` default to the offsets of the first and last record; compaction keeps the original
-    ones. With LogAppendTime consumers get `log_append_time` (ms), while the records keep their own times. A
-    `delete_horizon_ms` is stored as base timestamp and flagged. `level` None is the compression's default level.
-    Sequence, leader epoch and timestamp type of the records are ignored. Raises `UsageError` for everything that
-    `MemoryRecordsBuilder` refuses (for example, offsets that do not increase), and if `records` is empty.
+    """Build one v2 batch of `records` with their offsets and timestamps (ms). There must be at least one record; see
+    `empty_batch`. `base_offset` and `last_offset` default to the offsets of the first and last record; after
+    compaction, pass those of the original batch. `level` None is the compression's default level. Sequence, leader
+    epoch and timestamp type of the records are ignored.
+
+    With LogAppendTime consumers get `log_append_time` (ms), while the records keep their own times. A
+    `delete_horizon_ms` is stored as base timestamp and flagged. Raises `UsageError` if `records` is empty, or for
+    anything that `MemoryRecordsBuilder` refuses, such as offsets that do not increase.
     """
     if not records:
         raise UsageError("a batch needs a record; an emptied one is empty_batch")
@@ -207,9 +208,9 @@ def empty_batch(
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
     is_control: bool = False,
 ) -> bytes:
-    """Build a batch without records, as the cleaner keeps one if its last offset or sequence number is still needed.
-    Both offsets are inclusive; `max_timestamp` is in ms. Raises `UsageError` if the last offset is before the base
-    offset or too far from it, or a field does not fit its type.
+    """Build a batch without records. The cleaner keeps such a batch if its last offset or sequence number is still
+    needed. Both offsets are inclusive; `max_timestamp` is in ms. Raises `UsageError` if the last offset is before the
+    base offset or too far from it, or if a field does not fit its type.
     """
     if not 0 <= last_offset - base_offset <= MAX_DELTA:
         raise UsageError(f"an empty batch from {base_offset} to {last_offset}")

@@ -74,9 +74,10 @@ def _as_milliseconds(column: pa.Array) -> pa.Array:
 
 
 def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a record batch of only the columns `key`, `value`, `timestamp`, `headers` and `offset` that exist in
-    `records`, converted to the types from which log batches are built. Timestamps become ms since 1970, with -1 for
-    null. Raises `UsageError` if `value` is missing, a column cannot be converted, or a header or its key is null.
+    """Return a record batch with only those of the columns `key`, `value`, `timestamp`, `headers` and `offset` that
+    `records` has. The columns are converted to the types from which log batches are built. Timestamps become ms since
+    1970, with -1 for null. Raises `UsageError` if `value` is missing, a column cannot be converted, or a header or its
+    key is null.
     """
     if "value" not in records.schema.names:
         raise UsageError(f"there is no column value, only {', '.join(records.schema.names)}")
@@ -171,9 +172,9 @@ def _name(key: str | bytes) -> str:
 
 
 def _split(columns: pa.RecordBatch, offsets: pa.Array, times: pa.Array, batch_bytes: int) -> Iterator[Sequence[Record]]:
-    """Yield the records of each batch as a list; a list is never empty. A new batch begins if a record would make it
-    larger than `batch_bytes` before compression, or its offset is too far from the base offset. There must be at least
-    one row.
+    """Divide the rows into batches; yield the records of each batch as a list, which is never empty. A new batch begins
+    before a record that would make the batch larger than `batch_bytes` before compression, or has an offset too far
+    from the base offset. There must be at least one row.
     """
     names = columns.schema.names
     nothing = [None] * columns.num_rows

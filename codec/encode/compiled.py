@@ -67,9 +67,10 @@ class _Columns:
             self._put(_HEADER_VALUE, pairs.field("value"))
 
     def _put(self, buffers: tuple[ArrowBuffer, ArrowBuffer | None, ArrowBuffer], column: pa.Array) -> None:
-        """Set the addresses of end offsets, validity and data of a column of bytes: `buffers` names the three in that
-        order. End offsets count from the first byte of the data. The validity has a byte per row, and is set only if
-        there are nulls. Adds the column's size to `bytes`, and the arrays to `keep`.
+        """Set the addresses of the end offsets, validity and data of a column of bytes. `buffers` names these three, in
+        this order; None for a column that cannot be null. End offsets count from the first byte of the data. The
+        validity has one byte per row and is set only if there are nulls. Adds the column's size to `bytes`, and the
+        arrays to `keep`.
         """
         for_ends, for_valid, for_data = buffers
         _, ends, data = column.buffers()
@@ -93,9 +94,9 @@ def encode_columns(
     producer: ProducerState,
     partition_leader_epoch: int,
 ) -> Iterator[bytes]:
-    """Yield the batches of columns that are already checked, as `encode.columns.build_batches` describes: `offsets` and
-    `times` (ms) have a value for each row. Raises `UsageError` for impossible producer fields, on the first step of the
-    iterator.
+    """Yield log batches from columns that are already checked, as `encode.columns.build_batches` does. `offsets` and
+    `times` (ms) have one value for each row. Raises `UsageError` for impossible producer fields, on the first step of
+    the iterator.
     """
     check_producer(producer, codec)
     numbers, moments = np.array(offsets, np.int64), np.array(times, np.int64)

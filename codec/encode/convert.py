@@ -25,11 +25,10 @@ NEWEST_MAGIC = 2
 def down_convert(
     batches: Iterable[RecordBatch], magic: int, *, first_offset: int = 0, limits: Limits = DEFAULT_LIMITS
 ) -> bytes:
-    """Encode batches, one after another, in a format of at most `magic` (0, 1 or 2); return the bytes of all together,
-    empty if there are none. Batches at or below `magic` keep their bytes. Below magic 2, control batches are omitted,
-    headers and producer fields are lost, and uncompressed records below `first_offset` are dropped when they become
-    single messages. Raises `FormatError` if a batch cannot be decoded or its compression is not defined for `magic`,
-    and `UsageError` for an unknown `magic`.
+    """Encode batches in order in a format of at most `magic` (0, 1 or 2); return their bytes together, empty if there
+    are none. Batches of `magic` or lower keep their bytes. Below magic 2, control batches are omitted, and headers and
+    producer fields are lost. Uncompressed records below `first_offset` are omitted too. Raises `FormatError` if a batch
+    cannot be decoded or its compression is not defined for `magic`, and `UsageError` for an unknown `magic`.
     """
     if magic not in (0, 1, NEWEST_MAGIC):
         raise UsageError(f"magic {magic} is not a message format")
@@ -75,10 +74,11 @@ def up_convert(
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
     limits: Limits = DEFAULT_LIMITS,
 ) -> bytes:
-    """Encode one batch or entry in the newer format `magic` (1 or 2) with its offsets; `codec` None keeps its
-    compression. `timestamp_type` is the topic's; with LogAppendTime the timestamp is `log_append_time` (ms). Records of
-    magic 0 have no timestamps and get -1. Producer and leader epoch are used for magic 2 only. Raises `UsageError` if
-    the batch is not below `magic` or the builder refuses the records, and `FormatError` if it cannot be decoded.
+    """Encode one batch or entry in the newer format `magic` (1 or 2) and keep its offsets. `codec` None keeps its
+    compression. `timestamp_type` is the topic's; with LogAppendTime the timestamp becomes `log_append_time` (ms).
+    Otherwise records of magic 0, which have no timestamps, get -1. Producer and leader epoch are used for magic 2 only.
+    Raises `UsageError` if the batch is not below `magic` or the builder refuses the records, and `FormatError` if the
+    batch cannot be decoded.
     """
     header = batch.header
     if header.magic >= magic:

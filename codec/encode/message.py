@@ -79,12 +79,14 @@ def build_messages(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     log_append_time: int = NO_TIMESTAMP,
 ) -> bytes:
-    """Build the messages of `records`, or with a `codec` one wrapper message that contains them; return empty bytes if
-    there are no records. Offsets in a wrapper are absolute in magic 0, and relative to `base_offset` (default: the
-    first record's) in magic 1; the wrapper has the last record's offset and the newest timestamp. Without a codec
-    `base_offset` has no effect. With LogAppendTime all messages have the timestamp `log_append_time` (ms). Magic 0 has
-    no timestamps. Raises `UsageError` for records that Kafka refuses (record headers, offsets that do not increase, a
-    timestamp below -1), for another magic, and for a compression not defined for it.
+    """Build the messages of `records`; with a `codec`, build one wrapper message that contains them. Return empty bytes
+    if there are no records. In a wrapper, offsets are absolute in magic 0. In magic 1 they are relative to
+    `base_offset` (default: the first record's offset), which has no effect elsewhere. The wrapper has the last record's
+    offset and the newest timestamp. With LogAppendTime all messages have the timestamp `log_append_time` (ms). Magic 0
+    stores no timestamps.
+
+    Raises `UsageError` for an unknown magic, for a compression not defined for it, and for records that Kafka refuses
+    (record headers, offsets that do not increase, a timestamp below -1).
     """
     if magic not in _LAYOUTS:
         raise UsageError(f"magic {magic} is not a message format")

@@ -61,8 +61,9 @@ class MessageSetSend:
 
 
 def _head(layout: derive.FixedLayout, data: Bytes, position: int) -> tuple[int, int]:
-    """Return the error code, and the position after the whole structure that begins at `position`. Raises `FormatError`
-    if the header is incomplete, or if the total length is too small for the header or exceeds the bytes left.
+    """Read the header of the structure that begins at `position`; return its error code and the position after the
+    whole structure. Raises `FormatError` if the header is incomplete, or if the total length is too small for the
+    header or exceeds the bytes left.
     """
     if len(data) - position < layout.size:
         raise FormatError("a fetch result ends inside its header", position=position)

@@ -49,9 +49,10 @@ def _part(control: Mapping[type, object], kind: type[Part]) -> Part | None:
 
 
 def read_kraft_snapshot(buffer: bytes | memoryview, *, limits: Limits = DEFAULT_LIMITS) -> KRaftSnapshot:
-    """Read a whole KRaft snapshot. Header, footer, kraft.version and voters are None if the record is missing; of
-    several records of one type the last is returned. `records` are all other records, in order. Damage, and a missing
-    header or footer, become findings; nothing is raised for them. Bytes after damage are not read.
+    """Read a whole KRaft snapshot. Header, footer, kraft.version and voters are None if their record is missing; if
+    there are several records of a type, the last counts. `records` has the records of all batches that are not control
+    batches, in order. Damage becomes a finding and ends the reading. A missing header or footer, or an invalid control
+    record, is a finding too. No exception is raised for them.
     """
     result = scan(buffer, base_offset=0, limits=limits)
     findings = list(result.findings)
@@ -98,10 +99,11 @@ def build_kraft_snapshot(
     kraft_version: int | None = None,
     voters: KRaftVoters | None = None,
 ) -> bytes:
-    """Build a KRaft snapshot as bytes: a header batch, one batch of `records` (they get new offsets and `timestamp`)
-    unless there are none, and a footer batch. `epoch` is the leader epoch and `timestamp` (ms) the time of all batches;
-    `last_contained_log_timestamp` (ms) is stored in the header. `kraft_version` and `voters` are written if given:
-    kraft.version 1 needs them. Raises `UsageError` for records or fields that `build_batch` refuses.
+    """Build a KRaft snapshot as bytes: a header batch, one batch of `records` if there are any, and a footer batch. The
+    records get new offsets and the time `timestamp` (ms), which all batches have; all have the leader epoch `epoch`.
+    `last_contained_log_timestamp` (ms) is stored in the header. `kraft_version` and `voters` are written if given;
+    kraft.version 1 needs voters. Raises `UsageError` for records or fields that `build_batch` refuses, and
+    `FormatError` for a header value that does not fit its field.
     """
     head: list[KRaftRecord] = [SnapshotHeader(0, last_contained_log_timestamp)]
     if kraft_version is not None:

@@ -41,8 +41,9 @@ class QuorumState(Struct, frozen=True, kw_only=True):
 
 
 def _value(leaf: Construct, value: Any) -> Any:
-    """Return the Python value of a declared field's JSON value: voter ids become a tuple of int, other values are
-    unchanged. Raises `ValueError`, `TypeError`, `KeyError` or `FormatError` if the value is not of the declared type.
+    """Convert the JSON value of a declared field to its Python value: voter ids become a tuple of int, other values
+    stay unchanged. Raises `ValueError`, `TypeError`, `KeyError` or `FormatError` if the value is not of the declared
+    type.
     """
     if isinstance(leaf, Decimal):
         leaf.text_for(value)

@@ -44,11 +44,9 @@ class RecordsOfRuns:
         self._block: Block | None = None
 
     def doubtful(self, run: BatchRun) -> Iterator[int]:
-        """Yield the numbers of the batches of a run, in order, that must be examined in Python: compiled code cannot
-        read all their records, or the largest timestamp of their records differs from the header's (only with
-        CreateTime).
-
-        All other batches are sound. Batches without records are never yielded.
+        """Yield the numbers of the batches of a run, in order, that must be examined in Python. These are batches with
+        records that compiled code cannot read. They are also batches with CreateTime whose header has another largest
+        timestamp than their records. All other batches are sound. Batches without records are never yielded.
         """
         start, limits = 0, self._limits
         while start < len(run):
@@ -66,8 +64,8 @@ class RecordsOfRuns:
             start = end
 
     def _doubtful(self, opened: _Opened, run: BatchRun, start: int) -> Iterator[int]:
-        """Yield the numbers, as `doubtful` does, for batches whose record bytes are in `opened`. The first of them is
-        batch `start` of the run.
+        """Yield the numbers of the batches in `opened` that must be examined in Python, by the rules of `doubtful`. The
+        first batch in `opened` has the number `start` in the run.
         """
         done, count, most = 0, len(opened.sizes), self._limits.headers_per_record
         newest, of_header = zeros(count), run.row(HeaderColumn.MAX_TIMESTAMP)[start : start + count]
@@ -86,8 +84,9 @@ class RecordsOfRuns:
             done = checked + 1
 
     def _opened(self, run: BatchRun, codec: int) -> _Opened | None:
-        """Return the record bytes of the first batches of a run, at least one batch, until they exceed about `_BUDGET`
-        bytes. All batches must have the compression `codec`. None if the first cannot be decompressed.
+        """Return the record bytes of the first batches of a run: at least one batch, and about `_BUDGET` bytes.
+        Compressed batches are decompressed. All batches must have the compression `codec`. Return None if the first
+        batch cannot be decompressed or exceeds the limit.
         """
         most, window = self._limits.decompressed_batch_bytes, run.window
         addresses, sizes = zeros(len(run)), zeros(len(run))

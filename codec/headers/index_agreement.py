@@ -18,12 +18,12 @@ __all__ = ["first_later_batch", "first_wrong_position"]
 def first_wrong_position(
     run: BatchRun, before: int, keys: Sequence[int], positions: Sequence[int], *, base: int
 ) -> tuple[int, int | None] | None:
-    """Return the first wrong index entry: its position is not the start of a batch, or its key is not above all offsets
-    before that batch. The result is the entry's number and the highest offset before the batch (None if no batch begins
-    there); None if no entry is wrong.
+    """Return the first wrong index entry as a pair: the number of the entry, and the highest offset before its batch.
+    Return None if no entry is wrong. An entry is wrong if no batch begins at its position; the second value is then
+    None. It is also wrong if its key is not above all offsets before that batch.
 
-    `before` is the highest offset before the run; keys are relative to `base`, and positions must not be above the
-    position of the run's last batch.
+    `before` is the highest offset before the run. Keys are relative to `base`. Positions must not be above the position
+    of the run's last batch.
     """
     wrong = wrong_position(run.cells, run.window_start, before, base, column_of(keys), column_of(positions))
     if wrong is None:

@@ -162,11 +162,12 @@ class RunScanner:
         self.findings += scanner.findings
 
     def _offered(self, decoder: WindowDecoder) -> Iterator[None]:
-        """Pass windows to the decoder one after another; yield None after each window of which it decoded something.
+        """Pass windows to the decoder one after another; yield None after each window from which it decoded something.
+        `valid_bytes` advances by the decoded bytes. A window that was not decoded completely is kept in `_rest`. Ends
+        after the decoder decoded at most half of a window, unless it stopped because it has enough.
 
-        `valid_bytes` advances by the decoded bytes; a window that was not decoded completely is kept in `_rest`. Ends
-        after a window of which the decoder decoded at most half, unless it stopped because it has enough. After that,
-        the next calls return at once: one call at first, and about twice as many after each repetition, up to 31.
+        Such an end makes the next calls return at once: one call at first, about twice as many after each further end,
+        at most 31.
         """
         if self._runs_before_offer > 0:
             self._runs_before_offer -= 1

@@ -206,8 +206,9 @@ class BatchRun:
         return {codec.label: counts[codec] for codec in Codec if counts[codec]}, times
 
     def gaps(self) -> Iterator[tuple[int, int, int]]:
-        """Yield a tuple for each batch before which offsets are missing: last offset of the batch before it, its first
-        offset, and its position in the file. Offsets must increase.
+        """Yield a tuple for each gap, which is a batch with missing offsets before it. The tuple has the last offset
+        before the gap, the first offset of the batch after it, and this batch's position in the file. Offsets must
+        increase.
         """
         first, before = self.first_offset, self.last_before
         if before is not None and first > before + 1:
@@ -221,8 +222,9 @@ class BatchRun:
             yield bases[number - 1] + deltas[number - 1], bases[number], self._window_start + positions[number]
 
     def ranges(self, limits: Limits = DEFAULT_LIMITS) -> Iterator[tuple[int, int, bool]]:
-        """Yield first offset, last offset, and whether offsets are missing in between: one tuple for the run if its
-        offsets increase, otherwise one for each batch.
+        """Yield tuples of a first offset, a last offset, and a flag. If the offsets of the run increase, there is one
+        tuple for the whole run; the flag is True if offsets are missing in it. Otherwise there is one tuple for each
+        batch, with the flag False.
         """
         if self.fact(RunFacts.NOT_ABOVE):
             for number, first in enumerate(self.row(HeaderColumn.BASE_OFFSET)):

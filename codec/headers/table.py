@@ -199,11 +199,10 @@ class HeaderTable:
 def _next_batches(
     source: Source, filling: ReadsInto | None, position: int, end: int, table: Cells, memory: memoryview
 ) -> int:
-    """Read one window that ends at or before `end`, and write the headers of its sound batches, from `position` on, to
-    `table`. Return their number, 0 if the first batch is not sound.
-
-    `filling` is the source if it can fill memory, else None. If it is not None, the window is read into `memory`; only
-    if no whole batch is in it, another window is read into new memory.
+    """Read one window from `position` that ends at or before `end`, and write the headers of its sound batches to
+    `table`. Return their number; 0 if the first batch is not sound. `filling` is the source if it can fill memory, else
+    None. If it is given, the window is read into `memory`. Another window is read into new memory if the first has no
+    whole sound batch. Raises `StorageError` if the source cannot be read.
     """
     if filling is not None:
         target = memory[: min(len(memory), end - position)]
@@ -228,8 +227,9 @@ def _batches(window: memoryview, position: int, table: Cells) -> int:
 
 
 def _window(source: Source, position: int, end: int) -> memoryview:
-    """Return the bytes from `position`: a window, or one whole batch if that is larger than a window and ends at or
-    before `end`. The result never reaches beyond `end`.
+    """Read and return the bytes from `position`. The result is a window; if the batch at `position` is larger than a
+    window and ends at or before `end`, it is this whole batch. The result never reaches beyond `end`, and is shorter at
+    the end of the source.
     """
     left = end - position
     window = memoryview(source.read(position, min(_WINDOW, left)))
@@ -242,7 +242,8 @@ def _window(source: Source, position: int, end: int) -> memoryview:
 
 def _alike(window: memoryview, start: int, table: Cells) -> int:
     """Write the headers of the sound batches from byte `start` of the window to `table`, with positions relative to
-    `start`: only v2 batches, or only older entries. Return their number, 0 if the first is not sound.
+    `start`. The batches are either all of magic 2 or all older; a batch of the other kind ends them. Return their
+    number; 0 if the first batch is not sound.
     """
     left = len(window) - start
     if left <= MAGIC_POSITION or entry_size(window, start) > left:

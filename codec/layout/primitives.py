@@ -200,9 +200,9 @@ class VarintArray(Construct):  # type: ignore[misc]
         self.smallest = smallest
 
     def count(self, stream: BinaryIO, context: Container, path: str) -> int:
-        """Read the number of elements. Raises `LayoutError`: with code COUNT_INVALID if it is negative or the bytes
-        left cannot hold that many, with code COUNT_LIMIT if it is above the context parameter `max_count`, and for a
-        varint that is too long or incomplete.
+        """Read the number of elements. Raises `LayoutError` with code COUNT_INVALID if the number is negative, or too
+        large for the bytes left. The code is COUNT_LIMIT if it is above the context parameter `max_count`. Also raises
+        `LayoutError` for a varint that is too long or incomplete.
         """
         start = stream.tell()
         count: int = Varint._parse(stream, context, path)

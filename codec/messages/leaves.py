@@ -246,9 +246,9 @@ class Array(_Sized):
         self.element = element
 
     def count(self, stream: BinaryIO, context: Container, path: str) -> int | None:
-        """Read the number of elements; None for a null array. The number is subtracted from the budget of elements of
-        the whole message (`Input.elements_left`). Raises `LayoutError` if the bytes left cannot hold that many, it is
-        above the budget, or null is not allowed.
+        """Read the number of elements; return None for a null array. The number is subtracted from
+        `Input.elements_left`, the elements that the whole message may still have. Raises `LayoutError` if the number is
+        above this, if the bytes left are too few for it, or if null is not allowed.
         """
         start = stream.tell()
         count = self._length(stream, context, path)

@@ -81,7 +81,8 @@ def _call(name: str, *arguments: int) -> int:
 
 def _numbers(array: Numbers, count: int | None = None) -> int:
     """Return the address of a contiguous one-dimensional array of int64 with at least `count` elements (None: any
-    number); a memoryview must be writable, and gives 0 if it is empty. Raises TypeError for any other array.
+    number). The address of an empty memoryview is 0. Raises `TypeError` for any other array, and for a read-only
+    memoryview.
     """
     if isinstance(array, memoryview):
         if array.ndim != 1 or array.format != "q" or not array.c_contiguous or array.readonly:
@@ -465,12 +466,12 @@ def recover_batches(
 def batches_by_producer(
     headers: AnyTable, first: int, end: int, slots: Numbers, producers: AnyTable
 ) -> tuple[int, int]:
-    """Return the number of the first control batch with a producer from `first` on, or `end` (exclusive) if there is
-    none, and the number of producers before it.
+    """Group the batches before the first control batch with a producer by their producer. Return the number of that
+    control batch, or `end` (exclusive) if there is none from `first` on, and the number of producers before it. A
+    column of `Appended` for each of these producers is written to `producers`.
 
-    A column of `Appended` for each of these producers is written to `producers`. `slots` is working memory whose
-    elements are all -1 before and after the call; its length must be a power of two, and at least twice the number of
-    batches. Raises TypeError if it is not.
+    `slots` is working memory, with all elements -1 before and after the call. Raises `TypeError` if its length is not a
+    power of two or less than twice the number of batches, or if there are fewer than `end` batches.
     """
     to, table = _Numbers(), _table(HeaderColumn, headers)
     if end > table[2] or len(slots) & (len(slots) - 1) or len(slots) < 2 * (end - first):
@@ -634,11 +635,11 @@ def move_positions(headers: Cells, by: int) -> None:
 def wrong_position(
     headers: Cells, shift: int, before: int, base: int, keys: memoryview, positions: memoryview
 ) -> tuple[int, int, bool] | None:
-    """Return the first index entry whose position is not the start of a batch, or whose key is not above all offsets
-    before that batch. The result is its number, the highest offset before the batch, and whether a batch begins there;
-    None if no entry is wrong.
+    """Return the first wrong index entry as three values: its number, the highest offset before its batch, and whether
+    a batch begins at its position. Return None if no entry is wrong. An entry is wrong if no batch begins at its
+    position, or if its key is not above all offsets before that batch.
 
-    `shift` is added to the positions of batches, `base` to keys; `before` is the highest offset before the run. No
+    `shift` is added to the positions of batches, `base` to keys. `before` is the highest offset before the run. No
     position may be above the position of the last batch.
     """
     to, count = _Numbers(), len(keys)
@@ -652,11 +653,9 @@ def wrong_position(
 def later_batch(
     headers: Cells, before: int, base: int, timestamps: memoryview, offsets: memoryview
 ) -> tuple[int, int] | None:
-    """Return the first batch whose largest timestamp is above the timestamp of the time index entry that covers it, as
-    (number of the entry, number of the batch); None if there is none.
-
-    `before` is the highest offset before the run. The entries' offsets are relative to `base` and must increase after
-    the first.
+    """Compare batches with the time index entries that cover them. Return the first batch whose largest timestamp is
+    above its entry's timestamp, as (number of the entry, number of the batch). Return None if there is none. `before`
+    is the highest offset before the run. The entries' offsets are relative to `base` and must increase after the first.
     """
     to, count = _Numbers(), len(offsets)
     number = _call(
@@ -772,12 +771,12 @@ def kept_records(
     addresses: Int64s, sizes: Int64s, headers: Table, start: int, numbers: Int64s, horizons: Int64s, chosen: Table,
     target: int, written: Table,
 ) -> int:  # fmt: skip
-    """Write the chosen records of some batches to the address `target`, each batch after free space for its header;
-    return the number of batches processed. At least one record of each batch must be chosen.
+    """Write the chosen records of some batches to the address `target`, each batch after free space for its header.
+    Return the number of batches processed. At least one record of each batch must be chosen.
 
-    `addresses` and `sizes` are the addresses and sizes of the record bytes of the batches from `start` on. `numbers`
-    are indexes into these; `horizons` are the delete horizons (ms since 1970, negative for none) of the batches in
-    `numbers`. `chosen` is a table of `RetainedBatch`; a description of each batch is written to `written`, a table of
+    `addresses` and `sizes` locate the record bytes of the batches from number `start` on. `numbers` selects batches by
+    their index in these two. `horizons` has the delete horizon of each selected batch, in ms since 1970 (negative for
+    none). `chosen` is a table of `RetainedBatch`. A description of each batch is written to `written`, a table of
     `KeptBatch`.
     """
     count, (first, lengths, _, *table) = len(numbers), _opened(addresses, sizes, headers, start)

@@ -261,9 +261,9 @@ class Reader:
 
     @contextmanager
     def bounded(self, end: int) -> Iterator[Reader]:
-        """Context manager that yields a reader for more fields of the same span, which must end at byte `end`. Bytes
-        that are not read are a problem. After the context this reader is at `end`. A fault inside raises `LayoutError`
-        if the reader is strict; a tolerant one records the bytes after the fault as unread and continues at `end`.
+        """Context manager that yields a reader for more fields of the same span, up to byte `end`. After the context
+        this reader is at `end`. Bytes that were not read are a fault. At a fault, a strict reader raises `LayoutError`;
+        a tolerant one records the bytes after the fault as unread and continues at `end`.
         """
         inner = Reader(self.window.until(end), self.span, self.path, limits=self.limits, spans=self.spans)
         try:
@@ -392,10 +392,10 @@ def read_spans(
     limits: Limits = DEFAULT_LIMITS,
     most: int = MOST_SPANS,
 ) -> FieldSpan:
-    """Read the structure at the start of `data`; return the span of the whole, with its fields below it. Bad data
-    raises nothing: problems are recorded on their spans. `position` is the position of the first byte in its file,
-    `name` the name of the whole. If the end of a faulty structure is not known, the bytes after the fault become one
-    span named `UNREAD`. Reading ends after `most` spans, with a note on the span of the whole.
+    """Read the structure at the start of `data`; return the root span, with the spans of its fields below it. Bad data
+    raises no exception: each problem is recorded on its span. If the end of a faulty structure is unknown, the bytes
+    after the fault become one span named `UNREAD`. Reading ends after `most` spans, with a note on the root span.
+    `name` is the name of the root span, and `position` the position of the first byte in its file.
     """
     view = memoryview(data)
     root = FieldSpan(name, position, position)

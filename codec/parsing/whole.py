@@ -235,8 +235,8 @@ class Rest:
 
 
 def checked_count(reader: Reader, header: Container, name: str, place: Place) -> int:
-    """Return the count in header field `name`; `place` returns the position of a field. Raises `LayoutError`, and
-    reports a fault of the field, if it is negative or above the reader's `records_per_batch`.
+    """Return the count in header field `name`. `place` returns the position of a field. If the count is negative or
+    above the reader's `records_per_batch`, reports a fault of the field and raises `LayoutError`.
     """
     count: int = header[name]
     if not 0 <= count <= reader.limits.records_per_batch:
@@ -309,9 +309,9 @@ class BatchBody:
         return {"compressed": compressed, "records": records}
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """Return the bytes of the records, compressed as `attributes` says, and a dict with their number as
-        `records_count`. The bytes in `compressed` are kept if they hold exactly these records; otherwise the records
-        are compressed again.
+        """Return the bytes of the records, and a dict with their number as `records_count`. `attributes` says how they
+        are compressed. The bytes in `compressed` are reused if they hold exactly these records; otherwise the records
+        are compressed again. Without records the bytes are empty.
         """
         records = values["records"]
         plain = b"".join(RECORD.build(record) for record in records)
@@ -366,8 +366,8 @@ class MessageBody:
             return decompressed
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """Return the bytes of key and value, and no computed values (always `{}`). The messages of a wrapper are
-        compressed again only if they differ from those in its `value`.
+        """Return the bytes of key and value, and an empty dict: no field is computed from the body. The messages of a
+        wrapper are compressed again only if they differ from those in its `value`.
         """
         codec, value = codec_of(values["attributes"], self.bits), values.get("value")
         messages = values.get("messages")

@@ -105,9 +105,9 @@ def _check_sum(inner: LegacyHeader, data: Bytes) -> None:
 
 
 def _base_of_wrapper(header: LegacyHeader, last_inner: LegacyHeader) -> int:
-    """Return the number to add to the inner offsets of a wrapper. It is 0 in magic 0, whose inner offsets are absolute,
-    and for a wrapper offset of 0 in magic 1, which old clients wrote with absolute inner offsets. Raises
-    `_InvalidMessageError` if the wrapper's offset is below its last inner offset.
+    """Return the number to add to the inner offsets of a wrapper. It is 0 in magic 0, whose inner offsets are absolute.
+    In magic 1 it is 0 if the wrapper's offset is 0: old clients wrote absolute inner offsets there. Otherwise it is the
+    wrapper's offset less the last inner offset. Raises `_InvalidMessageError` if this would be negative.
     """
     if header.magic != 1 or header.offset == 0:
         return 0
@@ -157,9 +157,9 @@ def read_legacy(
 
 
 def first_offset(batch: RecordBatch, limits: Limits, execution: Execution) -> int:
-    """Return the first offset of a v0 or v1 entry: its own offset, or that of a wrapper's first inner message, for
-    which the wrapper is decompressed. For a v2 batch, return its last offset. Raises `FormatError` if a wrapper cannot
-    be read.
+    """Return the first offset of a v0 or v1 entry. For a wrapper this is the offset of its first inner message; the
+    wrapper is decompressed to find it. For any other entry it is the entry's own offset. For a v2 batch, return its
+    last offset. Raises `FormatError` if a wrapper cannot be read.
     """
     header = batch.header
     if not isinstance(header, LegacyHeader) or header.codec == Codec.NONE:

@@ -57,9 +57,9 @@ class DecodedBatch(Struct, frozen=True):
 
 
 def first_offset_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> int:
-    """Return the first offset of a batch: the base offset of a v2 batch, which may be below its first record after
-    compaction. A compressed v0 or v1 entry is decompressed for it; if that fails, the entry's own offset is returned,
-    which is its last.
+    """Return the first offset of a batch. For a v2 batch this is its base offset; after compaction it may be below the
+    first record's. A compressed v0 or v1 entry is decompressed to find the offset. If this fails, its own offset is
+    returned, which is its last.
     """
     header = batch.header
     if isinstance(header, BatchHeader):
@@ -156,8 +156,8 @@ def open_payload(batch: RecordBatch, limits: Limits) -> tuple[bytes | memoryview
 
 def record_finding(batch: RecordBatch, done: int, problem: RecordFault) -> Finding:
     """Return the finding about the fault `problem` after the first `done` records of a v2 batch. Its position is the
-    fault's byte in the file, or the start of a compressed batch, whose detail then has the position in the decompressed
-    bytes.
+    faulty byte in the file. In a compressed batch it is the start of the batch, and the detail names the byte in the
+    decompressed records.
     """
     count = batch.header.records_count if isinstance(batch.header, BatchHeader) else 0
     if batch.header.codec == Codec.NONE:
@@ -180,9 +180,9 @@ def _headers(stored: tuple[tuple[bytes, bytes | None], ...]) -> tuple[Header, ..
 
 
 def records_of(header: BatchHeader, raw: Sequence[RawRecord]) -> Iterator[Record]:
-    """Yield the `Record`, as a consumer gets it, of each stored record of a v2 batch, in order: absolute offset,
-    timestamp (with LogAppendTime the batch's), sequence number (-1 without a producer) and leader epoch. Offsets and
-    timestamps overflow at 64 bits as in Java.
+    """Yield each stored record of a v2 batch as the `Record` that a consumer gets, in order. It has an absolute offset,
+    a timestamp (with LogAppendTime the batch's), a sequence number (-1 without a producer) and a leader epoch. Offsets
+    and timestamps overflow at 64 bits as in Java.
     """
     kind = header.timestamp_type
     base_offset, base_timestamp, base_sequence = header.base_offset, header.base_timestamp, header.base_sequence

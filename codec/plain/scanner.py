@@ -158,9 +158,10 @@ class Scanner:
         offset: int | None = None,
         batch: BatchOutline | None = None,
     ) -> None:
-        """End the scan because no valid batch starts at `position`: set `stop`, and add a finding. If only zeros follow
-        up to the end, it is a zero tail, whatever `code` is. Otherwise it is a torn tail if `code` is TORN_TAIL, and
-        corruption for any other code. `batch` is the outline of a torn batch, if known.
+        """End the scan because no valid batch starts at `position`: set `stop` and add a finding. If only zeros follow
+        up to the end, `stop` is ZERO_TAIL, and `code` is ignored. Otherwise it is TORN_TAIL if this is the `code`, and
+        CORRUPT for any other code. `batch` is the outline of a torn batch, if known. Reads bytes after `position` for
+        this.
         """
         if self._all_zero(position):
             zeros = self._end - position

@@ -163,10 +163,10 @@ class Continuity:
         return self.expected is None or header.first_offset == self.expected
 
     def judge(self, header: AnyHeader, following: int | None, second: int | None = None) -> BatchVerdict:
-        """Return how readers treat the next batch: STOP if no consumer reads past it, DISPLACED if its base offset is
-        wrong, REPEATS if its offsets are all below the expected one, otherwise KEEP. If any offset is accepted, the
-        verdict is STOP or KEEP. `following` and `second` are the base offsets of the two headers after the batch, or
-        None if unknown. Changes nothing.
+        """Return how readers treat the next batch; changes nothing. The result is STOP if no consumer reads past the
+        batch, DISPLACED if its base offset is wrong, REPEATS if all its offsets are below the expected one, otherwise
+        KEEP. If no offset is expected, it is STOP or KEEP. `following` and `second` are the base offsets of the two
+        headers after the batch, or None if unknown.
         """
         last, expected = header.last_offset, self.expected
         if header.magic not in MAGICS or (self.base_offset is not None and ends_reading(header, self.base_offset)):
@@ -227,9 +227,10 @@ class Continuity:
         return self.expected is not None and following is not None and self.expected <= following < header.first_offset
 
     def _against_others(self, header: AnyHeader, first: int, last: int) -> list[tuple[FindingCode, str]]:
-        """Return (finding code, detail) for each way in which a batch with offsets `first` to `last` (inclusive) does
-        not fit the segment's base offset, the next segment or the batches before: offsets out of range, overlapping,
-        not increasing or missing (v2 only), or a lower leader epoch. Empty if it fits.
+        """Compare a batch with offsets `first` to `last` (inclusive) with the segment's base offset, the next segment,
+        and the batches before. Return (finding code, detail) for each contradiction; empty if there is none.
+        Contradictions are offsets out of range, overlapping or not increasing, missing offsets (magic 2 only), and a
+        lower leader epoch.
         """
         problems = []
         base, before, epoch = self.base_offset, self.last_offset, header.partition_leader_epoch

@@ -60,8 +60,8 @@ class Located(Struct, frozen=True, kw_only=True):
 
     @property
     def done(self) -> set[int]:
-        """Numbers of the operations that are done, counted from 0: all before `position`, and in the directories of
-        `further` also those before their own position.
+        """Numbers of the operations that are done, counted from 0. These are all before `position`. A directory in
+        `further` is beyond `position`: its operations before its own position are done too.
         """
         last = max(self.further.values(), default=self.position)
         partitions = self.script.partitions
@@ -135,9 +135,11 @@ class _Looker:
         return entries == wanted
 
     def _is_partly_back(self, place: Place, size: int, state: Cut) -> bool:
-        """Whether an interrupted undo was writing the removed tail of a truncated file back. `size` is the file's
-        present size; it must be above `state.kept` and at most `state.size` bytes. In each 512-byte sector from byte
-        `state.kept` on, either all bytes must equal the saved tail, or each byte equals it or is 0 (not yet written).
+        """Whether the present file can be the result of an interrupted undo that was writing the removed tail back.
+        `size` is the file's present size; False unless it is above `state.kept` and at most `state.size` bytes. From
+        byte `state.kept` on, each 512-byte sector is compared with the saved tail. Either the whole sector is equal, or
+        each byte is equal or 0 (not yet written).
+
         Without a saved tail, the removed bytes were zeros. Holes of the file are not compared. Reads both files; raises
         `StorageError` if one cannot be read.
         """
@@ -164,16 +166,16 @@ def _overlap(spans: _Spans, others: _Spans) -> _Spans:
 
 
 def locate(disks: Disks, journal: Journal, name: str, *, to_undo: bool = False) -> Located:
-    """Find out how far an execution came by comparing the present files with the states that its journal predicts. Only
-    reads. `name` is the file name of the journal's document: `manifest.json` means that all operations are done; with
-    any other name, each number of operations is possible.
+    """Compare the present files with the states that a journal predicts, and return how far the execution came. Only
+    reads. `name` is the file name of the journal's document. For `manifest.json` all operations must be done; with any
+    other name, any number of operations can be done.
 
-    If several positions fit, because an operation changes nothing visible, the lowest is returned, with `to_undo` the
-    highest. Then an operation may be repeated, but none is omitted.
+    If several positions fit, because an operation changes nothing visible, the lowest is returned; with `to_undo` the
+    highest. So an operation may be repeated, but none is left out.
 
-    Raises `Unexpected` if no position fits all files, with the first place that contradicts the places before it, or
-    for an unknown entry of a touched directory; `FormatError` if the journal's steps contradict each other;
-    `StorageError` if a file cannot be read.
+    Raises `Unexpected` if no position fits all files; it names the first place that contradicts the places before it.
+    Raises `Unexpected` too for an unknown entry in a touched directory. Raises `FormatError` if the journal's steps
+    contradict each other, `StorageError` if a file cannot be read.
     """
     script = describe(journal, f"{disks.quarantine.root}/{disks.run_id}/{name}")
     timeline = script.timeline
@@ -221,8 +223,8 @@ class _Marks:
         self._firsts = [first for first, _last in self._ranges]
 
     def of(self, spans: _Spans) -> _Spans:
-        """Convert spans of positions to spans of marks. Both are (first, last) with both ends included, in ascending
-        order. A span that begins at the last mark of the span before it is joined with that span.
+        """Convert spans of positions to spans of marks. A span is (first, last), both included; spans are in ascending
+        order. Two spans that share a mark are joined.
         """
         marks: _Spans = []
         for low, high in spans:
@@ -272,10 +274,10 @@ def roll_forward(
     a reason, the execution ends without the marker: the journal is rewritten and returned without this step, and sizes
     are not checked. `on_step` is called after each operation.
 
-    If an operation finds that a file was changed since the plan, the done operations are undone, `forget` is called to
-    remove the execution from the pointer file, the execution's directory is removed, and `RecoveryRefused` is raised.
-    `StorageError` is raised if undoing would overwrite another process's change, if a size is wrong at the end, or if
-    the disk fails; the execution then stays unfinished.
+    If an operation finds that a file was changed since the plan, the done operations are undone. Then `forget` is
+    called to remove the execution from the pointer file, the execution's directory is removed, and `RecoveryRefused` is
+    raised. Raises `StorageError` if undoing would overwrite another process's change, if a size is wrong at the end, or
+    if the disk fails; the execution then stays unfinished.
     """
     journal, script = located.journal, located.script
     marker = _marker_begins(script, journal)
@@ -308,10 +310,10 @@ def roll_forward(
 
 
 def _having_done(journal: Journal, script: Script, done: set[int]) -> Located:
-    """Return the state of an execution in which the operations numbered `done` are done. Its position is the start of
-    the first stretch (operations that are ordered only within each partition directory) that is not completely done,
-    and `further` has the directories that are further in this stretch. If all operations are done, the position is the
-    end of the script.
+    """Return the state of an execution in which the operations numbered `done` are done. A stretch is a series of
+    operations that are ordered only within each partition directory. The position in the result is the start of the
+    first stretch with an operation that is not done, and `further` has the directories that are further in this
+    stretch. If all operations are done, the position is the end of the script.
     """
     for first, end in script.stretches:
         here = [number for number in range(first, end) if number in done]
@@ -327,9 +329,10 @@ def _having_done(journal: Journal, script: Script, done: set[int]) -> Located:
 
 @contextmanager
 def _together(disks: Disks, script: Script, wave: Sequence[int]) -> Iterator[None]:
-    """Flush the changes of a wave (numbers of operations that may be flushed together) once, at the end of this
-    context. Missing parent directories in the quarantine are created and flushed before the context begins. For a wave
-    of one operation the context does nothing: each change is flushed at once. Raises `StorageError` if flushing fails.
+    """Context manager that flushes the changes of a wave once, at its end. `wave` has the numbers of operations that
+    may be flushed together. Before the context begins, missing parent directories in the quarantine are created and
+    flushed. For a wave of one operation it does nothing, because the operation flushes its changes itself. Raises
+    `StorageError` if flushing fails.
     """
     if len(wave) == 1:
         yield
@@ -344,9 +347,10 @@ def _together(disks: Disks, script: Script, wave: Sequence[int]) -> Iterator[Non
 
 
 def _flush_done(disks: Disks, located: Located) -> None:
-    """Flush (fsync) the files and directories changed by the last operations that are done: an interrupted process may
-    not have flushed them. These are the done operations of the last stretch that was begun (operations that are ordered
-    only within each partition directory). Does nothing if none is done. Raises `StorageError` if flushing fails.
+    """Flush (fsync) the files and directories changed by the last done operations, because an interrupted process may
+    not have flushed them. These are the done operations of the last stretch that was begun. A stretch is a series of
+    operations that are ordered only within each partition directory. Does nothing if no operation is done. Raises
+    `StorageError` if flushing fails.
     """
     done = located.done
     if not done:
@@ -364,12 +368,11 @@ def _flush_done(disks: Disks, located: Located) -> None:
 def _take_back_unless_changed(
     disks: Disks, located: Located, forget: Callable[[], None], refused: RecoveryRefused
 ) -> None:
-    """Undo an execution, call `forget`, which removes it from the pointer file, and remove its directory in the
-    quarantine. Returns normally; `refused` says why the execution cannot continue, and is only used for the error
-    below.
+    """Undo an execution that cannot continue, call `forget` to remove it from the pointer file, and remove its
+    directory in the quarantine. `refused` is the reason; it is not raised here, but only named in the error below.
 
-    Raises `StorageError` (EBUSY), with nothing undone, if a file that the execution had changed was changed again by
-    another process: that content must not be overwritten. Also raises `StorageError` if the disk fails.
+    Raises `StorageError` (EBUSY), with nothing undone, if another process has changed a file after the execution
+    changed it: this content must not be overwritten. Raises `StorageError` too if the disk fails.
     """
     looker = _Looker(disks, to_undo=True, undoing=False)
     touched = {place for number in located.done for place in located.script.operations[number].places()}
@@ -398,7 +401,7 @@ def _marker_begins(script: Script, journal: Journal) -> int | None:
 
 def _verify(disks: Disks, script: Script) -> None:
     """Raise `StorageError` (EIO) if a file of the log directory does not have the size that the execution gave it, or
-    one that it removed exists. Only sizes are compared; directories, and files in the quarantine, are not checked.
+    if a removed file exists. Only sizes are compared. Directories, and files in the quarantine, are not checked.
     """
     timeline = script.timeline
     for place in timeline.places():

@@ -35,15 +35,17 @@ def mount_of(root: str) -> str:
 
 
 def refuse_copy(runs: Runs) -> str | None:
-    """Raise `RecoveryRefused` if this log directory is, or may be, a copy of the one that its executions were on.
-    Decided by the latest execution that has the directory's id and is not in the quarantine beside it. Its journal
-    names the path of its log directory:
+    """Raise `RecoveryRefused` if this log directory is, or may be, a copy of the one in which its executions ran. One
+    execution decides: the latest that has the directory's id and is kept in a quarantine elsewhere, not beside it. Its
+    journal names the path of its log directory:
 
-    * No such execution, or the path is this directory: return None.
+    * There is no such execution, or the path is this directory: return None.
     * Another directory with the same id is at the path: raise.
-    * The path cannot be examined, or is missing on another machine or an unmounted file system: raise, but with
-      `runs.moved` return a sentence as below.
+    * The path cannot be examined, or is missing on another machine or an unmounted file system: raise. With
+      `runs.moved`, return a sentence as below instead.
     * Otherwise the directory was moved: return a sentence for the operator about that.
+
+    Documents that cannot be read are ignored. Raises `StorageError` if a quarantine cannot be listed.
     """
     elsewhere = [run for run in runs.legible() if run.place != runs.beside and run.journal.owner == runs.owner]
     if not elsewhere:

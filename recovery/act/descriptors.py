@@ -53,13 +53,13 @@ class Attributes(Struct, frozen=True, kw_only=True):
 
 
 def _ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of the ranges from `start` to `end` (exclusive) that may hold data, in ascending order; holes
-    of a sparse file are left out. Positions are in bytes of the file. A range begins and ends at a multiple of `BLOCK`
-    (64 KiB) counted from `start`, or at `end`, so it may include zeros of a hole.
+    """Yield (start, end) of the ranges between bytes `start` and `end` (exclusive) of the file that may hold data, in
+    ascending order. Holes of a sparse file are left out. A range begins and ends at a multiple of `BLOCK` (64 KiB)
+    counted from `start`, or at `end`, so it may include zeros. Adjacent ranges are not merged. Yields nothing without
+    data, or if `start` >= `end`.
 
-    If `end` - `start` is at most one block, that range is yielded without asking the file system. If asking for holes
-    fails, the rest is yielded as one range, so no `OSError` is raised. Adjacent ranges are not merged; bytes after the
-    last data are not yielded. Yields nothing if `start` >= `end`.
+    A range of at most one block is yielded without asking the file system for holes. If asking fails, the rest is one
+    range, so no `OSError` is raised.
     """
     if end - start <= BLOCK:  # sooner read than asked about
         if start < end:
@@ -264,9 +264,9 @@ class OpenFile:
         return digest_of(self.read(start, end), (self.status.st_size if end is None else end) - start)
 
     def crc32c(self, end: int) -> int:
-        """Return the checksum of the first `end` bytes that ignores zeros: CRC-32C over each 64-KiB block that is not
-        all zeros, preceded by its position as 8 bytes big endian. 0 if there is no such block. Bytes after the end of
-        the file count as zeros. Raises `StorageError` if the file cannot be read.
+        """Return a checksum of the first `end` bytes in which zeros do not count. It is the CRC-32C over all 64-KiB
+        blocks that are not all zeros, each after its position as 8 bytes big endian. It is 0 if there is no such block.
+        Bytes after the end of the file count as zeros. Raises `StorageError` if the file cannot be read.
         """
         value = 0
         for position, data in self.read(0, end):

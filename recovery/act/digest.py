@@ -21,9 +21,9 @@ Piece = tuple[int, bytes]
 
 
 def solid_blocks(position: int, data: bytes) -> Iterator[tuple[int, memoryview]]:
-    """Yield (position, bytes) of each block of 64 KiB (`BLOCK`) of a piece that is not all zeros, in order; the last
-    may be shorter. `position` is the position of `data` in the content, and yielded positions count in the content too.
-    The blocks are views of `data`. Raises `ValueError` if `position` is not a multiple of `BLOCK`.
+    """Divide `data` into blocks of 64 KiB (`BLOCK`); yield (position, view) of each block that is not all zeros, in
+    order. The last block may be shorter. `position` is the position of `data` in its file, and yielded positions are
+    positions in the file too. Raises `ValueError` if `position` is not a multiple of `BLOCK`.
     """
     if position % BLOCK:
         raise ValueError(f"a piece begins at {position}, inside a block")
@@ -71,9 +71,9 @@ def digest_of_zeros(size: int) -> str:
 
 
 def without_zeros(position: int, data: bytes) -> Iterator[Piece]:
-    """Yield (position, bytes) of the parts of a piece that remain without its 64-KiB blocks of zeros, which need not be
-    written. Blocks count from the start of `data`, so `position`, the position of `data` in the content, may be any.
-    Neighbouring blocks with data are one part. Nothing is yielded for a piece of zeros.
+    """Yield (position, bytes) of the parts of a piece without its blocks of zeros, which need not be written. A block
+    has 64 KiB and is counted from the start of `data`. `position` may be any position of `data` in its file.
+    Neighbouring blocks with data are one part. Yields nothing for a piece of zeros.
     """
     start = 0
     while start < len(data):

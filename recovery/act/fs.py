@@ -305,10 +305,11 @@ class FileSystem(Flushing):
             pass
 
     def save(self, path: str, pieces: Iterable[Piece], size: int, owner: Owner | None = None) -> str:
-        """Create a file of `size` bytes and flush it, read it back, and return its digest in hexadecimal
+        """Create a file of `size` bytes, flush it, read it back, and return its digest in hexadecimal
         (`recovery.act.digest`). `pieces` are (position, bytes) in ascending order; ranges without a piece are holes.
-        `owner` is mode, user id and group id (ids are set only if this process is root); None: mode 600. Raises
-        `StorageError` if the file exists, or reads back differently; what was written then stays.
+        `owner` is (mode, user id, group id); the ids are set only if this process is root. None means mode 600. Raises
+        `StorageError` if the file exists, cannot be written, or reads back differently. A file that was begun is not
+        removed then.
         """
         digest = ContentDigest()
         with self._written(path, _taken(pieces, digest), size, owner) as file:
@@ -374,9 +375,9 @@ class FileSystem(Flushing):
                 os.close(descriptor)
 
     def write_tail(self, path: str, position: int, pieces: Iterable[Piece], size: int) -> None:
-        """Truncate a file to `position` bytes, write `pieces` after that, and flush it; its size is then `position +
-        size`. Piece positions count from `position`; bytes without a piece are zeros. Raises `StorageError` if the file
-        is missing.
+        """Truncate a file to `position` bytes, write `pieces` after that position, and flush it. Its size is then
+        `position + size`. Positions of pieces count from `position`; bytes without a piece are zeros. Raises
+        `StorageError` if the file is missing or cannot be written.
         """
         with self._wrapped("write the file", path):
             parent, name = self._at(path)
@@ -441,9 +442,9 @@ class FileSystem(Flushing):
             waiting[target] = None
 
     def _follow(self, path: str, target: str, other: FileSystem) -> None:
-        """Update the paths recorded by `remembering` after `path`, a file or a directory with everything in it, was
-        renamed to `target`. They are deleted from the record if `other` has another root directory. Does nothing
-        outside `remembering`.
+        """Update the paths recorded by `remembering` after `path` was renamed to `target`. `path` is a file, or a
+        directory with everything in it. If `other` has another root directory, the paths are deleted from the record.
+        Does nothing outside `remembering`.
         """
         made = self._remembered()
         if not made:
@@ -461,9 +462,10 @@ class FileSystem(Flushing):
             os.link(name, target_name, src_dir_fd=from_directory, dst_dir_fd=to_directory, follow_symlinks=False)
 
     def remove(self, path: str, expected: Facts | None = None) -> None:
-        """Remove a file; a missing one is ignored if `expected` is None. `expected` is its size in bytes, modification
-        time (ns) and inode. Raises `RecoveryRefused`, with nothing removed, if the file is missing or differs from
-        that. The directory is not flushed.
+        """Remove a file; the directory is not flushed. `expected` is its size in bytes, modification time (ns) and
+        inode. Raises `RecoveryRefused`, with nothing removed, if the file is missing or differs from `expected`. With
+        `expected` None any file is removed, and a missing one is ignored. Raises `StorageError` if it cannot be
+        removed.
         """
         self.refuse_other(path, expected)
         with self._wrapped("remove the file", path), contextlib.suppress(FileNotFoundError):

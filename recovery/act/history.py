@@ -162,9 +162,9 @@ def runs(path: PathLike, *, quarantine: PathLike | None = None) -> tuple[RunInfo
 def runs_of_each(
     paths: Sequence[PathLike], run_ids: Sequence[str], quarantine: PathLike | None = None
 ) -> dict[PathLike, tuple[str, ...]]:
-    """Assign executions to log directories: return path -> ids of those `run_ids` that are kept for it. Ids keep their
-    order without duplicates; paths without any id are left out. An id that is kept for several paths is assigned to
-    each of them. An unknown id is assigned to the first path, so that later work reports it as missing.
+    """Assign executions to log directories. Return a dict: path -> those ids of `run_ids` that are kept for it, in
+    their order and without duplicates. Paths without an id are left out. An id that is kept for several paths is
+    assigned to each of them. An unknown id is assigned to the first path; later work then reports it as missing.
 
     Reads the quarantines of every path, and `quarantine` as an additional one. Raises `UsageError` if a path is not a
     log directory, `RecoveryRefused` if its pointer file is invalid, `StorageError` if a quarantine cannot be listed.
@@ -179,10 +179,10 @@ def runs_of_each(
 
 
 def list_runs(kept: Runs) -> tuple[RunInfo, ...]:
-    """Return all executions of a log directory, oldest first. Executions whose journal is missing or cannot be read
-    come last, sorted by id, because it is unknown whose they are. From a quarantine that is not beside the directory,
-    readable ones are listed only if they have the directory's id or path. Raises `StorageError` if a quarantine cannot
-    be listed.
+    """Return all executions of a log directory, oldest first. Executions without a readable journal come last, sorted
+    by id, because it is unknown to which directory they belong. A readable execution in the quarantine beside the
+    directory is always listed; in another quarantine it must have the directory's id or path. Reads the quarantines.
+    Raises `StorageError` if a quarantine cannot be listed.
     """
     read: list[KeptRun] = []
     unread: list[RunInfo] = []
@@ -198,9 +198,10 @@ def list_runs(kept: Runs) -> tuple[RunInfo, ...]:
 
 
 def _read(kept: Runs, place: str, run_id: str) -> KeptRun | RunInfo:
-    """Read one execution from its document. If it has no readable document, return a `RunInfo` instead: its state is
-    NOT_BEGUN if the execution's directory keeps no files, else UNREADABLE, and `why_not` says why. No exception is
-    raised for these cases.
+    """Read one execution from its document. If this fails, return a `RunInfo` instead, with the reason in `why_not`.
+    Its state is NOT_BEGUN if the execution's directory has neither a document nor other files. In every other case it
+    is UNREADABLE: the document is damaged, only other files are there, or the directory is missing or not a directory.
+    No exception is raised for these cases.
     """
     directory = os.path.join(place, run_id)
     files, allocated = 0, 0

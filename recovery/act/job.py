@@ -57,9 +57,9 @@ Agreed = TypeVar("Agreed", bound=AgreedPlan)
 
 
 def by_root(roots: Sequence[str], expected: Sequence[Agreed | None] | None) -> dict[str, Agreed | None]:
-    """Map each log directory of `roots` to the plan that the caller agreed to, or None; `expected` has these in the
-    order of `roots`. Empty if `expected` is None. Raises `UsageError` if the numbers of plans and directories
-    differ.
+    """Return a dict: log directory -> the plan that the caller agreed to, or None. `expected` has these plans in the
+    order of `roots`. The dict is empty if `expected` is None. Raises `UsageError` if there is not one plan, or None,
+    for each directory.
     """
     if expected is None:
         return {}
@@ -197,12 +197,13 @@ def execute(
     drops: bool = False,
     lost: Sequence[LossOfRun] | None = None,
 ) -> Executed:
-    """Carry out the actions of a plan as one execution (one journaled, undoable change). Before that, earlier
-    interrupted executions that no longer fit the files are marked as superseded, and the copies of those that had
-    changed nothing are removed; if the plan has no actions, that is all.
+    """Carry out the actions of a plan as one execution (one journaled, undoable change). First, earlier interrupted
+    executions that no longer fit the files are marked as superseded, and the copies of executions that had changed
+    nothing are removed. If the plan has no actions, that is all.
 
-    Return these earlier executions, and the new one's id, its directory in the quarantine, and why the clean-shutdown
-    marker was withheld. These three are None without actions; the last also if the marker was not withheld.
+    Return these earlier executions, and the id of the new one, its directory in the quarantine, and why the
+    clean-shutdown marker was withheld. Without actions, the last three are None. The reason is also None if the marker
+    was not withheld.
 
     Raises `RecoveryRefused`, with the files unchanged or changed back, if the directory has changed since the plan's
     survey (its list of files with sizes and times) or the quarantine is not usable. Raises `StorageError` if the disk

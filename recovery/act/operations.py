@@ -105,10 +105,10 @@ class Disks:
             self.root.refuse_other(place.path, self.facts(place))
 
     def restore(self, saved: Place, place: Place, attributes: Attributes) -> None:
-        """Copy the saved file at `saved` to `place` in the log directory, with `attributes`; an existing file is
-        replaced, and the saved file stays. The copy is written under a temporary name, read back and flushed before it
-        gets its name. If the owner and group in `attributes` own neither the saved file, the parent directory nor the
-        log directory, the copy gets those of the parent. Raises `StorageError`.
+        """Copy the saved file at `saved` to `place` in the log directory, with `attributes`. An existing file is
+        replaced; the saved file stays. The copy is written under a temporary name, read back and flushed before it gets
+        its name. The owner and group in `attributes` must also own the saved file, the parent directory or the log
+        directory. Otherwise the copy gets those of the parent. Raises `StorageError` if reading or writing fails.
         """
         _, source = self.at(saved)
         temporary = self.temporary(place.path)
@@ -120,8 +120,9 @@ class Disks:
 
     def _owned(self, saved: Place, place: Place, attributes: Attributes) -> Attributes:
         """Return `attributes` unchanged if their owner and group also own the saved copy, the parent directory of
-        `place` or the log directory; otherwise with the owner and group of the parent (the log directory if that is
-        missing). A forged journal could otherwise make root create files of any user.
+        `place`, or the log directory. Otherwise return them with the owner and group of the parent, or of the log
+        directory if the parent is missing. Without this, a forged journal could make root create files of any user.
+        Raises `StorageError` if one of these cannot be examined.
         """
         fs, path = self.at(saved)
         parent = self.root.status(place.parent.path)
@@ -150,8 +151,9 @@ class Operation(Struct, frozen=True):
         """Undo the change."""
 
     def places(self) -> tuple[Place, ...]:
-        """Return the places that the operation changes, in the log directory and in the quarantine: the values of its
-        fields `source`, `target`, `path`, `saved` and `staged` that are places, in this order.
+        """Return the places that the operation changes, in the log directory and in the quarantine. These are the
+        values of its fields `source`, `target`, `path`, `saved` and `staged`, in this order. Fields that are missing or
+        hold no place are left out.
         """
         return tuple(
             place
@@ -426,8 +428,9 @@ class CutOff(_OnFiles, frozen=True, kw_only=True):
 
 
 def owner_of_new(root: FileSystem, path: str, before: FileState | None) -> Owner:
-    """Return mode, user id and group id for new content at `path`: those of the file that it replaces (`before`), else
-    mode 644 and the owner of its directory (the log directory if that is missing).
+    """Return mode, user id and group id for new content at `path`. If the content replaces the file `before`, they are
+    this file's. Otherwise the mode is 644 and the owner is the directory's, or the log directory's if the directory is
+    missing. Raises `StorageError` if the directory cannot be examined.
     """
     if before is not None:
         return before.attributes.mode, before.attributes.uid, before.attributes.gid

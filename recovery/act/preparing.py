@@ -162,9 +162,10 @@ class _Preparation:
 
     def save(self, path: str, saved: Place, state: FileState) -> None:
         """Copy a file of the log directory to the place `saved` in a quarantine on another file system, with its owner
-        if permitted. It is written under a temporary name and renamed after it was read back; its directory is added to
-        `written`, whose names are flushed later. Raises `RecoveryRefused` if its size or digest differs from `state`,
-        or if it belongs to another user and this process is not root; `StorageError` if it cannot be read or written.
+        if permitted. The copy is written under a temporary name, read back, and renamed. Its directory is added to
+        `written` and is flushed later. Raises `RecoveryRefused` if size or digest differ from `state`, or if the file
+        belongs to another user and this process is not root. Raises `StorageError` if the file cannot be read or
+        written.
         """
         if os.geteuid() not in (0, state.attributes.uid):
             raise RecoveryRefused(
@@ -258,9 +259,10 @@ class _Preparation:
         return sorted(path for path in directories if path and self.root.status(path) is not None)
 
     def bystanders(self, steps: Sequence[Step], directories: Collection[str]) -> dict[str, Bystander]:
-        """Return path -> kind, size and modification time of the entries that the execution relies on and does not
-        change: the other entries of the touched `directories`, as surveyed, and the files of the log directory that a
-        broker reads, as they are now. Lock and pointer files are left out.
+        """Return path -> kind, size and modification time of the entries that the execution relies on but does not
+        change. These are the other entries of the touched `directories`, as surveyed. They are also the files of the
+        log directory that a broker reads, as they are now. Lock and pointer files are left out. Raises `StorageError`
+        if a file cannot be examined.
         """
         seen, known = self.seen, {step.path for step in steps} | {step.target for step in steps}
 

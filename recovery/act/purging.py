@@ -112,9 +112,10 @@ def _needs_pointer(kept: Runs) -> bool:
 
 
 def _choose(kept: Runs, run_ids: Sequence[str], request: Purge) -> _Chosen:
-    """Return the executions of one log directory to purge: those with one of `run_ids`, and those that are older than
-    the request says. The second value maps the ids of old executions that must be kept to the reason. Raises
-    `RecoveryRefused` if one of `run_ids` is unknown or must be kept, `StorageError` if a quarantine cannot be read.
+    """Return the executions of one log directory to purge: those with one of `run_ids`, and those older than the
+    request says. The second value is a dict: id of an old execution that must be kept -> reason. Reads the quarantines.
+    Raises `RecoveryRefused` if one of `run_ids` is unknown or must be kept, `StorageError` if a quarantine cannot be
+    read.
     """
     known = list_runs(kept)
     for run_id in run_ids:
@@ -148,9 +149,10 @@ def _why_not(kept: Runs, run: RunInfo) -> str | None:
     `StorageError` if its directory cannot be read. The reasons:
 
     * It is unfinished.
-    * It is unreadable and may still be needed: it is not kept beside the log directory, or its document is that of an
-      unfinished execution, or a file or link is in place of its directory.
-    * It has the id of another log directory, and is neither undone, half purged, nor without any change.
+    * It is unreadable and may still be needed: it is not kept beside the log directory, or its document has the name
+      of an unfinished execution's. The same holds if a file or link is in place of its directory.
+    * It has the id of another log directory. This does not count if it is undone, half purged, or had
+      changed nothing.
     * Its directory has entries that kafkalog did not write there, or a mounted file system.
     """
     place = os.path.dirname(run.directory)
@@ -168,10 +170,10 @@ def _why_not(kept: Runs, run: RunInfo) -> str | None:
 
 
 def _foreign(fs: FileSystem, run_id: str) -> str | None:
-    """Return a sentence about the first entry in an execution's directory that kafkalog did not write there, or that
-    another file system is mounted on; None if there is none. Everything inside its directories for kept and staged
-    files is allowed, links and special files too. Raises `StorageError` if a directory cannot be listed,
-    `RecoveryRefused` if directories are nested more than 100 levels deep.
+    """Return a sentence about the first foreign entry in an execution's directory; None if there is none. An entry is
+    foreign if kafkalog did not write it there, or if it is on another, mounted file system. In the directories for kept
+    and staged files everything is allowed, also links and special files. Raises `StorageError` if a directory cannot be
+    listed, `RecoveryRefused` if directories are nested more than 100 levels deep.
     """
     documents = {*DOCUMENTS, *(name + _BEING_WRITTEN for name in DOCUMENTS)}
     directory = fs.status(run_id)

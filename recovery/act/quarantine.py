@@ -230,10 +230,10 @@ class Runs:
             ) from error
 
     def begin(self, root: FileSystem, run_id: str, place: str) -> None:
-        """Add an execution, or its undo, to the pointer file of the log directory `root` as in progress, with its
-        quarantine `place`. Entries of executions that have ended are dropped. Called before the execution's journal
-        says that it is in progress. Raises `StorageError` if the file cannot be written, `RecoveryRefused` if a journal
-        in the quarantines cannot be read.
+        """Add an execution, or its undo, to those in progress in the pointer file of the log directory `root`. The file
+        then also names its quarantine `place`. Entries of executions that have ended are dropped. Call this before the
+        execution's journal says that it is in progress. Raises `StorageError` if the file cannot be written,
+        `RecoveryRefused` if a journal in the quarantines cannot be read.
         """
         known = self._pointer or Pointer(self.owner_of_new)
         places = known.places if place in (self.beside, *known.places) else (*known.places, place)
@@ -249,11 +249,13 @@ class Runs:
         self._leave(root, Pointer(known.owner, places, at_work))
 
     def end(self, root: FileSystem, run_id: str, *, stands: bool) -> None:
-        """Remove an execution from the executions in progress in the pointer file. The file is deleted if it is no
-        longer needed: nothing is in progress, and every execution with this directory's id keeps its bytes in the
-        quarantine beside the directory. With `stands` False this execution does not count there, because it was undone
-        or removed. Without a pointer file, only a half-written one is removed. Raises `StorageError`, and
-        `RecoveryRefused` if a document cannot be read.
+        """Remove an execution from the executions in progress in the pointer file. If the file is no longer needed, it
+        is deleted. It is needed as long as an execution is in progress, or one with this directory's id keeps its bytes
+        elsewhere than beside the directory. With `stands` False this execution was undone or removed, and does not
+        count.
+
+        A half-written pointer file is removed. Without a pointer file, nothing else is done. Raises `StorageError` if a
+        file cannot be written, `RecoveryRefused` if a document cannot be read.
         """
         self._clear(root)
         if self._pointer is None:
@@ -279,9 +281,9 @@ class Runs:
         self._leave(root, None)
 
     def _leave(self, root: FileSystem, pointer: Pointer | None) -> None:
-        """Write the pointer file durably by renaming a new one, or remove it if `pointer` is None; do nothing if it is
-        unchanged. A half-written pointer file is removed before. The log directory keeps its modification time, also if
-        `StorageError` or `KeyboardInterrupt` ends the attempt.
+        """Write the pointer file durably (a new file is renamed to it), or remove it if `pointer` is None. An unchanged
+        pointer is not written. A half-written pointer file is removed first. The log directory keeps its modification
+        time, also if the attempt ends with `StorageError` or `KeyboardInterrupt`; either is raised again.
         """
         self._clear(root)
         if pointer == self._pointer:
@@ -365,11 +367,11 @@ class Runs:
     def is_ours(self, run: KeptRun) -> bool:
         """Whether an execution belongs to this log directory. The first rule that applies decides:
 
-        * It is in progress (`journal.json`, `undoing.json`) and the pointer file does not name it, as in a restored
-          backup: only with `moved`, and if it has the directory's id or path.
-        * It is kept beside the directory: if it was begun beside it, or has the directory's id.
-        * It is kept in another quarantine: if it has the directory's id. Its path is enough with `moved`, or if the
-          execution changed nothing yet or is completely undone.
+        * It is in progress (`journal.json`, `undoing.json`), but the pointer file does not name it, as in a restored
+          backup. It belongs only with `moved`, and if it has the directory's id or path.
+        * It is kept beside the directory. It belongs if it was begun beside it, or has the directory's id.
+        * It is kept in another quarantine. It belongs if it has the directory's id. With `moved`, or if the execution
+          changed nothing yet or is completely undone, the directory's path is enough.
         """
         if run.name in _AT_WORK and run.run_id not in self.at_work:
             return self.moved and self.may_be_ours(run)
@@ -414,9 +416,10 @@ class Runs:
         return 1 + max((run.journal.sequence for run in self.all()), default=0)
 
     def undoable(self, run_id: str | None = None, concerns: Callable[[KeptRun], bool] | None = None) -> KeptRun:
-        """Return the execution with the id `run_id`; without an id, the latest one for which `concerns` returns True
-        (None: any). Executions that are undone, superseded or being purged, or interrupted before they were announced,
-        do not count. Raises `RecoveryRefused` if there is none, or a document cannot be read.
+        """Return the execution with the id `run_id`. Without an id, return the latest one for which `concerns` returns
+        True (None: the latest of all). Executions that are undone, superseded or being purged do not count. Neither do
+        executions that were interrupted before they were announced. Raises `RecoveryRefused` if there is none, or if a
+        document cannot be read.
         """
         candidates = [
             run

@@ -114,10 +114,10 @@ def refuse_foreign(runs: Runs, allowed: str | None) -> None:
 
 
 def look_at_earlier(root: FileSystem, runs: Runs) -> Earlier:
-    """Compare interrupted executions and undos with the present files; return which can be completed, which no longer
-    fit, and which were interrupted before their first change. The last include only those named in the pointer file, or
-    begun on this machine and without steps in their journal yet. Only reads. Raises `RecoveryRefused` if a journal is
-    damaged, `StorageError` if a file cannot be read.
+    """Compare interrupted executions and undos with the present files. Return which can be completed, which no longer
+    fit, and which were interrupted before their first change. An execution is among the last only if the pointer file
+    names it, or if it was begun on this machine and its journal has no steps yet. Only reads. Raises `RecoveryRefused`
+    if a journal is damaged, `StorageError` if a file cannot be read.
     """
     fitting: list[tuple[KeptRun, Located]] = []
     stale: list[tuple[KeptRun, str]] = []
@@ -153,10 +153,10 @@ def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
 
 
 def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
-    """Mark interrupted executions that no longer fit as superseded, remove the copies of executions that had changed
-    nothing yet, and remove both from the pointer file. Executions that can be completed are left as they are. Return
-    the ids of the superseded ones with the reasons, in `superseded`. Raises `StorageError`, and `RecoveryRefused` if a
-    document cannot be read.
+    """Mark interrupted executions that no longer fit as superseded, and remove the copies of executions that had
+    changed nothing. Both are removed from the pointer file. Executions that can be completed are left unchanged. Return
+    the ids of the superseded ones with the reasons, in `superseded`. Raises `StorageError` if a file cannot be written,
+    `RecoveryRefused` if a document cannot be read.
     """
     for run, _why in earlier.stale:
         with _quarantine_of(run) as quarantine:
@@ -173,10 +173,10 @@ def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
 
 def _discard(root: FileSystem, runs: Runs, run: KeptRun, located: Located | None) -> None:
     """Remove the quarantine directory of an execution that was interrupted before its first change, and its entry in
-    the pointer file. If it had an entry and `located` is given, the log directory's modification time is set back to
-    the one before the execution, and `root.mtime_before` to this time. Does nothing if another process holds the
-    execution's lock or the execution has begun since. Raises `StorageError`, and `RecoveryRefused` if a document cannot
-    be read.
+    the pointer file. Does nothing if another process holds the execution's lock, or if the execution has begun since.
+    If it had an entry and `located` is given, the log directory gets back the modification time from before the
+    execution, and `root.mtime_before` is set to it. Raises `StorageError` if a file cannot be changed,
+    `RecoveryRefused` if a document cannot be read.
     """
     with _quarantine_of(run) as quarantine, quarantine.locked_directory(run.run_id) as is_stopped:
         if not is_stopped or document_of(run.place, run.run_id) != PREPARING:
@@ -191,13 +191,13 @@ def _discard(root: FileSystem, runs: Runs, run: KeptRun, located: Located | None
 def complete(
     root: FileSystem, runs: Runs, earlier: Earlier, withhold_marker: Callable[[], str | None]
 ) -> CompletedRuns:
-    """Complete the interrupted executions and undos in `earlier` that fit the present files; first settle the others as
-    `settle` does. Return the ids of the completed ones with their number of remaining operations, the superseded ones
-    with the reasons, and why a clean-shutdown marker was withheld (None if none was). `withhold_marker` is called
-    before a clean-shutdown marker is written, and returns why it would be untrue, or None.
+    """Settle interrupted executions as `settle` does, then complete the executions and undos in `earlier` that fit the
+    present files. `withhold_marker` is called before a clean-shutdown marker is written, and returns why it would be
+    untrue, or None. Return the completed ids with their number of remaining operations, the superseded ids with the
+    reasons, and why a marker was withheld (None if none was; the last reason if several were).
 
-    Raises `RecoveryRefused` if a file was changed by another process (that execution is rolled back), `StorageError` if
-    the disk fails. Executions completed before that stay completed.
+    Raises `RecoveryRefused` if another process has changed a file; that execution is rolled back. Raises `StorageError`
+    if the disk fails. Executions completed before the error stay completed.
     """
     superseded = settle(root, runs, earlier).superseded
     completed: dict[str, int] = {}
@@ -314,9 +314,9 @@ def act(
 
 
 def _bytes_of(changes: Changes, action: RecoveryAction) -> int:
-    """Return the approximate number of bytes that preparing an action reads and writes, to weigh its progress: the
-    removed bytes for a truncation, the old and the new bytes for a write, else the bytes of the present file. A missing
-    file has 0 bytes.
+    """Return the approximate number of bytes that preparing an action reads and writes, as its weight in the progress.
+    For a truncation these are the removed bytes. For a write they are the old and the new bytes. For any other action
+    they are the bytes of the present file. A missing file has 0 bytes.
     """
     facts = changes.survey.files.get(action.path)
     before = 0 if facts is None else facts.size
@@ -402,13 +402,13 @@ def refuse_take_back(root: FileSystem, runs: Runs, run_id: str | None, partition
 def _compared(
     root: FileSystem, runs: Runs, run_id: str | None, partition: str | None
 ) -> Iterator[tuple[KeptRun, Disks, Located]]:
-    """Open the execution to undo within this context. Its value is the execution, its disks (log directory and
-    quarantine), and how far it came; everything that undoing relies on was compared. Only reads. The execution is
-    `run_id`; if that is None the latest, or the latest that changed `partition` if that is given.
+    """Open the execution to undo within this context, after comparing everything that undoing relies on. The context's
+    value is the execution, its disks (log directory and quarantine), and how far it came. It is the execution `run_id`.
+    If `run_id` is None, it is the latest, or with `partition` the latest that changed this partition. Only reads.
 
-    Raises `RecoveryRefused` if there is none or it cannot be undone: a file has changed, a later execution relies on
-    it, files would need another owner, or `run_id` is None and another machine began it and did not finish it. Raises
-    `StorageError` if a file cannot be read.
+    Raises `RecoveryRefused` if there is no such execution. Raises it too if the execution cannot be undone: a file has
+    changed, a later execution relies on it, or files would need another owner. If `run_id` is None, an unfinished
+    execution of another machine is also refused. Raises `StorageError` if a file cannot be read.
     """
     run = runs.undoable(run_id, None if partition is None else lambda kept_run: _concerns(kept_run, partition))
     refuse_others_files(run)
@@ -429,9 +429,10 @@ def _concerns(run: KeptRun, partition: str) -> bool:
 
 
 def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
-    """Raise `RecoveryRefused` if a later execution touched or relied on a path that this one touched, because the later
-    one has to be undone first. The message differs if the later one found another size or content than this one had
-    left: then the directory was replaced in between. Reads no files.
+    """Raise `RecoveryRefused` if a later execution touched or relied on a path that this execution touched: the later
+    one must be undone first. If the later one found another size or content than this one had left, the directory was
+    replaced in between, and the message says so. Reads the documents of later executions, but no other files. Raises
+    `RecoveryRefused` too if a document cannot be read.
     """
     later = next((later_run for later_run in runs.after(run) if _relied_on(later_run) & _touched(run)), None)
     other = None if later is None else _found_otherwise(run, later)
@@ -450,9 +451,9 @@ def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
 
 
 def _found_otherwise(run: KeptRun, later: KeptRun) -> str | None:
-    """Return the first path, in the order of the later execution's steps, that it found with another size or content
-    than `run` had left there, or found although `run` had removed it; None if there is none. After or before a
-    truncation only sizes are compared. Paths that only one of them changes are not compared.
+    """Return the first path, in the order of the later execution's steps, that it did not find as `run` had left it;
+    None if there is none. Such a path had another size or content, or existed although `run` had removed it. After or
+    before a truncation only sizes are compared. Only paths that both executions change are compared.
     """
     left: dict[str, FileState | int | None] = {}
     for step in run.journal.steps:

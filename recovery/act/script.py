@@ -60,10 +60,10 @@ class Script(Struct, frozen=True, kw_only=True):
         return self._of_saved.get(place, "") if place.in_run else place.path.partition("/")[0]
 
     def waves(self, done: Collection[int], *, back: bool = False) -> Iterator[list[int]]:
-        """Yield lists of operation numbers that may be carried out and flushed together, because each is in another
-        partition directory. Together they are all operations not in `done`, in order; with `back`, all operations in
-        `done`, in reverse order. An operation that is ordered with all others is alone in its list. Yields nothing if
-        no operation is left.
+        """Yield the operations that are not in `done`, in order, in lists of numbers. With `back`, yield the operations
+        in `done`, in reverse order. The operations of a list may be carried out and flushed together, because each is
+        in another partition directory. An operation that is ordered with all others is alone in its list. Yields
+        nothing if no operation is left.
         """
         for first, end in reversed(self.stretches) if back else self.stretches:
             chains: dict[str | None, list[int]] = {}

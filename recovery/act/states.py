@@ -98,8 +98,8 @@ class Unexpected(Exception):
 
 
 def _note(below: dict[Place, set[Place]], place: Place) -> None:
-    """Add `place` to the children of its parent directory in `below` (directory -> places directly in it), and each
-    parent to the children of its own parent, up to the root. Changes `below`; stops at the first that is there already.
+    """Add `place` to the children of its parent directory in `below` (directory -> places directly in it). Then add
+    each parent to the children of its own parent, up to the root. Stops at the first that is there already.
     """
     parent = place
     while parent.path:
@@ -148,9 +148,9 @@ class Timeline:
         return self.now.get(place, ABSENT)
 
     def below(self, place: Place) -> Iterator[Place]:
-        """Yield every known place below a directory, at any depth, each directory before its content and sorted by
-        path. Directories without a known state of their own are not yielded, nor is the directory itself; nothing is
-        yielded if no place is below it. The tree of places is computed by the first call and kept.
+        """Yield every known place below a directory, at any depth, sorted by path. Each directory comes before its
+        content. The directory itself, and directories without a known state, are not yielded. Yields nothing if no
+        place is below it. The first call computes the tree of places and caches it.
         """
         if self._below is None:
             self._below = {}

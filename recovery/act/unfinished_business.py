@@ -61,9 +61,10 @@ class Standing:
     """sentences about interrupted executions on another directory that was here, and about an unfinished commit"""
 
     def sentences(self, words: Callable[[Advice], str] = in_python) -> list[str]:
-        """Return sentences for an operator: on the lock if it is held or its state is unknown, each unfinished
-        execution, each note, a possible undo, and why executions are unknown, in this order. Empty if there is none of
-        these. `words` turns an advice into text, such as a command line; by default with a Python expression.
+        """Return sentences for an operator; empty if there is nothing to say. They are, in this order, about the lock
+        if it is held or its state is unknown, about each unfinished execution, each note, and a possible undo, and
+        about why the executions are unknown. `words` turns an advice into text, such as a command line; by default into
+        a Python expression.
         """
         sentences = []
         if self.locked:
@@ -103,12 +104,12 @@ def sentence_of_stranger(run: KeptRun) -> str:
 
 def standing(root: PathLike, quarantine: PathLike | None = None) -> Standing:
     """Return the state of the log directory `root`: its unfinished executions, the latest one if it can be undone,
-    whether the broker's lock is held (None if unknown), and notes: on a commit of Spark's writer that has not ended,
-    and on unfinished executions of other directories. Looks for executions beside it, at the places in its pointer
-    file, and in `quarantine`. Only reads.
+    whether the broker's lock is held (None if unknown), and notes. Notes are about an unfinished commit of Spark's
+    writer, and about unfinished executions of other directories. As long as an execution is unfinished, none can be
+    undone. Looks for executions beside the directory, at the places in its pointer file, and in `quarantine`. Only
+    reads.
 
-    If the executions cannot be read, `problem` says why, and no `RecoveryRefused` or `StorageError` is raised. There is
-    no possible undo while one is unfinished.
+    If the executions cannot be read, `problem` says why, and no `RecoveryRefused` or `StorageError` is raised.
     """
     path = os.path.realpath(root)
     locked = _locked(path)

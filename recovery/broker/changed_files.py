@@ -47,11 +47,12 @@ _UNCHANGED = ChangedFiles()
 
 def changed_files(before: Tree, after: Tree, loaded: LoadedPartition) -> ChangedFiles:
     """Compare a partition directory before a start (`loaded.name`) and after it (`loaded.stray` if it was renamed as
-    stray). `changed` maps file names to the content of new and changed files; `gone` has the sorted names of removed
-    files.
+    stray). In the result, `changed` maps file names to the content of new and changed files, and `gone` has the sorted
+    names of removed files. Equal files are not listed. The content of a file that was only truncated is a slice of the
+    old one.
 
-    Equal files are not listed. Logs are not read for this: a `.log` file whose content object differs is listed as
-    changed. If another file was only truncated, its content is a slice of the old one.
+    Logs are not read: a `.log` file with another content object counts as changed. Raises `StorageError` if another
+    file cannot be read.
     """
     directory, its_name = loaded.name, loaded.stray or loaded.name
     names = before.all_names(directory)

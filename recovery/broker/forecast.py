@@ -74,9 +74,11 @@ class Forecast:
 
     def whole(self, parts: Sequence[Started | None]) -> BrokerResult:
         """Combine the results of starting every topic-partition separately into the result of one start on the whole
-        tree, and change the tree to the state after this start. Partitions in the result are in the order of the
-        directories. If a separate start failed (None in `parts`), or the files of the log directory itself make the
-        start fail, simulate the whole start in the broker's order instead and return its result.
+        tree. Change the tree to the state after this start. Partitions in the result are in the order of the
+        directories.
+
+        If a separate start failed (None in `parts`), or if files of the log directory itself make the start fail, the
+        whole start is simulated in the broker's order instead. Raises `StorageError` if a file cannot be read.
         """
         tree = self._tree
         groups = [part for part in parts if part is not None]
@@ -100,10 +102,10 @@ class Forecast:
 
 
 def load_directory(tree: Tree, rules: Rules, workers: Workers, *, keeps_files: bool = True) -> BrokerResult:
-    """Simulate a broker's start on `tree` and return a result equal to that of `load_log_directory`. `workers` load
-    partitions in parallel if that is worthwhile. `tree` is changed to the state after the start; but with `keeps_files`
-    False a parallel start may leave partition directories in it unchanged. If the start fails, the result says so;
-    nothing is raised for that. Raises `StorageError` if a file cannot be read.
+    """Simulate a broker's start on `tree`; return a result equal to the one of `load_log_directory`. `workers` load
+    partitions in parallel if this is worthwhile. `tree` is changed to the state after the start. With `keeps_files`
+    False, a parallel start may leave partition directories in it unchanged. A failed start is a result, not an
+    exception. Raises `StorageError` if a file cannot be read.
     """
     forecast = Forecast(tree, rules)
     if not workers.is_worthwhile(forecast.groups) or not forecast.is_divisible:

@@ -23,8 +23,9 @@ __all__ = ["meta_properties_finding", "names_newer_version", "with_identity"]
 
 
 def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts = NO_FACTS) -> BrokerResult:
-    """Return `result`, the result of loading the logs, or another result if the start ends earlier because of
-    `meta.properties`. `tree` is the log directory before the start, `root` its path. `result` is not changed.
+    """Return the result of a start after `meta.properties` was checked. This is `result`, the result of loading the
+    logs, unless the start ends earlier because of this file. `tree` is the log directory before the start, `root` its
+    path. `result` is not changed.
 
     * The file is missing: a broker with ZooKeeper writes a new one, so `result` is returned; a KRaft broker does not
       start (`MetaPropertiesEnsemble.verify`). The broker is a KRaft one if the metadata log is in this directory, or in
@@ -58,8 +59,9 @@ def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts
 
 
 def _without(result: BrokerResult, root: str, facts: TopicFacts) -> BrokerResult:
-    """Return the result of a KRaft start on a log directory without `meta.properties`: it fails before a log is opened.
-    The message names `root` if another directory in `facts.roots` has a readable file, else it says that none has.
+    """Return the result of a KRaft start on a log directory without `meta.properties`: the start fails before a log is
+    opened. If another directory in `facts.roots` has a readable file, the message names `root`. Otherwise it says that
+    no directory has one. Reads the files of these directories.
     """
     message = "No readable meta.properties files found."
     if any(other != root and meta_properties_of(other) is not None for other in facts.roots):
@@ -76,9 +78,10 @@ def _without(result: BrokerResult, root: str, facts: TopicFacts) -> BrokerResult
 
 
 def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding | None:
-    """Return the finding META_PROPERTIES_INVALID as in `verify` if `meta.properties` cannot be parsed, has a wrong or
-    missing id, or is missing although the node uses KRaft; a warning if it lacks the directory id that the metadata has
-    for the directory; else None. Its path is relative to the log directory `root`.
+    """Return the finding META_PROPERTIES_INVALID as in `verify`; None if there is no fault. It is an error if
+    `meta.properties` cannot be parsed, has a wrong or missing id, or is missing although the node uses KRaft. It is a
+    warning if only the directory id is missing and the metadata has one for this directory. Its path is relative to the
+    log directory `root`.
     """
     meta = _read(tree, root)
     if isinstance(meta, MetaProperties):

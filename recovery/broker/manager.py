@@ -192,8 +192,9 @@ def is_kraft(tree: Tree, *, has_metadata: bool = False) -> bool:
 
 @lru_cache(maxsize=1)
 def _is_kraft_by_file(data: bytes) -> bool | None:
-    """Whether the content of `meta.properties` is a KRaft node's; None if it cannot be parsed, or has neither version 1
-    nor a node id. Cached, because this is needed for every partition.
+    """Whether the content of `meta.properties` is from a KRaft node, which writes version 1. False for any other
+    version with a node id. None if the content cannot be parsed, or if it has another version and no node id. Results
+    are cached, because they are needed for every partition.
     """
     try:
         meta = decode_meta_properties(data)
@@ -231,10 +232,10 @@ class _Directory:
         self.results: list[LoadedPartition] = []
 
     def checkpoint(self, name: str) -> dict[tuple[str, int], int]:
-        """Return an offset checkpoint file of the log directory as (topic, partition) -> offset; empty if it is
-        missing, malformed or cannot be read. If a broker takes the directory offline for that (an `IOException`, or a
-        directory or link of that name), the error is stored in `offline`, unless an earlier one is there; other errors
-        are ignored. Raises `TooLargeError` if the file exceeds a broker's memory.
+        """Read an offset checkpoint file of the log directory; return (topic, partition) -> offset. Empty if the file
+        is missing, malformed or cannot be read. For an `IOException`, or a directory or link of that name, a broker
+        takes the directory offline: the error is stored in `offline`, unless an earlier one is there. Other errors are
+        ignored. Raises `TooLargeError` if the file exceeds a broker's memory.
         """
         if name in self.tree.directories or name in self.tree.links:
             self.offline = self.offline or KafkaStorageError(f"Error while reading checkpoint file {name}", file=name)
@@ -255,10 +256,11 @@ class _Directory:
     def load(self, directory: str, name: PartitionName, points: Offsets, starts: Offsets) -> None:
         """Load one partition directory as `LogManager.loadLog` does: change the tree as recovery does, and append to
         `loaded` and `results`. A current log or future copy is also registered in `live`. `points` and `starts` are
-        recovery points and log start offsets by (topic, partition); missing ones are 0. In a KRaft directory a
-        partition without a topic id gets a stray name instead, which is only noted: `close` renames the directory.
+        recovery points and log start offsets by (topic, partition); missing ones are 0. In a KRaft directory, a
+        partition without a topic id is not registered but gets a stray name; `close` renames the directory.
 
         Raises a `JavaError` if the broker would throw an exception, for example for two directories of one partition.
+        Raises `StorageError` if a file cannot be read.
         """
         key = (name.topic, name.partition)
         is_metadata = name.topic == CLUSTER_METADATA_TOPIC

@@ -247,9 +247,10 @@ class _Context(Struct, kw_only=True):
 
 
 def _floor(context: _Context) -> Release:
-    """Return the lowest release that can have written the node's files: it knows the highest `metadata.version` (the
-    newest release if none knows it), has directory ids (3.7.0) if a `meta.properties` has one, and dynamic voters (3.9)
-    if the metadata has a KRaft version above 0. The KRaft version is ignored if loading the metadata ends a start.
+    """Return the lowest release that can have written the node's files. It must know the highest `metadata.version`; if
+    no release does, the newest is returned. It is at least 3.7.0 if a `meta.properties` has a directory id, and at
+    least 3.9 if the metadata has a KRaft version above 0. The KRaft version is ignored if loading the metadata ends a
+    start. Raises `StorageError` if the metadata log cannot be read.
     """
     level = _level(context)
     release = next((group for group in GROUPS if newest_metadata_version(group) >= level), GROUPS[-1])
@@ -303,9 +304,10 @@ def _newer_than_known(context: _Context) -> NodeAnswer | None:
 
 
 def _role(context: _Context) -> Role:
-    """Return the role in the properties, else one inferred from the files. With a metadata log: CONTROLLER if the node
-    is a voter or registered controller, COMBINED if it also is a broker or has partitions, else BROKER. Without: BROKER
-    if a `meta.properties` is KRaft's, else ZOOKEEPER_BROKER.
+    """Return the role in the properties; without it, a role inferred from the files. If there is a metadata log, it is
+    CONTROLLER for a voter or registered controller, COMBINED if this node also is a broker or has partitions, and
+    BROKER for any other node. Without a metadata log it is BROKER if a `meta.properties` is KRaft's, and else
+    ZOOKEEPER_BROKER.
     """
     files = context.files
     if files.stated_role is not None:
@@ -346,8 +348,9 @@ def _answer(context: _Context, role: Role, release: Release) -> NodeAnswer:
 
 
 def _with_nameless(context: _Context, role: Role, release: Release, answer: NodeAnswer) -> NodeAnswer:
-    """Return the answer about a start that fails. If partitions of a broker have no topic id and the answer does not
-    mention them, the consequence STRAY_ONCE_STARTED is added. Unchanged for a controller, and before 3.7.1.
+    """Return `answer`, which is about a start that fails, with an added consequence STRAY_ONCE_STARTED. It names the
+    partitions of a broker that have no topic id and that the answer does not mention. Without such partitions, for a
+    controller, and before 3.7.1, the answer is unchanged.
     """
     if role is Role.CONTROLLER or not release.at_least("3.7.1"):
         return answer
@@ -491,8 +494,8 @@ class _Start:
         self.faults += faults
 
     def _is_without_metadata(self) -> bool:
-        """Whether the metadata log is not in the given directories but may be elsewhere: its directory is missing, and
-        the node is a broker or its role is not in the properties. If so, also sets `condition` to a sentence about it.
+        """Whether the metadata log may be outside the given directories. True if its directory is missing, and the node
+        is a broker or has no role in the properties. If True, also sets `condition` to a sentence about it.
         """
         if self.files.metadata_directory is not None:
             return False
@@ -520,10 +523,10 @@ class _Start:
     _leads = False
 
     def _election(self, identity: Identity, voters: Voters, state: StateFile) -> NodeAnswer | None:
-        """Decide whether the node becomes leader by itself, as the only voter, and set `_leads`; set `condition` if the
-        start depends on other voters. Return an answer, with a consequence and a fault added, if the node waits forever
-        because no leader can be elected; else None. Raises `StartEndsError` before 3.8 if `quorum-state` has other
-        voters than the properties.
+        """Decide whether the node becomes leader by itself, as the only voter, and set `_leads`. If the start depends
+        on other voters, set `condition`. Return None, or an answer if the node waits forever because no leader can be
+        elected; then a consequence and a fault are added. Raises `StartEndsError` before 3.8 if `quorum-state` has
+        other voters than the properties.
 
         A voter whose entry in the voter set has another directory id does not vote; this adds a fault.
         """
@@ -586,8 +589,8 @@ class _Start:
 
     def _leader(self, voters: Voters, state: StateFile) -> LoadedMetadata | None:
         """Return the metadata of the leader that the node follows, read from the directories of the given controllers.
-        None if the node leads itself, or if these controllers are not a majority of its voters or have no readable
-        metadata. With a result, `_is_led` becomes True and `condition` is set.
+        Then `_is_led` becomes True and `condition` is set. Return None if the node leads itself, if the controllers are
+        not a majority of its voters, or if they have no readable metadata.
         """
         if self._leads:
             return None
@@ -617,11 +620,11 @@ class _Start:
         return True
 
     def _is_begun_anew(self, loaded: LoadedMetadata, leader: LoadedMetadata) -> bool:
-        """Whether this is a broker with metadata, and the given controllers have none, as after reformatting. If so,
-        adds a consequence and a fault.
+        """Whether this is a broker with metadata and the given controllers have none, for example after reformatting.
+        If so, adds a consequence and a fault.
 
-        A broker does not follow a leader with an older epoch than its own (`KafkaRaftClient`). A leader that has
-        reached a later epoch by elections makes the broker truncate all its metadata.
+        A broker does not follow a leader with an older epoch than its own (`KafkaRaftClient`). Once elections bring the
+        leader to a later epoch, the broker truncates all its metadata.
         """
         if self.role is not Role.BROKER or leader.end or not loaded.end:
             return False
@@ -704,9 +707,9 @@ class _Start:
         self.consequences.append(StartConsequence(kind=kind, detail=detail, file=loaded.directory))
 
     def _begun_anew(self, replay: Replay, bootstrap: Bootstrap) -> Replay:
-        """Return the metadata that results if a leading controller finds it empty and appends its bootstrap records,
-        and add the consequence METADATA_OVERWRITTEN. If the node has neither older metadata nor partitions, it was
-        never used: `replay` is returned, and nothing is added.
+        """Return the metadata that a leading controller has after it found its metadata empty and appended its
+        bootstrap records. Adds the consequence METADATA_OVERWRITTEN. If the node has neither older metadata nor
+        partitions, it was never used: `replay` is returned, and nothing is added.
         """
         known = self.context.best().image
         directories = [] if self.role is Role.CONTROLLER else list_partitions(self.files, _readable(self.files))
@@ -724,10 +727,10 @@ class _Start:
         return anew
 
     def _what_is_gone(self, known: MetadataImage, directories: Sequence[PartitionDirectory]) -> str:
-        """Return a clause about the topics and access control entries that are lost with the metadata. It has their
-        exact numbers from `known`, if that is complete: no log was truncated or dropped, and no partition directory is
-        of another topic. Otherwise it has the least possible number of topics, from `known` and the partition
-        directories.
+        """Return a clause about the topics and access control entries that are lost with the metadata. If `known` is
+        complete, it has the exact numbers. `known` is complete if no log was truncated or dropped and no partition
+        directory has another topic. Otherwise the clause has the least possible number of topics, from `known` and the
+        partition directories.
         """
         live = [directory.parsed for directory in directories if directory.parsed.state is DirectoryState.LIVE]
         names = {name.topic for name in live}
@@ -798,9 +801,9 @@ class _Start:
     def _strays_before(
         self, identity: Identity, online: Sequence[str], image: MetadataImage | None
     ) -> list[StartConsequence]:
-        """Return the STRAY consequences of a start that ends while logs are loaded. Each log is renamed when it is
-        loaded, so some strays are renamed by then; the sentences say so. Empty before 3.7.1, which renames strays later
-        or never, and if the node id is unknown.
+        """Return the STRAY consequences of a start that ends while logs are loaded. A log is renamed when it is loaded,
+        so the sentences say that some or all strays are renamed. Empty before 3.7.1, if the node id is unknown, or if
+        comparing the partitions with the metadata would end the start.
         """
         if self.files.node_id is None or not self.release.at_least("3.7.1"):
             return []

@@ -76,8 +76,8 @@ def start_with(
 def directories_of_node(root: str, roots: Sequence[str]) -> list[str]:
     """Return the log directories of the node that `root` belongs to: `root`, and the directories in `roots` that are
     not copies of it. They are in the order of `roots`; `root` is first if it is not among them. A partition directory
-    counts as its log directory. A copy, such as an earlier state of the directory, has its directory id and a partition
-    in common with it.
+    is replaced by its log directory. A directory is a copy if it has the directory id of `root` and a partition in
+    common with it.
     """
     real = os.path.realpath(root)
     directories = [

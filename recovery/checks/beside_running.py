@@ -101,13 +101,13 @@ Look = Callable[[frozenset[str]], dict[str, Sequence[Finding]]]
 
 
 def look_again(found: dict[str, list[Finding]], look: Look) -> dict[str, list[Finding] | None]:
-    """Examine directories with a warning or an error again, up to three times with a pause of 0.3 s before each. Return
-    by directory the findings that persist. `found` has the findings of the first pass by directory and is not changed.
-    `look` is called with the paths of the directories to examine, and returns their findings by path.
+    """Examine directories with a warning or an error again, at most three times, with a pause of 0.3 s before each.
+    Return the findings that persist, by directory. `found` has the findings of the first pass by directory and is not
+    changed. `look` is called with the paths of the directories to examine, and returns their findings by path.
 
-    A warning or error persists if each pass finds one with the same code, file, position and offset; it is returned as
-    the first pass found it. Infos of the first pass are always kept. Directories without a warning or error are not
-    examined again. The value is None for a directory that `look` does not return, because it was deleted.
+    A warning or error persists if each pass has one with the same code, file, position and offset; the first pass's is
+    returned. Infos of the first pass are always kept. A directory without a warning or error is not examined again. If
+    `look` does not return a directory, it was deleted, and its value is None.
     """
     left: dict[str, list[Finding] | None] = dict(found)
     for _ in range(_LOOKS - 1):

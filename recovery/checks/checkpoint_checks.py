@@ -36,10 +36,11 @@ class Told(Struct, frozen=True, kw_only=True):
     """where the log begins; also None if not computed because nothing of its start is lost"""
 
     def findings(self, partition: Partition, report: PartitionReport) -> Iterator[Finding]:
-        """Yield findings about contradictions between these offsets and `report`, the report of the same partition:
-        blanks in the directory name; a log end that is below the log start offset, below the high watermark, or beyond
-        the end at a clean shutdown; and lost offsets below the first segment. Yields nothing for a partition without a
-        name, or if one of its logs could not be read. Raises `StorageError`.
+        """Yield findings about contradictions between these offsets and `report`, the report of the same partition.
+        They are about a log end below the log start offset, below the high watermark, or beyond the end at a clean
+        shutdown. Others are about lost offsets below the first segment, and about blanks in the directory name. Yields
+        nothing for a partition without a name, or if one of its logs could not be read. Raises `StorageError` if a file
+        cannot be read.
         """
         if partition.name is None or not report.is_log_read:
             return
@@ -72,9 +73,10 @@ class Beside(Struct, frozen=True, kw_only=True):
     """with the names and the checkpoint of the log directory"""
 
     def local_start(self, partition: Partition, end: int) -> LocalStart | None:
-        """Return at which offsets a live partition's log and its local part begin, and which offsets below its first
-        segment are lost. `end` is the log end offset, 0 if unknown. None if the partition has no name or no segment.
-        Lists the partition directory if the first segment does not begin at 0; raises `StorageError` if that fails.
+        """Return the offsets at which a live partition's log and its local part begin, and the lost offsets below its
+        first segment. `end` is the log end offset, 0 if unknown. Return None if the partition has no name or no
+        segment. Lists the partition directory if the first segment does not begin at 0; raises `StorageError` if this
+        fails.
         """
         name = partition.name
         if name is None or not partition.segments:
@@ -85,9 +87,10 @@ class Beside(Struct, frozen=True, kw_only=True):
         return self.tiering.of((name.topic, name.partition), names, begins, epochs, end)
 
     def told_of(self, partition: Partition, found: LocalStart | None) -> Told | None:
-        """Return the checkpointed offsets of a partition and `found`, the start of its local part. The log start offset
-        is 0 without an entry; the high watermark and, with a clean-shutdown marker, the recovery point are None without
-        one. None if the partition has no name or is not live (`-delete`, `-future`, `-stray`).
+        """Return the checkpointed offsets of a partition, together with `found`, the start of its local part. Without
+        an entry, the log start offset is 0 and the high watermark is None. The recovery point is None without an entry
+        or without a clean-shutdown marker. Return None if the partition has no name or is not live (`-delete`,
+        `-future`, `-stray`).
         """
         name = partition.name
         if name is None or partition.state is not DirectoryState.LIVE:

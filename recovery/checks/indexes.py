@@ -114,8 +114,9 @@ class OffsetIndexCheck(_EntryCheck):
 
     def _batch(self, batch: RecordBatch, last_offset_before: int) -> None:
         """Check all entries with positions up to the start of `batch`, the next batch of the log, and move behind them.
-        An entry is a mismatch if no batch starts at its position, or its offset is not above `last_offset_before`, the
-        highest offset before the batch. Only the first mismatch of the index becomes a finding.
+        An entry is a mismatch if no batch starts at its position. It is also one if its offset is not above
+        `last_offset_before`, the highest offset before the batch. Only the first mismatch of the index becomes a
+        finding.
         """
         while (entry := self._entries.next) is not None and entry.second <= batch.position:
             key = self._base + entry.first
@@ -152,10 +153,11 @@ class OffsetIndexCheck(_EntryCheck):
         self._mismatch(slot, key, f"offset {key} at position {position}, but {before} is before it")
 
     def end(self, last_offset: int) -> None:
-        """Finish the check at the end of the valid batches; `last_offset` is their highest offset. There are two more
-        kinds of mismatch. The last entry that was checked has an offset above `last_offset`: a warning. Another entry
-        follows, with a position after the last batch: an error if its offset is at most `last_offset`, else a warning.
-        Reads all remaining entries, which may add the finding about an entry that does not increase.
+        """Finish the check at the end of the valid batches; `last_offset` is their highest offset. An offset above
+        `last_offset` in the last checked entry is a mismatch, with a warning. A further entry, with a position after
+        the last batch, is a mismatch too: an error if its offset is at most `last_offset`, else a warning. Only the
+        first mismatch of the index becomes a finding. Reads all remaining entries; an entry that does not increase adds
+        a finding.
         """
         if (last := self._entries.last) is not None and self._base + last.first > last_offset:
             key = self._base + last.first
@@ -180,11 +182,10 @@ class TimeIndexCheck(_EntryCheck):
         """largest timestamp of a batch so far"""
 
     def _batch(self, batch: RecordBatch, last_offset_before: int) -> None:
-        """Check the first entry whose offset is at or above the last offset of `batch`, the next batch of the log: it
-        is a mismatch if the batch has a later timestamp. Only the first mismatch of the index becomes a finding. Before
-        that, the cursor moves behind all entries with offsets up to `last_offset_before`, the highest offset before the
-        batch. If the next entry's offset lies inside the batch, nothing is checked. Updates the latest timestamp of the
-        log.
+        """Move the cursor behind all entries with offsets up to `last_offset_before`, the highest offset before
+        `batch`, the next batch of the log. Then check the next entry, unless its offset is below the last offset of the
+        batch. It is a mismatch if the batch has a later timestamp. Only the first mismatch of the index becomes a
+        finding. Updates the latest timestamp of the log.
         """
         self._newest = max(self._newest, batch.header.max_timestamp)
         while (entry := self._entries.next) is not None and self._base + entry.second <= last_offset_before:
@@ -217,9 +218,10 @@ class TimeIndexCheck(_EntryCheck):
 
     def end(self, last_offset: int) -> None:
         """Finish the check at the end of the valid batches; `last_offset` is their highest offset. Moves behind the
-        entries up to `last_offset`, which may add the finding about an entry that does not increase. There are two more
-        kinds of mismatch. The last of these entries has a later timestamp than all batches: an error. Another entry
-        follows, with an offset above `last_offset`: a warning; it and later ones are not read.
+        entries up to `last_offset`; an entry that does not increase adds a finding. A timestamp in the last of these
+        entries that is later than in all batches is a mismatch, with an error. A further entry, with an offset above
+        `last_offset`, is a mismatch with a warning; it and later ones are not read. Only the first mismatch of the
+        index becomes a finding.
         """
         self._entries.pass_up_to(last_offset - self._base)
         if (last := self._entries.last) is not None and last.first > self._newest:

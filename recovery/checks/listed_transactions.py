@@ -27,14 +27,14 @@ class ListedTransactions:
         """wanted transactions that are listed with a lower first offset"""
 
     def entry(self, entry: AbortedTransaction) -> None:
-        """Compare the next entry of the index with the wanted transaction of the same producer and last offset. There
-        are five cases:
+        """Compare the next entry of the index with the wanted transaction of the same producer and last offset. The
+        first of these cases that applies counts:
 
+        * The entry has an unknown version: it counts as extra, because Kafka 4.4 does not start on it.
         * The first offset agrees too: the transaction is listed.
         * The entry repeats the one before it: it is ignored.
-        * Its first offset is lower: it is kept in `earlier`, at most one for each transaction.
-        * Its version is unknown: it counts as extra, because Kafka 4.4 does not start on it.
-        * Anything else counts as extra if its first offset is not below the log start offset.
+        * Its first offset is lower: the first such entry of a transaction is kept in `earlier`.
+        * Any other entry counts as extra if its first offset is not below the log start offset.
         """
         if entry.version != ABORTED_TRANSACTION_VERSION:
             self._extra += 1
@@ -59,9 +59,9 @@ class ListedTransactions:
         """Return the number of wanted transactions that are not listed, and the number of listed transactions that do
         not exist. Call this once, after all entries: it changes the counts.
 
-        An entry in `earlier` counts as listed, with two exceptions in which it counts as extra: it is in `untrue`, the
-        beginnings that the log contradicts (`untrue_beginnings`), or the transaction is also listed with its right
-        first offset.
+        An entry in `earlier` normally counts as listed. It counts as extra if it is in `untrue`, the beginnings that
+        the log contradicts (`untrue_beginnings`). It also counts as extra if the transaction is listed with its right
+        first offset too.
         """
         for key, beginning in self.earlier.items():
             if beginning in untrue or key not in self._missing:

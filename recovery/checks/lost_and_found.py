@@ -109,9 +109,10 @@ def misnamed_segments(segments: Sequence[tuple[int, str]]) -> list[Finding]:
 
 
 def _exchanged(segments: Sequence[tuple[int, str]], numbers: Sequence[int]) -> Iterator[Finding]:
-    """Yield a finding for each segment of a group whose names were exchanged, or nothing if the batches of one of them
-    do not fit under its new name. `numbers` are the numbers of these segments in `segments`. The batches of each
-    segment belong under the name of the next one; the last number repeats the first. Raises `StorageError`.
+    """Yield a finding for each segment of a group whose names were exchanged. Yields nothing if the batches of one
+    segment do not fit under its new name. `numbers` are the numbers of these segments in `segments`. The batches of
+    each segment belong under the name of the next one; the last number repeats the first. Reads all batches of these
+    segments; raises `StorageError` if this fails.
     """
     bases = [base for base, _path in segments]
     batches = {number: _held(segments[number][1]) for number in numbers[:-1]}
@@ -166,13 +167,13 @@ def _held(path: str) -> _Held | None:
 
 
 def _where(held: _Held, path: str, log_dir: LogDir, ends_at: EndsAt) -> str | None:
-    """Return text about the place where the batches of the file at `path` belong; None if the file lies in a partition
-    directory and a segment of that partition holds all of its batches.
+    """Return text about the place to which the batches of the file at `path` belong. It names each live partition that
+    the batches fit, with the path to which to copy or rename the file. The partition in whose directory the file lies
+    comes first. If no partition fits, the text names the file that already holds these batches, or other batches in
+    their place. Otherwise it says that no partition fits.
 
-    The text names each live partition that the batches fit, with the file to copy or rename; the partition in whose
-    directory the file lies comes first. If none fits, it names the file that already holds these batches, or other
-    batches in their place; otherwise it says that no partition fits. Reads existing segments with the same base offset.
-    Raises `StorageError`.
+    Return None if the file lies in a partition directory and a segment of that partition holds all of its batches.
+    Reads existing segments with the same base offset; raises `StorageError` if this fails.
     """
     own = os.path.dirname(path)
     homes, taken = [], []
@@ -226,12 +227,13 @@ def _base_of(path: str) -> int | None:
 
 
 def _fits(held: _Held, path: str, partition: Partition, log_dir: LogDir, ends_at: EndsAt) -> str | None:
-    """Return why a file of batches may be a segment of a partition, as text; None if it cannot be one. Reasons, in this
-    order: a segment begins where the file ends; the log ends where the file begins; the partition has no segment; or
-    the file lies in the partition's directory, and its name has the base offset of its first batch.
+    """Return why a file of batches may be a segment of a partition, as text; None if it cannot be one. The reasons, in
+    this order: a segment begins at the offset after the file's last; the log ends at the file's first offset; the
+    partition has no segment; or the file lies in the partition's directory, and its name has the base offset of its
+    first batch. Without segments, the file must lie in the partition's directory or end below the high watermark.
 
-    If the file begins at or above the high watermark, only the first reason counts, unless the file lies in the
-    partition's directory and a segment begins at the same offset.
+    If the file begins at or above the high watermark, only the first reason counts. All reasons count if the file lies
+    in the partition's directory and a segment begins at the same offset.
     """
     bases = {segment.base_offset for segment in partition.segments}
     mark = log_dir.high_watermarks.get((partition.topic or "", partition.partition or 0))

@@ -27,10 +27,10 @@ _LOST = codes_with(Trait.HIDES_DIRECTORY)
 
 
 def with_what_was_there(findings: Iterable[Finding], roots: Sequence[str]) -> list[Finding]:
-    """Return the findings in order, with added text in those about unusable log directories: the consequence for a
-    broker's start, and the partitions that were in the directory according to the metadata log of the other
-    directories. `roots` are the readable log directories. If they do not belong to exactly one broker, all findings are
-    returned unchanged. Reads the metadata log.
+    """Return the findings in order, with added text in the findings about unusable log directories. The text names the
+    consequence for a broker's start, and the partitions that the metadata log of the other directories places there.
+    `roots` are the readable log directories. If they do not belong to exactly one broker, all findings are returned
+    unchanged. Reads the metadata log.
     """
     found = list(findings)
     lost = [finding for finding in found if finding.code in _LOST]
@@ -101,9 +101,9 @@ def _alone(keys: Sequence[tuple[str, int]], facts: TopicFacts) -> str:
 
 
 def _start(finding: Finding, roots: Sequence[str]) -> str:
-    """Return a sentence about a broker's start without the directory of `finding`. An unreadable directory is taken
-    offline. If the directory is missing or has no `meta.properties`, a broker with ZooKeeper starts and a broker with
-    KRaft does not. ZooKeeper is assumed if a `meta.properties` in `roots` has version 0.
+    """Return a sentence about a broker's start without the directory of `finding`. A broker takes an unreadable
+    directory offline. If the directory is missing or has no `meta.properties`, a broker with ZooKeeper starts and a
+    broker with KRaft does not. A `meta.properties` of version 0 in `roots` means ZooKeeper. Reads these files.
     """
     versions = {meta.version for root in roots if (meta := meta_properties_of(root)) is not None}
     if finding.code is FindingCode.UNREADABLE:

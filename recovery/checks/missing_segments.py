@@ -23,13 +23,13 @@ __all__ = ["missing_at_start", "missing_by_summaries", "missing_from", "missing_
 
 
 def missing_from(partition: Partition, collected: MissingOffsets) -> list[Finding]:
-    """Return the findings about missing segments of a partition, and about missing first batches of one if the topic is
-    known not to be compacted. `collected` has the ranges of offsets that no batch has although compaction does not
-    explain it (`missing_offsets_of`); parts below the log start offset are left out.
+    """Return the findings about missing segments of a partition, and about missing first batches of a segment if the
+    topic is known not to be compacted. `collected` has the ranges of missing offsets that compaction does not explain
+    (`missing_offsets_of`). Parts below the log start offset are left out.
 
-    Empty if nothing is missing or the partition is not live. Also empty if the broker's metadata log shows that the
-    topic is compacted, unless the cleaner's checkpoint gives the offset up to which the log was cleaned. Reads the
-    metadata log in the partition's log directory, if there is one.
+    Empty if nothing is missing or the partition is not live. Also empty if the topic is compacted and no cleaner's
+    checkpoint gives the offset up to which the log was cleaned. Reads the cleaner's checkpoint and the metadata log in
+    the partition's log directory, if they exist.
     """
     name = partition.name
     if not collected.found_if_uncleaned or name is None or partition.state is not DirectoryState.LIVE:
@@ -55,11 +55,11 @@ def missing_offsets_of(partition: Partition) -> MissingOffsets:
 
 
 def missing_at_start(partition: Partition) -> list[Finding]:
-    """Return a finding about offsets below the first segment of a live partition, if leader epochs or an index without
-    its log show that they were lost: SEGMENT_MISSING, or TIER_GAP if the log is tiered. Empty if nothing shows that, or
-    if the lost offsets are below the checkpointed log start offset or in the remote tier. Lists the partition's
-    directory, and reads the metadata log beside it only if something looks lost; raises `StorageError` if the directory
-    cannot be listed.
+    """Return a finding about lost offsets below the first segment of a live partition, if leader epochs or an index
+    without its log show the loss. The code is SEGMENT_MISSING, or TIER_GAP if the log is tiered. Empty if nothing shows
+    a loss, or if the lost offsets are below the checkpointed log start offset or in the remote tier. Lists the
+    partition's directory, and reads the metadata log beside it only if something looks lost. Raises `StorageError` if
+    the directory cannot be listed.
     """
     name, begins = partition.name, partition.segments[0].base_offset if partition.segments else 0
     if not begins or name is None or partition.state is not DirectoryState.LIVE:

@@ -155,8 +155,9 @@ class _PartitionVerifier:
         self.report.findings.append(Finding(code, severity, None, offset, detail, file))
 
     def _below_log_start(self, path: str, offset: int) -> None:
-        """Add the finding about batches below the log start offset, for the file at `path`. It is INFO, or a warning if
-        the leader epochs begin below the log start offset too and the log reaches that offset.
+        """Add the finding about batches below the log start offset, for the file at `path`. It is a warning if the
+        leader epochs contradict the log start offset: they begin below it, and the log reaches it. Otherwise it is
+        INFO.
         """
         log_start = self.partition.log_start_offset
         detail = f"{self._deleted_batches} batches end below the log start offset {log_start}"
@@ -313,11 +314,12 @@ class _PartitionVerifier:
 
     def _runs(self, segment: Segment, source: Source) -> Iterable[BatchRun | RecordBatch] | None:
         """Return an iterator over the segment in runs of consecutive batches; batches that fit in no run come one by
-        one. None if the segment must be read batch by batch: without compiled code, with limits other than the
-        defaults, with very large offsets, or without `deep` if there is no header table for it.
+        one. With `deep` the file is read, and the headers are added to the segment's header table if it has one. Also
+        sets `_records_of_runs`, the checker of records. Without `deep` the headers come from the table, and nothing is
+        read.
 
-        With `deep` the records are collected, and the headers are added to the header table. Without it, the headers
-        come from the table.
+        Return None if the segment must be read batch by batch. This is so if there is no compiled code, if limits are
+        not the defaults, if offsets are very large, or if there is no header table and `deep` is not set.
         """
         if not is_there() or self.limits != DEFAULT_LIMITS or segment.base_offset >= _LARGE_OFFSET:
             return None

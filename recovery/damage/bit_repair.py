@@ -92,9 +92,9 @@ def _step_back(register: int) -> int:
 
 @lru_cache(maxsize=64)
 def _tables(stride: int) -> tuple[dict[int, int], tuple[int, ...]]:
-    """Return the tables of a baby-step giant-step search with this stride: a dict from each syndrome of a single
-    flipped bit to the number of bits after that bit, below `stride`; and the linear map that moves a syndrome `stride`
-    bits back, as 32 columns. Results are cached.
+    """Return the two tables of a baby-step giant-step search with this stride. The first is a dict: syndrome of a
+    single flipped bit -> number of bits after that bit, below `stride`. The second is the linear map that moves a
+    syndrome `stride` bits back, as 32 columns. Results are cached.
     """
     near: dict[int, int] = {}
     register = _POLYNOMIAL
@@ -111,9 +111,9 @@ def _tables(stride: int) -> tuple[dict[int, int], tuple[int, ...]]:
 
 
 def flipped_bit(syndrome: int, bits: int) -> int | None:
-    """Return the number of bits after the flipped one in a message of `bits` bits, 0 for its last bit; None if no
-    single flip in it explains the syndrome (stored xor computed CRC-32C). Bits count in the order of the checksum: from
-    the first byte, lowest bit first.
+    """Find the single flipped bit that explains `syndrome` (stored xor computed CRC-32C) in a message of `bits` bits.
+    Return the number of bits after it, which is 0 for the last bit of the message. Return None if no single bit
+    explains it. Bits count in the order of the checksum: from the first byte, lowest bit first.
     """
     stride = max(1 << max(math.isqrt(max(bits, 1)).bit_length(), 6), 1)
     near, columns = _tables(stride)
@@ -166,9 +166,10 @@ def _field_of(position: int) -> str:
 
 
 def _uncovered(source: Source, start: int, left: int, head: bytes) -> list[tuple[int, int, str, int]]:
-    """Return the single flips in the length or the magic of the batch at `start` that make its checksum match, as a
-    list of byte position in the batch, bit (0 is the lowest), field name, and resulting batch size in bytes. Empty if
-    none does. `head` is the batch header as stored; sizes above `left` bytes are not tried.
+    """Return the single flips in the length or magic of the batch at `start` after which its checksum matches. Each is
+    (byte position in the batch, bit, field name, batch size in bytes after the flip); bit 0 is the lowest. Empty if
+    there is none. `head` is the batch header as stored. Sizes above `left` bytes are not tried. Raises `StorageError`
+    if the batch cannot be read.
     """
     length = _size_of(head, 0)
     guesses = [
@@ -244,12 +245,12 @@ def repair_at(
     source: Source, start: int, neighbors: Neighbors, following_at: int | None = None
 ) -> tuple[BitRepair, int] | None:
     """Return the only possible repair of the damaged magic-2 batch at byte `start`, and the batch's size in bytes after
-    it. Bits outside the checksum are tried only if no bit under it repairs the batch. None if no repair, or more than
-    one, is possible; also None if less than a header is left, or if the batch has an unknown magic that other batches
-    have too (a newer format).
+    it. Bits that the checksum does not cover are tried only if no covered bit repairs the batch. With `following_at`,
+    only repairs count after which the batch has this size in bytes. Nothing is written; at most one batch of the tried
+    size is in memory.
 
-    With `following_at`, only repairs after which the batch has that size in bytes count. Nothing is written; at most
-    one batch of the tried size is in memory. Raises `StorageError` if reading fails.
+    Return None if there is no repair, or more than one, or if less than a header is left. Return None too if the batch
+    has an unknown magic that other batches also have: it is a newer format. Raises `StorageError` if reading fails.
     """
     left = min(source.size - start, MAX_BYTES)
     head = bytes(source.read(start, BATCH.size))
@@ -271,9 +272,9 @@ def repair_at(
 
 
 def _is_of_a_format_to_come(source: Source, start: int, head: bytes, neighbors: Neighbors) -> bool:
-    """Whether the batch at `start` is probably of a future format: its magic is unknown, and the next batch or other
-    batches (`neighbors.unknown_magics`) have the same magic. A single flipped bit would not repeat. False if the magic
-    is known. Raises `StorageError` if reading fails.
+    """Whether the batch at `start` is probably of a future format. Its magic must be unknown, and the next batch or
+    other batches (`neighbors.unknown_magics`) must have the same magic: a flipped bit would not repeat. Reads the magic
+    of the next batch. Raises `StorageError` if reading fails.
     """
     magic = head[MAGIC_POSITION]
     if magic in MAGICS:
@@ -285,14 +286,14 @@ def _is_of_a_format_to_come(source: Source, start: int, head: bytes, neighbors: 
 
 
 def outside_checksum(header: BatchHeader, around: Neighbors, previous_epoch: int | None) -> BitRepair | None:
-    """Return the one flipped bit in the base offset or leader epoch of a batch, which no checksum covers, if its
-    neighbors prove it; else None. `previous_epoch` is the leader epoch of the batch before, None if unknown.
+    """Return the one flipped bit in the base offset or leader epoch of a batch, if its neighbors prove it; else None.
+    No checksum covers these two fields. `previous_epoch` is the leader epoch of the batch before, None if unknown.
 
-    A base offset is proven if the batch fits exactly between its neighbors with one bit flipped, and does not begin at
-    the expected offset as it is. Without a following batch only a base offset that is too low counts, with
-    `Proof.STRUCTURE`; otherwise the proof is `Proof.CONTEXT`. An epoch is proven if both neighbors have the same one,
-    and one bit makes the batch's equal to it; it is only examined if the base offset is right or its right value is
-    unknown.
+    A base offset is proven if it is not the expected offset, one flipped bit makes it the expected offset, and the
+    batch then fits exactly between its neighbors. The proof is `Proof.CONTEXT`. Without a following batch the base
+    offset must be too low, and the proof is `Proof.STRUCTURE`. An epoch is proven if both neighbors have the same
+    epoch, and one flipped bit makes the batch's equal to it. It is examined only if the base offset is as expected, or
+    no offset is expected.
     """
     expected, following = around.next_offset, around.following
     if expected is not None and header.base_offset != expected:

@@ -146,11 +146,11 @@ class Census(Struct, kw_only=True):
 
 def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
     """Return base offset and path of the log files that hold the data of a partition directory, sorted by base offset.
+    A complete, sound replacement (`.swap`) counts in place of the segments with base offsets in its range. It does not
+    count if a `.cleaned` file has the same or a lower base offset, because a start would then delete it.
 
-    A complete, sound replacement (`.swap`) counts in place of the segments whose base offset is in its range of
-    offsets. It does not count if a start would delete it, because a `.cleaned` file has the same or a lower base
-    offset. An empty or damaged replacement counts only if the original is missing, although a start would put it in
-    place and lose the rest. Replacements are read; raises `StorageError` if that fails.
+    An empty or damaged replacement counts only if the original is missing. A start would put it in place and lose the
+    rest. Reads the replacements; raises `StorageError` if this fails.
     """
     originals = {base for base, _path in tree.logs(directory)}
     swaps = []
@@ -189,13 +189,12 @@ def census(
     cleaned_until: int = 0,
     is_uncleaned: bool = False,
 ) -> Census:
-    """Count the records that can be read of one topic-partition, and collect the damage. If several directories claim
-    the partition, all are counted together, each offset once.
+    """Count the readable records of one topic-partition, and collect the damage. If several directories claim the
+    partition, all are counted together, each offset once. Records below the log start offset `log_start` do not count.
+    Records from `log_end` on count as hidden, because a broker would write new records there.
 
-    `log_start` is the log start offset; records below it do not count. Records from `log_end` on, where a broker would
-    write new records, count as hidden. Offsets below `cleaned_until` are not reported as missing; with
-    `is_uncleaned` those of the first batches of a segment are, too (`MissingOffsets.found_if_uncleaned`). Raises
-    `StorageError` if a log cannot be read.
+    Offsets below `cleaned_until` are not reported as missing. With `is_uncleaned`, missing offsets of the first batches
+    of a segment are reported too (`MissingOffsets.found_if_uncleaned`). Raises `StorageError` if a log cannot be read.
     """
     walk = _Walk(tree, log_start, log_end, cleaned_until)
     for directory in directories:
@@ -283,9 +282,9 @@ def has_bytes(tree: Tree, spans: Iterable[Span], checksum: int, size: int) -> bo
 
 
 def _offsets(batch: RecordBatch, unopened: Mapping[Unopened, int] = NOTHING_UNOPENED) -> tuple[int, int]:
-    """Return a batch's first and last offset, inclusive. For a compressed message of magic 0 or 1 the first offset is
-    taken from `unopened`, else from its content, but is at most the last one; if it cannot be decompressed, the last
-    offset is returned for both. An uncompressed message has a single offset.
+    """Return the first and last offset of a batch, both inclusive. For an uncompressed message of magic 0 or 1 they are
+    equal. For a compressed one, the first offset is taken from `unopened`, or from its content, and is at most the last
+    offset. If it cannot be decompressed, both are the last offset.
     """
     header = batch.header
     if isinstance(header, BatchHeader):
@@ -313,11 +312,10 @@ def cannot_be_opened(batch: RecordBatch) -> bool:
 
 
 def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
-    """Return the number of records of a batch that a consumer sees from offset `log_start` on. `first` is the first
-    offset of the batch. 0 for control batches and unknown codecs.
-
-    Records are decoded only if the batch begins below `log_start` or is a compressed message of magic 0 or 1; else the
-    header's count is trusted. If a message cannot be decompressed, its offsets are counted instead.
+    """Return the number of records of a batch that a consumer sees from offset `log_start` on; 0 for control batches
+    and unknown codecs. `first` is the first offset of the batch. Records are decoded only if the batch begins below
+    `log_start`, or is a compressed message of magic 0 or 1. Otherwise the count in the header is used. If a message
+    cannot be decompressed, its offsets are counted.
     """
     header = batch.header
     if header.attributes & CONTROL_FLAG and isinstance(header, BatchHeader):
@@ -417,10 +415,10 @@ class _Walk:
             self.result.spans.append(Span(self._path, self._start, position))
 
     def _run(self, run: HeaderRun, source: Source, base: int, next_base: int | None) -> None:
-        """Add the batches of a run to the `Census`, at once if they are ordinary, else read one by one. Ordinary are
-        batches of magic 2 with known codecs and ascending offsets, above all offsets so far, not below the log start
-        offset or the base offset `base`, and below `next_base` and the end of the log. Raises `StorageError` if the log
-        cannot be read.
+        """Add the batches of a run to the `Census`. A run of ordinary batches is added at once; other batches are read
+        one by one. Ordinary batches have magic 2, known codecs, and ascending offsets above all offsets so far. They
+        are not below the log start offset or the base offset `base`, and are below `next_base` and the end of the log.
+        Raises `StorageError` if the log cannot be read.
         """
         first = run.first_offset
         ordinary = (
@@ -555,9 +553,9 @@ class _Walk:
         )
 
     def _settle(self, behind: int) -> None:
-        """Correct the offsets of a displaced batch when the offset `behind` of the next batch or segment is known: if
-        exactly as many offsets are missing before it as the batch has, the batch belongs there. Applies only if a
-        single batch was displaced since the last batch in place. Forgets all pending displaced batches.
+        """Correct the offsets of a displaced batch once the offset `behind` of the next batch or segment is known. The
+        batch belongs at this place if exactly as many offsets are missing before `behind` as the batch has. This is
+        done only if a single batch was displaced since the last batch in place. Forgets all pending displaced batches.
         """
         if len(self._pending) == 1:
             number = self._pending[0]
@@ -576,9 +574,10 @@ class _Walk:
 
     def _damage(self, path: str, source: Source, ended: EndOfWalk, next_base: int | None) -> Damage:
         """Return a description of the damage at the end of a walk. It reaches to the next proven batch of the segment,
-        or to the end of the file. Offsets and record counts are from the headers of the damaged batches if these lead
-        exactly to its end; else from the offsets that are missing before the next batch or segment. The last offset is
-        None if nothing shows how far the damage reached. Reads the damaged part; raises `StorageError` if that fails.
+        or to the end of the file. If the headers of the damaged batches lead exactly to this end, they give the offsets
+        and record counts. Otherwise these are taken from the offsets missing before the next batch or segment. The last
+        offset is None if nothing shows how far the damage reached. Reads the damaged part; raises `StorageError` if
+        this fails.
         """
         finding, position, resumed = ended.findings[-1], ended.position, ended.resumed
         end = source.size if resumed is None else resumed
@@ -610,13 +609,14 @@ class _Walk:
         )
 
     def _tail(self, path: str, source: Source, position: int, end: int, finding: Finding) -> Damage:
-        """Return a description of damage at the log's end, from byte `position` to `end`.
+        """Return a description of damage at the log's end, from byte `position` to `end`. If the header of the
+        incomplete batch is readable and plausible, it gives the first offset and the number of lost records. Without a
+        record count in it, its offsets are counted; a control batch has no records. The records may have been
+        acknowledged, because only flushed data survives a power failure.
 
-        If the header of the incomplete batch is readable and its offsets are plausible, it gives the first offset and
-        the number of lost records (if it has no record count, its number of offsets; none if it is a control batch).
-        They may have been acknowledged, because only flushed data survives a power failure. Otherwise the number is
-        None, and the first offset is the expected one. The last offset is None too, unless such a batch is merely cut
-        off: zeros may hide further batches.
+        If the header is not usable, the number is None and the first offset is the expected one. The last offset is
+        known only if the header is usable and the batch is merely cut off. Otherwise it is None, because zeros may hide
+        further batches.
         """
         damage = Damage(
             path=path,
@@ -649,14 +649,13 @@ def _is_control(source: Source, position: int) -> bool:
 def _headers_between(
     source: Source, position: int, end: int, first: int, behind: int | None
 ) -> tuple[int, int, int, bool]:
-    """Return what the headers of damaged batches from byte `position` to `end` claim, as long as they are plausible:
-    last offset (`first` - 1 if there is none), number of records, number of control batches, and whether the headers
-    are complete.
+    """Read the headers of damaged batches from byte `position` to `end`, as long as they are plausible. Return their
+    last offset (`first` - 1 if there is none), their number of records, their number of control batches, and whether
+    the headers are complete. `first` is the expected offset. All offsets must be below `behind`, if it is known.
 
-    `first` is the expected offset; no offset may reach `behind`, None if unknown. The headers are complete if they lead
-    exactly to `end`, or to an incomplete batch that counts, because it ends just below `behind`; at the log's end
-    (`behind` is None) also if they lead to an incomplete batch, which does not count. Raises `StorageError` if the file
-    became shorter.
+    The headers are complete if they lead exactly to `end`. They are also complete if the last batch is incomplete but
+    ends just below `behind`; this batch is counted. At the log's end (`behind` is None) an incomplete batch after at
+    least one other is accepted too, but is not counted. Raises `StorageError` if the file became shorter.
     """
     records, markers, expected = 0, 0, first
     limit = NO_OFFSET_LIMIT if behind is None else behind

@@ -14,9 +14,9 @@ __all__ = ["hiding_segments", "sizes_without_copies"]
 
 
 def sizes_without_copies(tree: Tree, directory: str) -> dict[str, int]:
-    """Find segments whose last batches are repeated, byte for byte, at the beginning of the following segments; return
-    path -> size in bytes without these batches. They begin with the first batch that reaches the next segment's base
-    offset. Segments without such copies are not in the dict. Raises `StorageError` if a log cannot be read.
+    """Find segments whose last batches are repeated, byte for byte, at the beginning of the following segments. Return
+    path -> size in bytes without these batches; segments without such copies are left out. The repeated batches begin
+    with the first batch that reaches the next segment's base offset. Raises `StorageError` if a log cannot be read.
     """
     sizes: dict[str, int] = {}
     after: list[tuple[str, int]] = []
@@ -34,9 +34,10 @@ def sizes_without_copies(tree: Tree, directory: str) -> dict[str, int]:
 
 def hiding_segments(tree: Tree, directory: str) -> set[int]:
     """Return the base offsets of empty segments that are at or below the highest offset of the segments before them;
-    empty if there is none. A broker reads from the segment with the greatest base offset at or below the requested
-    offset, and continues in the next one (`LocalLog.read`), so consumers never get an earlier segment's records from
-    there on. Reads headers of the segments before the last empty one, once each; raises `StorageError` if that fails.
+    empty if there are none. Such a segment hides the records of earlier segments from its base offset on. A broker
+    reads from the segment with the greatest base offset at or below the requested one, and continues in the next
+    segment (`LocalLog.read`). Reads the headers of the segments before the last empty one; raises `StorageError` if
+    this fails.
     """
     hiding: set[int] = set()
     unread: list[str] = []

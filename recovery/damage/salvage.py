@@ -58,12 +58,11 @@ class _Salvage:
 
     def segment(self, base: int, path: str, next_base: int | None) -> bool:
         """Salvage one segment; return whether the walk may continue in the next one. `next_base` is the base offset of
-        the next segment, None for the last.
+        the next segment, None for the last. Sets in the result the segment's size, and its content if this is not
+        merely a prefix of the file. Also sets the first cut, the repairs and the losses.
 
-        Sets the segment's size in the result, its content if it is not merely a prefix of the file, and the first cut,
-        repairs and losses. Returns False after damage that was not repaired, unless the walk resumes after damage (mode
-        salvage) or the damage is an incomplete write at the log's end. Raises `StorageError` if the file cannot be
-        read.
+        After damage that was not repaired, the walk may continue only if it resumes after damage (mode salvage), or if
+        the damage is an incomplete write at the log's end. Raises `StorageError` if the file cannot be read.
         """
         source = self._tree.source(path)
         expected = base if self._last is None else max(self._last + 1, base)
@@ -137,11 +136,14 @@ class _Salvage:
         return header.base_offset, header.partition_leader_epoch
 
     def _take(self, batch: RecordBatch, base: int, following: int | None, next_epoch: int | None) -> _Stop | None:
-        """Keep a batch whose checksum is right, and return None; or return why it is not kept: its offsets are wrong or
-        out of place, one of its bits outside the checksum is flipped, or its records cannot be read (only with
-        `looks_inside`). `base` is the base offset of the segment; `following` and `next_epoch` are the first offset and
-        leader epoch of the next batch, None if unknown. A kept batch updates offsets, epochs and gaps of the walk, and
-        the end offset in the result; one with unreadable records only the offset expected next.
+        """Keep a batch whose checksum is right, and return None; or return why it is not kept. It is not kept if its
+        offsets are wrong or out of place, or if one of its bits outside the checksum is flipped. With `looks_inside` it
+        is not kept if its records cannot be read. `base` is the base offset of the segment. `following` and
+        `next_epoch` are the first offset and leader epoch of the next batch, None if unknown.
+
+        A kept batch updates offsets, epochs and gaps of the walk, and the end offset in the result. A batch with
+        unreadable records updates only the offset expected next. Raises `StorageError` if the batch after it cannot be
+        read.
         """
         header, position = batch.header, batch.position
         last = header.last_offset
@@ -196,8 +198,8 @@ class _Salvage:
     _gap_from: int | None = None
 
     def _note_gap(self, first: int) -> None:
-        """Record that the log resumes at offset `first` after damage: add the range of offsets lost in between (both
-        ends inclusive) to `result.lost` if there is one, and set the resumed offset of all cuts that have none yet.
+        """Record that the log resumes at offset `first` after damage. The offsets lost before it, if any, are added to
+        `result.lost` as a range with inclusive ends. All cuts without a resumed offset get `first` as this offset.
         """
         resumed = self.result.resumed
         for number in reversed(range(len(resumed))):

@@ -185,10 +185,10 @@ class _Walk:
         return False
 
     def _batch(self, path: str, position: int, header: AnyHeader, base: int) -> bool:
-        """Add one batch: update highest offset, front, rest and repeats; return True. Return False if the batch is not
-        sound or the walk has to end there; an unsound batch, or the batch at the given end, sets the cut in the result.
-        If a lower offset follows one that the segment's indexes cannot hold, `misplaced` is set instead of the cut: a
-        second walk has to end there.
+        """Add one batch: update highest offset, front, rest and repeats. Return True; or False if the batch is not
+        sound or the walk ends there. An unsound batch sets the cut in the result, and so does the batch at the given
+        end. If an earlier batch has an offset that the segment's indexes cannot hold, and a lower offset follows,
+        `misplaced` is set instead. A second walk must end there.
         """
         if self._ends_at(path, position):
             return False
@@ -302,9 +302,9 @@ class _Walk:
 
 
 def end_of_last_sound(tree: Tree, directory: str) -> int | None:
-    """Return the offset after the last sound batch, counted from the last segment that begins with a sound batch and
-    through the segments after it; segments before it are not read. None if there is no sound batch. Raises
-    `StorageError` if a log cannot be read.
+    """Return the offset after the last sound batch of a log; None if there is no sound batch. The walk begins in the
+    last segment that begins with a sound batch, and continues to the first damage. Segments before it are not read.
+    Raises `StorageError` if a log cannot be read.
     """
     segments = tree.logs(directory)
     for number in range(len(segments) - 1, -1, -1):
@@ -337,8 +337,8 @@ def sound_prefix(tree: Tree, directory: str, *, start: int = 0, until: Cut | Non
 
 
 def bytes_above(tree: Tree, directory: str, end_offset: int) -> int:
-    """Return the total size in bytes of the batches whose last offset is at least `end_offset`, of each segment up to
-    its first damaged frame. Checksums are not verified. Raises `StorageError` if a log cannot be read.
+    """Return the total size in bytes of the batches whose last offset is at least `end_offset`. Each segment is read up
+    to its first damaged frame; checksums are not verified. Raises `StorageError` if a log cannot be read.
     """
     return sum(
         batch.size

@@ -121,11 +121,10 @@ def of_overlaps(findings: Iterable[Finding], changed: Container[str]) -> Iterato
 def ends_going_back(
     root: str, before: Tree, results: Iterable[LoadedPartition], measured: Mapping[str, Measured]
 ) -> Iterator[LossConsequence]:
-    """Yield an `end_goes_back` consequence for each live partition whose log has lost its last, empty segment file, but
-    no records: it will end below the offset at which it began. `root` is the log directory, `before` its tree now,
-    `results` and `measured` are as in `consequences`.
-
-    A log begins at the base offset of its first segment, even if that is empty (`LogLoader.load`).
+    """Yield an `end_goes_back` consequence for each live partition that has lost its last, empty segment file but no
+    records. Its log will end below the offset at which it began. A log begins at the base offset of its first segment,
+    even if this is empty (`LogLoader.load`). `root` is the log directory, and `before` its tree now. `results` and
+    `measured` are as in `consequences`.
     """
     for result in results:
         name, loss = parse_partition_directory(result.name), measured.get(result.name)
@@ -145,10 +144,9 @@ def ends_going_back(
 def transactions_staying_open(
     after: Tree, results: Iterable[LoadedPartition], coordinators: Coordinators
 ) -> Iterator[LossConsequence]:
-    """Yield a `transaction_stays_open` consequence for each transaction that is open at the end of a live log if the
-    `__transaction_state` partitions in this log directory do not know its producer. If its coordinator's log is lost,
-    nobody ends such a transaction. `after` and `results` are as in `consequences`. Raises `StorageError` if a file
-    cannot be read.
+    """Yield a `transaction_stays_open` consequence for each transaction that is open at the end of a live log and that
+    no coordinator will end. This is so if the `__transaction_state` partitions in this log directory do not know its
+    producer. `after` and `results` are as in `consequences`. Raises `StorageError` if a file cannot be read.
     """
     for result in results:
         name = parse_partition_directory(result.name)
@@ -182,13 +180,13 @@ class _Segment(NamedTuple):
 
 
 def _of_retention(after: Tree, result: LoadedPartition, name: PartitionName, rules: Rules) -> Iterator[LossConsequence]:
-    """Yield one `retention` consequence if a broker deletes segments soon after its start: below the log start offset,
-    or by known limits for size or age. A limit is known if it is set explicitly, or is a default of the broker whose
-    properties are given. Nothing is yielded for the metadata log, if no limit is known, if the topic is not deleted by
-    retention, or if the segments are empty.
+    """Yield one `retention` consequence if a broker deletes segments soon after its start. It deletes segments below
+    the log start offset, and segments beyond the limits for size or age. A limit is known if it is set explicitly, or
+    is the default of a broker whose properties are given. Yields nothing for the metadata log, if no limit is known, if
+    the topic is not deleted by retention, or if the segments are empty.
 
-    A broker takes the time of the newest record from the last entry of the time index (`LogSegment.largestTimestamp`);
-    age is counted up to `rules.now_ms`. Raises `StorageError` if a time index cannot be read.
+    A broker takes the time of the newest record from the last entry of the time index (`LogSegment.largestTimestamp`).
+    Age is counted up to `rules.now_ms`. Raises `StorageError` if a time index cannot be read.
     """
     known = known_settings({**rules.server, **rules.config})
     is_set = {*known, *rules.facts.cleaner_broker_configs, *rules.facts.cleaner_configs.get(name.topic, {})}
@@ -266,8 +264,8 @@ def _of_transactions(
     *,
     is_hurt: bool,
 ) -> Iterator[LossConsequence]:
-    """Yield a `marker_lost` consequence for each transaction that `_stops` yields for these arguments. Raises
-    `StorageError` if the producer snapshot cannot be read.
+    """Yield a `marker_lost` consequence for each open transaction whose end marker is lost; `_stops` finds them and
+    describes the arguments. Raises `StorageError` if the producer snapshot cannot be read.
     """
     for stop in _stops(before, after, result, name, coordinators, is_hurt=is_hurt):
         whose = f" ({stop.transactional_id})" if stop.transactional_id is not None else ""
@@ -313,15 +311,15 @@ def _stops(
     *,
     is_hurt: bool,
 ) -> Iterator[_Stop]:
-    """Yield each transaction that is open at the log's end although its coordinator has committed or aborted it, or
-    although a producer snapshot of the tree `before` shows that it ended. The open transactions are those in the
-    producer snapshot at the log end offset; nothing is yielded without one. A producer that also has an undecided
-    transaction is skipped.
+    """Yield each transaction that is open at the log's end although it has ended. It has ended if its coordinator has
+    committed or aborted it, or if a producer snapshot of the tree `before` shows this. The open transactions are listed
+    in the producer snapshot at the log end offset; without one, nothing is yielded. A producer that also has an
+    undecided transaction is skipped.
 
-    `is_hurt` means that the log loses something. If it does not, snapshots do not count, and a transaction is also
-    skipped if the transaction log does not list this partition for its producer, or if the transaction is a later one:
-    it was written to after the coordinator's last update for the partition. Raises `StorageError` if the snapshot
-    cannot be read.
+    `is_hurt` means that the log loses something. If it is False, the snapshots in `before` do not count, and two kinds
+    of transactions are skipped. The transaction log does not list this partition for the producer; or the transaction
+    is a later one, written to after the coordinator's last update for the partition. Raises `StorageError` if a
+    snapshot cannot be read.
     """
     path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
     opened = _open_at_end(after, path)

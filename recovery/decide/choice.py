@@ -78,8 +78,8 @@ def sentence_of_loss(choice: RecoveryChoice) -> str:
 
 
 def advice_on_loss(choice: RecoveryChoice) -> Iterator[Advice]:
-    """Yield advice about the recommended way, if it loses fewer records than the plan; then advice about how to consent
-    to the loss. The second is always yielded.
+    """Yield advice about the recommended way if it loses fewer records than the plan. Then yield advice about how to
+    consent to the loss, in any case.
     """
     best = choice.recommended
     if best is not None and _lost(best.measured) < _lost(choice.own):
@@ -94,8 +94,8 @@ def _lost(measured: Measured) -> tuple[int, int]:
 
 def ranges_text(lost: Sequence[LostRange], most: int = 3, *, named: bool = False) -> str:
     """Return the first `most` offset ranges as text for a sentence, followed by the number of the remaining ranges;
-    empty if there are none. If they are of several partitions, each range is preceded by its partition; if of one, the
-    text begins with it if `named` is True.
+    empty if there are none. If the ranges are of several partitions, the partition comes before each range. If they are
+    of one partition, its name comes first only with `named`.
     """
     several = len({lost_range.partition for lost_range in lost}) > 1
     words = [(f"{lost_range.partition}: " if several else "") + _range(lost_range) for lost_range in lost[:most]]

@@ -77,11 +77,11 @@ def _carried_out(
     directory: SurveyedDirectory, forecasts: Forecasts, comparer: Comparer, hurt: Sequence[CountedPartition]
 ) -> list[WayResult]:
     """Return the results of the broker's start, which comes first, and of the recoveries that use neither other copies
-    nor the remote tier. They include the requested recovery if plans compare its mode. The others are simulated in
-    memory, for the partitions in `hurt` only. If `hurt` is empty, nothing is simulated, and mode safe gets the result
-    of the requested recovery.
+    nor the remote tier. They include the requested recovery if plans compare its mode. The other recoveries are
+    simulated in memory, only for the partitions in `hurt`. If `hurt` is empty, nothing is simulated, and mode safe gets
+    the result of the requested recovery.
 
-    A recovery with bit repair that repairs nothing is left out. Examination below the recovery point (`full`) is
+    A recovery with bit repair is left out if it repairs nothing. Examination below the recovery point (`full`) is
     simulated only if mode safe leaves something that it could repair. Raises `StorageError` if a file cannot be read.
     """
     rules, own = directory.rules, forecasts.own
@@ -122,9 +122,10 @@ def _carried_out(
 def _with_commits(
     counted: Sequence[CountedPartition], comparer: Comparer, directory: SurveyedDirectory
 ) -> list[CountedPartition]:
-    """Return the partitions in order, some with new counts. If a live log ends in damage, and a consumer group has
-    committed a higher offset than is known to be written, the log was written at least up to that offset: the partition
-    is counted again with that end. All others are returned unchanged.
+    """Return the partitions in order, some with new counts. A live log that ends in damage may have been written
+    further than is known: at least up to the highest offset that a consumer group has committed. If this is above the
+    known end, the partition is counted again with it as the end. All others are returned unchanged. Raises
+    `StorageError` if a log cannot be read.
     """
     counted_partitions = []
     for partition in counted:
@@ -146,9 +147,9 @@ def _with_help(
     counted: Sequence[CountedPartition],
     copies: Mapping[str, Sequence[str]] | None = None,
 ) -> WayResult | None:
-    """Return the result of mode `merge` or `remote`, with counts for only those partitions that it helps; None if it
-    helps none. It is simulated in memory, unless it is the requested mode. `copies` are directories of other copies by
-    partition, for mode `merge`.
+    """Return the result of mode `merge` or `remote`, with counts only for the partitions that it helps; None if it
+    helps none. The mode is simulated in memory, unless it was requested and so is known already. `copies` maps a
+    partition to the directories of its other copies, for mode `merge`. Raises `StorageError` if a file cannot be read.
     """
     if not counted:
         return None
@@ -179,12 +180,13 @@ def _compared(
     ways: Sequence[WayResult],
     with_help: Sequence[WayResult],
 ) -> RecoveryChoice:
-    """Make a `RecoveryChoice` from the simulated ways: describe and order them, in total and for each partition. Counts
-    each way for each partition, and stores the counts in the elements of `ways`.
+    """Make a `RecoveryChoice` from the simulated ways: describe and order them, in total and for each partition. Each
+    way is counted for each partition, and the counts are stored in the elements of `ways`. `counted` are all
+    partitions, `hurt` those that lose something. `with_help` are ways that use other copies or the remote tier; they
+    have counts only for the partitions that they help.
 
-    `counted` are all partitions, `hurt` those that lose something. `with_help` are ways that use other copies or the
-    remote tier, with counts for only those partitions that they help. Ways that combine options are left out if they do
-    not lose less than the single options.
+    Ways that combine options are left out if they do not lose less than the single options. Raises `StorageError` if a
+    log cannot be read.
     """
     names = {partition.name for partition in hurt}
     for way in ways:
@@ -331,11 +333,11 @@ class _WayDescriber:
 
     def way(self, result: WayResult, found: Measured, partitions: Sequence[PartitionFacts]) -> RecoveryWay:
         """Describe one way of recovering for these partitions, which lose something; `found` are its counts for them.
+        `how` is None if no recovery carries the way out, or if it is the broker's start and the start fails. If
+        recovery leaves all of these partitions unchanged, there is a refusal, and the consequence says so.
 
-        `how` is None if no recovery carries the way out, or if it is the broker's start and that fails. There is a
-        refusal if recovery leaves all of these partitions unchanged; the consequence says so then. The way needs
-        consent if it drops sound records or markers or makes a partition stray, except for the broker's start, and
-        always if its mode takes whole partitions away.
+        The way needs consent if its mode takes whole partitions away. It also needs consent if it drops sound records
+        or markers, or makes a partition stray; the broker's start does not need it for this.
         """
         spec = result.way
         refusal = None if spec.is_for_each_partition else result.refusal_of(partitions)
@@ -363,9 +365,10 @@ class _WayDescriber:
         )
 
     def left_to_remote(self, result: WayResult, partitions: Sequence[PartitionFacts]) -> str:
-        """Return text about the offsets that the result no longer has locally, because a broker reads them from the
-        remote tier: for each partition from its first base offset before to its first base offset after, exclusive. At
-        most three partitions are named; the others are counted. Without such a range the text names none.
+        """Return text about the offsets that are no longer local in the result and that a broker reads from the remote
+        tier. For each partition they reach from its first base offset before to its first base offset after
+        (exclusive). At most three partitions are named; the others are counted. If no partition has such offsets, the
+        text names none.
         """
         ranges = []
         for partition in partitions:
@@ -379,8 +382,8 @@ class _WayDescriber:
         return f"{', '.join(ranges[:_SHOWN])}{more} are in the remote tier, by {EVENTS}"
 
     def why_no_start(self) -> str | None:
-        """Return why a broker does not start, or takes the directory offline, as text with Kafka's exception and
-        message; None if it starts.
+        """Return why a broker does not start, or why it takes the directory offline. The text has Kafka's exception and
+        message. Return None if the logs load.
         """
         if self._start.outcome == StartResult.START_FAILS:
             return f"the broker does not start: {self._start.exception}: {self._start.message}"

@@ -112,10 +112,10 @@ def _worse_than_info(findings: Iterable[Finding]) -> Iterator[Finding]:
 def checks_of(survey: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
     """Return two functions that run the checks on partition directories of the survey.
 
-    The first takes a directory and a base offset. It returns True if the checks of the segments from that offset on
-    find nothing, or only findings with codes in `_BELIEVED`; False if they cannot be run, and always without a
-    clean-shutdown marker. The second (`Look`) returns the warnings and errors of a directory. It is None without the
-    marker, or if there are more logs than a plan counts (1 GiB).
+    The first takes a directory and a base offset, and checks the segments from this offset on. It returns True if the
+    checks find nothing, or only findings with codes in `_BELIEVED`. It returns False if the checks cannot be run or
+    there is no clean-shutdown marker. The second (`Look`) returns the warnings and errors of a directory. It is None if
+    there is no marker, or if there are more logs than a plan counts (1 GiB).
     """
     if CLEAN_SHUTDOWN_FILE not in survey.files:
         return no_checks, None
@@ -199,9 +199,10 @@ def left_in_place(
     tiering: Tiering,
     directories: Collection[str],
 ) -> Iterator[Left]:
-    """Yield the problems that remain after a plan (`left_by`) in these partition directories, but only those that have
-    a file position that the plan's findings do not mention. Nothing if `directories` is empty. Other partitions are not
-    checked, because that would take as long as planning for them.
+    """Yield the problems that a plan leaves in these partition directories (see `left_by`). Only problems at a file
+    position that no finding of the plan names are yielded. Yields nothing if `directories` is empty, or if there are
+    more logs than a plan examines. Other partitions are not checked, because this would take as long as planning for
+    them.
     """
     if not directories:
         return
@@ -216,9 +217,9 @@ def _place(finding: Finding) -> tuple[object, ...]:
 
 
 def _is_mended(finding: Finding, file: str, changed: Set[str]) -> bool:
-    """Whether a plan changes the file that a finding is about; `changed` are the paths that it changes. If the finding
-    names the log but is about a transaction index or a missing index, the index beside the log counts in its place. For
-    a leader epoch, the log or the epoch checkpoint counts. For all other findings the file or its directory counts.
+    """Whether a plan changes the file that a finding is about. `changed` are the paths that the plan changes. For a
+    finding about a transaction index or a missing index, an index beside the log must be changed. For a leader epoch,
+    it must be the log or the epoch checkpoint. For all other findings, it must be the file or its directory.
     """
     directory, (stem, _) = os.path.dirname(file), os.path.splitext(file)
     match finding.code:

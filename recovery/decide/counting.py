@@ -98,8 +98,8 @@ class WayResult(Struct, kw_only=True):
         return list(WAYS).index(self.way.name), *((True, True) if self.request is None else self.request.order)
 
     def refusal_of(self, partitions: Iterable[PartitionFacts]) -> str | None:
-        """Return the reason for which the first of these topic-partitions is left as it is, if all of them are; None if
-        something is done for at least one of them, or if there are none.
+        """Return why these topic-partitions are left unchanged, if all of them are; this is the reason for the first
+        one. Return None if something is done for at least one of them, or if there are none.
         """
         refusals = [
             next((self.refusals[directory] for directory in partition.directories if directory in self.refusals), None)
@@ -287,8 +287,9 @@ class Comparer:
         )
 
     def _served_remotely_below(self, facts: PartitionFacts, measured: Measured, after: Tree) -> int | None:
-        """Return the base offset of the first local segment in `after` if records below it are lost locally and the
-        remote tier has all of these. None if it does not, or if the partition is not live or not tiered.
+        """Return the base offset of the first local segment in `after`, if records below it are lost locally and the
+        remote tier has all of them. Return None in all other cases, for example if the partition is not live, not
+        tiered, or has no segment.
         """
         key, tiering = (facts.topic, facts.partition), self.topics.tiering
         there = [directory for directory in facts.directories if directory in after.directories]
@@ -353,10 +354,10 @@ class Comparer:
         return any(way.records_lost or way.markers_damaged for way in (partition.by_own, partition.by_kafka))
 
     def replica(self, partition: CountedPartition) -> Measured | None:
-        """Return the counts for the case that other brokers' copies replace this one. The copies have all records up to
-        the high watermark, also those that are damaged here; records above it are lost. None if no other broker was in
-        sync, or if there is no census. All counts are unknown if the high watermark is. Reads the log again if it ends
-        above the high watermark; raises `StorageError` if that fails.
+        """Return the counts for the case that other brokers' copies replace this one. These copies have all records up
+        to the high watermark, also those that are damaged here. Records above it are lost. All counts are unknown if
+        the high watermark is unknown. Return None if no other broker was in sync, or if there is no census. Reads the
+        log again if it ends above the high watermark; raises `StorageError` if this fails.
         """
         facts, original = partition.facts, partition.census
         if original is None or not self.others(facts):
@@ -373,10 +374,9 @@ class Comparer:
         )
 
     def is_fetched_again(self, partition: CountedPartition) -> bool:
-        """Whether the broker, as a follower, would fetch everything again that is wrong in the partition, because its
-        start truncates the log before all of it. False if the broker does not start or the partition becomes stray.
-
-        Damage below the recovery point stays, as do gaps, because a start does not look there (`LogLoader.recoverLog`).
+        """Whether the broker would fetch again, as a follower, everything that is wrong in the partition. This is so if
+        its start truncates the log before all of it. False if the broker does not start or the partition becomes stray.
+        Gaps and damage below the recovery point stay, because a start does not look there (`LogLoader.recoverLog`).
         """
         loaded, left = self.kafka.partitions.get(partition.name), partition.by_kafka
         if loaded is None or self.kafka.tree is None or loaded.stray is not None:

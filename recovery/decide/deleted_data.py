@@ -10,10 +10,13 @@ which begins no later, was moved; the segments of a tiered log are remote.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 
 from kafkalog.codec.common.shell import shell_word
 from kafkalog.codec.common.wording import counted
+from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     DELETED,
@@ -53,31 +56,43 @@ def lost_in_deleted(survey: Survey, lost: Iterable[LostRange]) -> dict[str, list
         deleted = _logs(tree, directory, DELETED)
         if first is None or not deleted or name is None or name.topic == CLUSTER_METADATA_TOPIC:
             continue
-        ends = [*(base for base, _path in deleted[1:]), None]
+        offsets = _LostOffsets(its_ranges)
+        ends = [*(base for base, _path in deleted[1:]), NO_END]
         holding = [
             path
             for (base, path), end in zip(deleted, ends, strict=True)
-            if base >= first
-            and any((end is None or each.first < end) and (each.last or base) >= base for each in its_ranges)
-            and _holds(tree, path, its_ranges)
+            if base >= first and offsets.meet(base, end - 1) and _holds(tree, path, offsets)
         ]
         if holding:
             places[directory] = holding
     return places
 
 
-def _holds(tree: Tree, path: str, ranges: Sequence[LostRange]) -> bool:
-    return any(
-        each.first <= batch.last_offset and (each.last is None or batch.first_offset <= each.last)
-        for batch in Scanner(tree.source(path), check_crc=False)
-        for each in ranges
-    )
+class _LostOffsets:
+    """Lost offsets of one partition, which may overlap."""
+
+    def __init__(self, ranges: Iterable[LostRange]) -> None:
+        in_order = sorted((lost.first, NO_END if lost.last is None else lost.last) for lost in ranges)
+        self._firsts = [first for first, _last in in_order]
+        self._reached = [*accumulate((last for _first, last in in_order), max)]
+        """highest lost offset of the ranges up to each"""
+
+    def meet(self, first: int, last: int) -> bool:
+        """Whether one of the offsets from `first` to `last` (inclusive) is lost."""
+        number = bisect_right(self._firsts, last) - 1
+        return number >= 0 and self._reached[number] >= first
+
+
+def _holds(tree: Tree, path: str, lost: _LostOffsets) -> bool:
+    batches = Scanner(tree.source(path), check_crc=False)
+    return any(lost.meet(batch.first_offset, batch.last_offset) for batch in batches)
 
 
 def note_of_deleted(survey: Survey, tiering: Tiering, lost: Mapping[str, Sequence[str]]) -> str | None:
-    """Return a sentence about deleted partitions and deleted segments that are still on disk and that nothing else
-    there holds; None if there are none. It names at most three. Reads the names of files, and the first batch of
-    deleted logs. `lost` is the result of `lost_in_deleted`.
+    """Return a sentence about deleted partitions and deleted segments that are still on disk, if no other file there
+    holds their records. Return None if there are none. The sentence names at most three. `lost` is the result of
+    `lost_in_deleted`. Reads the names of files, and the first batch of deleted logs; raises `StorageError` if this
+    fails.
     """
     tree = survey.tree()
     live: dict[PartitionName, str] = {}
@@ -123,9 +138,9 @@ def _holds_records(tree: Tree, path: str) -> bool:
 
 
 def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
-    """Whether the deleted partition in `directory` has records that the live one in `live` does not have. That is so if
-    there is no live one, or it has another topic id, no records, or a higher first offset. False if the deleted one has
-    no records. Raises `StorageError` if a log cannot be read.
+    """Whether the deleted partition in `directory` has records that the live partition in `live` does not have. This is
+    so if there is no live partition, or if it has another topic id, no records, or a higher first offset. False if the
+    deleted one has no records. Raises `StorageError` if a log cannot be read.
     """
     logs = [(base, path) for base, path in _logs(tree, directory, "") if _holds_records(tree, path)]
     if not logs:
@@ -137,8 +152,9 @@ def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
 
 
 def _deleted_below(tree: Tree, directory: str, remote: OffsetRanges) -> list[str]:
-    """Return the paths of `.deleted` logs with records that lie below the first live segment (all of them if there is
-    none) and whose offsets are not all in the remote tier, by base offset.
+    """Return the paths of `.deleted` logs below the first live segment, by base offset; all `.deleted` logs if there is
+    no live segment. Logs without records are left out, and so are logs whose offsets are all in the remote tier. Raises
+    `StorageError` if a log cannot be read.
     """
     deleted = _logs(tree, directory, DELETED)
     if not deleted:

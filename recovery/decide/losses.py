@@ -31,10 +31,12 @@ def lost_text(found: Measured, number: Callable[[int], str] = str) -> str:
 
 
 def records_text(found: Measured) -> str:
-    """Return the number of lost records as text: `7 records`, `no record`, `about 7 records` if it is not exact, or `an
-    unknown number of records` if it is None, or 0 but not exact (with `, perhaps none` if only zeros are not counted).
-    If some damaged places could not be counted: `at least 7 records`, or `about 7 records and an unknown number more`
-    if the number is derived from offsets, because offsets also belong to transaction markers.
+    """Return the number of lost records as text, such as `7 records` or `no record`. It is `about 7 records` if the
+    number is not exact. It is `an unknown number of records` if the number is None, or 0 but not exact; `, perhaps
+    none` follows if only zeros are not counted.
+
+    If some damaged places could not be counted, the text is `at least 7 records`. If the number is derived from
+    offsets, which also belong to transaction markers, it is `about 7 records and an unknown number more`.
     """
     if found.records_lost is None or (found.records_lost == 0 and not found.is_exact):
         is_zeros = found.records_lost == 0 and 0 < found.uncounted == found.uncounted_zeros
@@ -78,9 +80,9 @@ def readable_text(found: Measured) -> str:
 
 
 def skipped_text(ways: Iterable[Measured]) -> str:
-    """Return text to follow "skipped: " about the hidden records of these ways, at least one of which has some. It says
-    that consumers may get such records in part or not at all. If a way also leaves a batch that its segment cuts short
-    (`damage_passed`), the text says that a consumer may reach them from there.
+    """Return text to follow "skipped: " about the hidden records of these ways; at least one way must have some. The
+    text says that consumers may get such records in part or not at all. If a way also leaves a batch that its segment
+    cuts short (`damage_passed`), it says instead that a consumer may reach them from there.
 
     A fetch at such a batch continues in the next segment, whatever its offsets. A fetch at an offset that two segments
     hold gets the records of the later segment, also above the log's end.
@@ -95,10 +97,10 @@ def skipped_text(ways: Iterable[Measured]) -> str:
 
 
 def lost_beside(nodes: Iterable[NodeStart], findings: Iterable[Finding]) -> list[str]:
-    """Return phrases about losses that the recovery does not cause, to follow a sum of losses; empty if there are none.
-    They name the partitions of which the start of these nodes loses something; the metadata if the start takes it for
-    empty, or its end if the start goes back behind it; and partitions with a PARTITION_MISSING finding that the start
-    does not mention.
+    """Return phrases about losses that the recovery does not cause; they follow a sum of losses. Empty if there are
+    none. They name partitions that lose something by the start of these nodes, and partitions with a PARTITION_MISSING
+    finding that the start does not mention. They also name the metadata if the start treats it as empty, or its end if
+    the start goes back behind it.
     """
     starts = list(dict.fromkeys(nodes))
     lost = sorted({name for start in starts for name in start.lost})

@@ -105,11 +105,12 @@ def merge_in_place(survey: Survey, tree: Tree, copies: Sequence[str], rules: Rul
 
 
 def _merged(survey: Survey, directory: str, name: PartitionName, there: Sequence[str], rules: Rules) -> _Merged | None:
-    """Merge the copies of one partition; `there` are the other copies' directories. None if this copy is undamaged and
-    either lacks no records or would drop some of its own; None also if no other copy contributes anything.
+    """Merge the copies of one partition; `there` are the directories of the other copies. Return None if this copy is
+    undamaged and either lacks no records or would drop some of its own. Return None too if no other copy contributes
+    anything. With a result, the segments of the other copies are added to `survey.outside`.
 
-    Adds the segments of the other copies to `survey.outside` if the result is not None. Raises `RecoveryRefused` if no
-    other copy can be read, and `UsageError` if the copies do not belong together.
+    Raises `RecoveryRefused` if no other copy can be read, `UsageError` if the copies do not belong together, and
+    `StorageError` if a copy cannot be read during the merge.
     """
     own = os.path.join(survey.root, directory)
     (copies,) = of_one_partition([own, *there]).copies.values()

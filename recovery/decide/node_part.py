@@ -90,9 +90,9 @@ def _with_node(plan: Plan, rules: Rules, start: NodeStart) -> Plan:
 
 
 def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:
-    """Return the plan with the removal of `bootstrap.checkpoint` as its first action, and a finding about it, if the
-    file prevents a start and the metadata log has data. Otherwise the plan is returned unchanged; also if the file is
-    missing or the plan's mode is not compared with others.
+    """Return the plan with `bootstrap.checkpoint` removed, if this file prevents a start and the metadata log has data.
+    The removal is then the first action, and a finding is added. Otherwise the plan is returned unchanged, also if the
+    file is missing or the plan's mode is not compared with others.
     """
     path = os.path.join(plan.root, BOOTSTRAP_CHECKPOINT)
     is_wrong = any(fault.part is Part.BOOTSTRAP and os.path.realpath(fault.file) == os.path.realpath(path)

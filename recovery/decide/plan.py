@@ -244,9 +244,9 @@ class Plan:
 
     @property
     def is_hurt(self) -> bool:
-        """Whether there is a problem: a warning or an error among the findings, lost records (if their number is
-        known), remaining damage, damaged transaction markers, decreasing leader epochs, a refusal of the plan or of a
-        partition, or hidden records although the recommended way hides fewer.
+        """Whether there is a problem. Problems are a warning or an error among the findings, lost records (if their
+        number is known), remaining damage, damaged transaction markers, decreasing leader epochs, and a refusal of the
+        plan or of a partition. Hidden records are a problem only if the recommended way hides fewer.
         """
         own = self.choice.own
         has_findings = any(finding.severity is not Severity.INFO for finding in self.findings)
@@ -393,8 +393,8 @@ def with_findings_of_segments(plan: Plan) -> Plan:
 
 
 def _empties_coordinator(measured: Mapping[str, Measured], facts: TopicFacts) -> bool:
-    """Whether a live partition of `__transaction_state` that only this broker has, according to the metadata, loses all
-    of its records.
+    """Whether a live partition of `__transaction_state` loses all of its records, although no other broker has a copy
+    according to the metadata.
     """
     for name, counts in measured.items():
         parsed = parse_partition_directory(name)
@@ -413,9 +413,10 @@ def _named_in(survey: Survey, rules: Rules, findings: Sequence[Finding]) -> tupl
 
 
 def _actions(forecasts: Forecasts, survey: Survey) -> list[RecoveryAction]:
-    """Return the actions that turn the directory into the tree that the mode leaves. Empty in mode kafka if the logs do
-    not load. Empty too if Kafka starts on the directory and only files would differ that it writes itself. The
-    clean-shutdown marker stays if no partition is changed.
+    """Return the actions that change the directory into the tree that the mode leaves. In mode kafka they are empty if
+    the logs do not load. They are also empty if Kafka starts on the directory and only files that it writes itself
+    would differ. If no partition is changed, the clean-shutdown marker stays. May read files to compare them; raises
+    `StorageError` if this fails.
     """
     kafka, own = forecasts.kafka, forecasts.own
     if own is None:
@@ -434,11 +435,11 @@ def _touches_a_partition(action: RecoveryAction) -> bool:
 
 
 def _with_marker(survey: Survey, actions: Sequence[RecoveryAction], epoch: int | None) -> list[RecoveryAction]:
-    """Return the actions with a clean-shutdown marker as the last file to be written; an existing marker is removed
-    first.
+    """Return the actions with a clean-shutdown marker as the last file to be written. An existing marker is removed
+    first. The marker has the broker epoch `epoch` of the registration, or none if `epoch` is None.
 
-    The marker has the broker epoch `epoch` of the registration, or none if it is None. Since 3.8 a broker whose marker
-    has another epoch counts as shut down uncleanly, and leaves every ISR and ELR.
+    Since 3.8, if a broker's marker has another epoch, the broker counts as shut down uncleanly and leaves every ISR and
+    ELR.
     """
     marker = NEW_CLEAN_SHUTDOWN if epoch is None else CleanShutdown(NEW_CLEAN_SHUTDOWN.version, epoch)
     content = Content((Literal(encode_clean_shutdown(marker)),))
@@ -451,10 +452,10 @@ def _with_marker(survey: Survey, actions: Sequence[RecoveryAction], epoch: int |
 def _with_refusals(
     ways: Sequence[RecoveryWay], mode: Mode, in_every_mode: str | None, refused: tuple[str, str] | None
 ) -> list[RecoveryWay]:
-    """Return the ways with the reasons for which recovery declines them; a way's own reason has precedence.
-    `in_every_mode` is a reason for all ways. `refused` is name and sentence of the plan's refusal: it does not apply to
-    merging, to the broker's start, or if it comes from a mode that is not compared with others, such as strict or
-    kafka.
+    """Return the ways, each with the reason why recovery declines it. A way's own reason has precedence.
+    `in_every_mode` is a reason for all ways. Without it, `refused` counts: the name and sentence of the plan's refusal.
+    It does not apply to merging or to the broker's start. It applies to no way if the plan's mode is not compared with
+    others, such as strict or kafka.
     """
     if in_every_mode is not None:
         return [structs.replace(way, refusal=way.refusal or in_every_mode) for way in ways]
@@ -543,9 +544,10 @@ def _is_segments_name(name: str) -> bool:
 
 
 def _of_different_moments(survey: Survey, ends: Mapping[str, int], damaged: Iterable[Finding]) -> list[Finding]:
-    """Return one MOMENTS_DIFFER finding if some log ends below its recovery point, as in a copy that was made while a
-    broker ran; else an empty list. `ends` are log end offsets by partition directory. Only live partitions with a log
-    count, and only if no finding in `damaged` is about them. Empty with a clean-shutdown marker.
+    """Return one MOMENTS_DIFFER finding if some log ends below its recovery point, else an empty list. This happens in
+    a copy that was made while a broker ran. `ends` are log end offsets by partition directory. Live partitions with a
+    log are compared, unless a finding in `damaged` is about them. Empty if there is a clean-shutdown marker. Reads the
+    recovery-point checkpoint.
     """
     if CLEAN_SHUTDOWN_FILE in survey.files:
         return []

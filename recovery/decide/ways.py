@@ -171,7 +171,7 @@ class Measured(Struct, kw_only=True):
 
     def held_below(self, local: Measured) -> Measured:
         """Return the counts for the case that another tier still serves all records that are lost here below the local
-        log: these count as kept. `local` are the counts of the local log alone, which has all other losses.
+        log. These records then count as kept. `local` are the counts of the local log alone, with all other losses.
         `records_kept` stays None if it is None. Neither object is changed.
         """
         kept = self.records_kept
@@ -236,11 +236,12 @@ class RecoveryWay(Struct, frozen=True, kw_only=True):
 
 
 def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
-    """Return the way that loses fewest records; hidden records count as lost.
+    """Return the way that loses the fewest records; hidden records count as lost. Return None if recovery declines
+    every way whose loss is known, or no loss is known.
 
-    None if the loss of every way is unknown, or recovery declines all ways whose loss is known. Ties are decided by
-    fewer lost markers, exactness, fewer overlaps and decreasing epochs, no damage at which consumers stop, fewer
-    offsets that consumers of committed data do not get, no remaining damage, then the order of `WAYS`.
+    Ways with equal losses are compared by these criteria, in order: fewer lost markers, an exact number, fewer
+    overlaps, fewer decreasing epochs, no damage at which consumers stop, fewer offsets held back from consumers of
+    committed data, no remaining damage, and the order of `WAYS`.
     """
     order = {name: number for number, name in enumerate(WAYS)}
     known = [way for way in ways if way.measured.records_lost is not None and way.refusal is None]
@@ -263,10 +264,10 @@ def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
 
 
 def total(parts: Iterable[Measured]) -> Measured:
-    """Return the sum of the counts over partitions; all are 0 if there are none.
-
-    `records_kept`, `records_lost` and `bytes_cut` are None if they are for any partition. `below_high_watermark` is
-    True if it is for any; None if it is unknown for a partition that loses offsets, or for all partitions.
+    """Return the sum of the counts over partitions. Without partitions all numbers are 0, and `below_high_watermark` is
+    None. `records_kept`, `records_lost` and `bytes_cut` are None if they are None for any partition.
+    `below_high_watermark` is True if it is True for any partition. It is None if it is unknown for a partition that
+    loses offsets, or for all partitions.
     """
     result = Measured(records_kept=0, records_lost=0, bytes_cut=0)
     are_committed: set[bool | None] = set()  # of each part that tells, or that loses something
@@ -455,9 +456,9 @@ class _Measurement:
         self._lost += measured.sound_lost
 
     def _missing_batches(self) -> Iterator[tuple[RecordBatch, int, int, int]]:
-        """Yield each sound batch that is not kept: the batch, its first and last offset, and the first offset of the
-        next kept batch of its span of sound bytes, or `NO_END` if there is none. Batches below the log start offset are
-        omitted. Raises `StorageError` if a log cannot be read.
+        """Yield each sound batch that is not kept: the batch, its first and last offset, and the offset at which the
+        next kept batch of its span of sound bytes begins. This offset is `NO_END` if no batch of the span follows.
+        Batches below the log start offset are left out. Raises `StorageError` if a log cannot be read.
         """
         before, original = self._before, self._original
         for span in original.spans:
@@ -522,8 +523,9 @@ class _Measurement:
         return is_behind and damage.code is FindingCode.ZERO_TAIL
 
     def _count_misplaced(self, damage: Damage, checksum: int) -> None:
-        """Add the records of a displaced batch, which can be read, to the lost ones, if it is removed and no batch with
-        its checksum and size is left. Raises `StorageError` if a log cannot be read.
+        """If a displaced batch is removed and no batch with its checksum and size is left, add its records to the lost
+        ones: they can be read now. Its offsets become lost offsets, unless the result has them. Raises `StorageError`
+        if a log cannot be read.
         """
         if damage.first_offset is None or damage.last_offset is None or self._stays(damage):
             return
@@ -540,12 +542,12 @@ class _Measurement:
         return self._left.offsets.covers(first, first + max(damage.records or 0, 1) - 1 if last is None else last)
 
     def _never_there(self) -> Iterator[tuple[int, int]]:
-        """Yield first and last offset of each range that must have been written but is in no batch of the result. These
-        ranges are where a segment is missing, and after the log.
+        """Yield the first and last offset of each range that must have been written but is in no batch of the result.
+        Such ranges lie at missing segments and after the log. Offsets below the log start offset are left out.
 
-        The range after the log begins at the end of the result or of the ranges already counted as lost. It reaches up
-        to the highest of: the high watermark, the end shown by files beside the log, and, if the log ends in damage,
-        the end that its indexes name. Offsets below the log start offset are omitted.
+        The range after the log begins at the end of the result, or at the end of the ranges already counted as lost if
+        this is higher. It reaches to the high watermark, or to the end shown by files beside the log if this is higher.
+        If the log ends in damage, the end that its indexes name counts too.
         """
         facts, original, left = self._facts, self._original, self._left
         for first, last in (*original.missing, *facts.written.lost_start):

@@ -41,14 +41,14 @@ class Written(Struct, kw_only=True):
 def written(
     tree: Tree, directories: Iterable[str], key: tuple[str, int], points: Checkpoints, tiering: Tiering
 ) -> Written:
-    """Return the offsets that a topic-partition's log must have had, according to the files in its directories, the
-    checkpoints and the tiering: its end, its first segment, and lost offsets before that. `key` is topic and partition
-    number. With several directories, the highest end and the highest first segment count, the lost offsets of all, and
-    the local start of the last. Of directories without a log only the first leader epoch counts; if there are no
-    others, the end is 0.
+    """Return the offsets that a topic-partition's log must have had: its end, its first segment, and lost offsets
+    before that. They are derived from the files in its directories, the checkpoints and the tiering. `key` is topic and
+    partition number. After a clean stop the recovery point is the log's end, and later leader epochs are ignored.
+    Unreadable epoch checkpoints count as empty.
 
-    After a clean stop the recovery point is the log's end, and later leader epochs are ignored. Unreadable epoch
-    checkpoints count as empty.
+    If there are several directories, the highest end and the highest first segment count, the lost offsets of all, and
+    the local start of the last. A directory without a log gives only its first leader epoch. If no directory has a log,
+    the end is 0.
     """
     result = Written()
     for directory in directories:

@@ -47,12 +47,12 @@ def explain_index(
     source: Source, path: str, kind: FileKind, base_offset: int, position: int | None, *, most: int
 ) -> tuple[ExplainedPart, ...]:
     """Explain entries of an index (offset, time or transaction index) of the segment with `base_offset`; return a tuple
-    of one part. The part begins with the entry that contains byte `position`; without a position, with the third entry
-    before the first wrong one, or with the first entry if none is wrong. About `most` fields are shown.
+    of one part. The part begins with the entry that contains byte `position`. Without a position, it begins with the
+    third entry before the first wrong one, or with the first entry of a sound index. About `most` fields are shown.
 
-    Each entry is compared with the one before and, except in a transaction index, with the log beside `path` if it can
-    be read. The part's role is DAMAGED if a shown entry is wrong, else ASKED; its remarks are the number of entries in
-    use and of the zero bytes after them. Raises `StorageError` if the index cannot be read.
+    Each entry is compared with the one before it, and with the log beside `path` if it can be read (not for a
+    transaction index). The part's role is DAMAGED if a shown entry is wrong, else ASKED. Its remarks are the number of
+    entries in use and the number of zero bytes after them. Raises `StorageError` if the index cannot be read.
     """
     layout, tree = _LAYOUTS[kind]
     end = min(-(-used_end(source, source.size) // layout.size) * layout.size, source.size)
@@ -92,8 +92,9 @@ def _wrong(
     source: Source, layout: FixedLayout, judge: Judge, start: int, end: int
 ) -> Iterator[tuple[int, tuple[Suspect, ...]]]:
     """Yield (position, problems) of each wrong index entry in the bytes from `start` to `end` (exclusive), in order.
-    `start` is the beginning of an entry; a problem is a pair of field name and sentence, as `judge` yields it for the
-    entry before (None at the start of the file) and the entry.
+    `start` is the beginning of an entry. `judge` gets the entry before (None at the start of the file) and the entry,
+    and yields the problems. A problem is a pair of field name and sentence. Raises `StorageError` if the index cannot
+    be read.
     """
     before: Fields | None = None
     if start:
@@ -154,8 +155,8 @@ class _Log:
 
 def _holding(source: Source, wanted: list[int], positions: set[int]) -> Iterator[_Batch]:
     """Yield the batches of a log, in order, that contain one of the offsets in `wanted` (sorted) or begin at one of the
-    byte `positions`. Checksums are not verified. For a compressed message set of magic 0 or 1, whose header lacks the
-    first offset, the offset after the entry before is assumed. Raises `StorageError` if the log cannot be read.
+    byte `positions`. Checksums are not verified. The header of a message of magic 0 or 1 does not give its first
+    offset: the offset after the entry before is used in its place. Raises `StorageError` if the log cannot be read.
     """
     behind = 0
     for batch in Scanner(source, check_crc=False):

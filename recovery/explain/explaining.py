@@ -48,16 +48,18 @@ def explain(
     records: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Explanation:
-    """Return the fields of a file of a log directory with their bytes, values and meanings, all or those of the
-    requested place; the name of the file decides how it is read. Changes nothing.
+    """Return the fields of a file of a log directory with their bytes, values and meanings. The name of the file
+    decides how it is read. In a log or an index, only the fields at one place are returned; other files are shown as a
+    whole. Changes nothing.
 
-    In a log that place is the entry at byte `position`, or the entry that contains `offset` (the next entry if
-    compaction removed it, the damage if it was there); with neither, the first damage with the entries before and after
-    it or, in a sound log, the start. In an index it is the entry at `position`. Other files are shown as a whole.
+    In a log this place is the entry at byte `position`, or the entry that contains `offset`. If no entry contains the
+    offset, it is the next entry after compaction, or the damage that may have contained it. Without a position and an
+    offset, it is the first damage, with the entries before and after it; in a sound log, it is the start. In an index
+    it is the entry at `position`.
 
-    Raises `UsageError` if the file is missing, a directory or not Kafka's by its name, if the place is negative, not in
-    the file or does not suit the kind of file, or for `records` of a file without batches; `StorageError` if the file
-    cannot be read.
+    Raises `UsageError` if the file is missing, a directory or not Kafka's by its name. Also raises it if the place is
+    negative, not in the file or does not suit the kind of file, or for `records` of a file without batches. Raises
+    `StorageError` if the file cannot be read.
 
     * `path`: the file
     * `position`: byte in the file, from 0; not together with `offset`

@@ -103,14 +103,14 @@ def _places(source: Source, base_offset: int | None, limits: Limits) -> Iterator
 def explain_log(
     source: Source, base_offset: int | None, topic: str | None, wanted: Wanted, *, most: int, limits: Limits
 ) -> tuple[ExplainedPart, ...]:
-    """Explain the entry at the place `wanted`; if it is damaged, together with the entries before and after it. If no
-    place is given, explain the first damage, or the start of a sound log. The parts are in the order of the file and
-    have about `most` fields at most.
+    """Explain the entry at the place `wanted`; if it is damaged, also the entries before and after it. If no place is
+    given, explain the first damage, or the start of a sound log. If no entry contains the wanted offset, the damaged
+    range that may have contained it is explained, or else the next entry. The result is empty if the place is not in
+    the log.
 
-    If no entry contains the wanted offset, the damaged range that may have contained it is explained, else the next
-    entry. Empty if the place is not in the log. `base_offset` is the one in the segment's name, None if it is unknown;
-    `topic` decides how keys and values of Kafka's own topics are read. Raises `StorageError` if the file cannot be
-    read.
+    The parts are in the order of the file and have at most about `most` fields. `base_offset` is the one in the
+    segment's name, None if it is unknown. `topic` decides how keys and values of Kafka's own topics are read. Raises
+    `StorageError` if the file cannot be read.
     """
     last: _Place | None = None
     places = _places(source, base_offset, limits)
@@ -230,9 +230,9 @@ def _damage(
 
 
 def _repair(source: Source, place: _Place, following: _Place | None) -> BitRepair | None:
-    """Return the one flipped bit that explains all damage of `place`, judged by the checksum and by the offsets and
-    epochs of the entries before and after it; None if no single bit does. `following` is the next part of the log, and
-    is ignored if it is a damaged range or None.
+    """Return the single flipped bit that explains all damage of `place`; None if no single bit does. Reads the damaged
+    bytes, and judges by the checksum and by the offsets and epochs of the entries before and after. `following` is the
+    next part of the log; a damaged range or None is ignored. Raises `StorageError` if the log cannot be read.
     """
     after = None if following is None or following.header is None else following
     before = None if place.before is None else place.before[1]
@@ -251,10 +251,10 @@ def _repair(source: Source, place: _Place, following: _Place | None) -> BitRepai
 def one_bit(
     span: FieldSpan, position: int, bit: int, data: bytes | memoryview
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Describe a flipped bit: bit `bit` (0 is the lowest) of byte `position` of the file. Return two tuples of one
-    element each: the path of the field in `span` that contains the byte (`the records` if no field does), and a
-    sentence with the present and the right value of the byte. Also marks that field in `span` as wrong, unless it has a
-    problem already. `data` are the bytes of the span.
+    """Describe a flipped bit: bit `bit` (0 is the lowest) of byte `position` of the file. Return two tuples with one
+    element each. The first has the path of the field in `span` that contains the byte (`the records` if no field does).
+    The second has a sentence with the present and the right value of the byte. If the field has no problem yet, it is
+    marked as wrong in `span`. `data` are the bytes of the span.
     """
     field = _field_at(span, position) or "the records"
     for path, field_span in _paths(span):

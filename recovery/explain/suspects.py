@@ -50,9 +50,9 @@ _FIELDS = {code: spec.header_field for code, spec in SPECS.items() if spec.heade
 def blame_suspects(
     entry: FieldSpan, data: bytes | memoryview, before: AnyHeader | None, findings: Iterable[Finding] = ()
 ) -> None:
-    """Mark each header field of a batch or message that must be wrong, by setting `problem` and `code` of its span in
-    `entry`. Fields that have a problem already are not changed, except that an explained checksum or count is cleared
-    (`_length`).
+    """Mark each header field of a batch or message that must be wrong: set `problem` and `code` of its span in `entry`.
+    A field that already has a problem is not changed. But the problem of a checksum or count is cleared if another
+    field explains it (`_length`).
 
     * `data`: the bytes of the entry
     * `before`: header of the entry before it; None if there is none
@@ -71,9 +71,9 @@ def blame_suspects(
 
 
 def _length(entry: FieldSpan, values: Values, data: bytes | memoryview) -> Iterator[Suspect]:
-    """Yield the field `batch_length` with a sentence if the checksum is wrong but matches when the batch ends where its
-    records end. Then the problems of the checksum, the record count and the unread bytes are removed from `entry`,
-    because the length explains them. Otherwise nothing is yielded.
+    """Yield the field `batch_length` with a sentence if it explains a wrong checksum: the checksum matches if the batch
+    ends at the end of its records. The problems of the checksum, the record count and the unread bytes are then removed
+    from `entry`. Otherwise nothing is yielded.
     """
     unread = next((child for child in entry.children if child.name == UNREAD), None)
     if unread is None or values.get("magic") != BATCH_MAGIC or not _is_wrong(entry, "crc"):
@@ -92,8 +92,8 @@ def _is_wrong(entry: FieldSpan, name: str) -> bool:
 
 def _codec(entry: FieldSpan, values: Values, data: bytes | memoryview) -> Iterator[Suspect]:
     """Yield the field `attributes` with a sentence if its compression codec does not exist in this magic. If the entry
-    has problems, also yield the field for each other codec with which the whole entry can be read, apart from its
-    checksum. Nothing is yielded if `crc` of `entry` is already marked as wrong.
+    has problems, each other codec is tried. The field is yielded again for each codec with which the whole entry, apart
+    from its checksum, can be read. Yields nothing if `crc` of `entry` is already marked as wrong.
     """
     attributes, magic = values.get("attributes"), values.get("magic")
     if not isinstance(attributes, Container) or magic not in _LAYOUTS or _is_wrong(entry, "crc"):

@@ -22,13 +22,13 @@ _METADATA = CLUSTER_METADATA_DIRECTORY
 
 
 def of_one_broker(roots: Sequence[str]) -> list[list[str]]:
-    """Group log directories by broker, which `meta.properties` identifies by cluster id and node id. Groups and
-    directories keep the order of first occurrence, and duplicates are dropped. If the files name at most one broker,
+    """Group log directories by broker. `meta.properties`, which is read, identifies a broker by cluster id and node id.
+    Groups and directories keep the order of first occurrence, without duplicates. If the files name at most one broker,
     all directories form one group. Empty if there are no directories.
 
-    Otherwise a directory without a node id forms its own group. A directory with a node id and without a cluster id
-    belongs to the only broker with its node id; if there is none or several, such directories with one node id form a
-    group.
+    If the files name several brokers, a directory without a node id forms its own group. A directory with a node id but
+    without a cluster id belongs to the only broker with this node id. If there is no such broker, or more than one, all
+    such directories with this node id form a group.
     """
     owners = {root: identity_of(root) for root in dict.fromkeys(roots)}
     known = {owner for owner in owners.values() if owner is not None and owner[0] is not None}
@@ -51,10 +51,11 @@ def brothers_of(root: str, roots: Sequence[str]) -> list[str]:
 
 
 def facts_of_each(roots: Sequence[str]) -> Mapping[str, TopicFacts]:
-    """Return real path -> facts about topics for each log directory, read from the metadata log among its broker's
-    directories. A directory is grouped with the broker whose metadata registers its directory id, else by
-    `meta.properties`. The facts' `controllers` and `apart` are set from the other brokers' directories. Damage is
-    described in `problem` of the facts, and raises no exception.
+    """Return a dict: real path of each log directory -> facts about topics, read from the metadata log in its broker's
+    directories. A directory belongs to the broker whose metadata registers its directory id; if none does,
+    `meta.properties` decides. The facts' `controllers` and `apart` are set from the other brokers' directories. Damage
+    is described in `problem` of the facts and raises no exception. Raises `StorageError` if a directory cannot be
+    listed.
     """
     brokers = of_one_broker([real(root) for root in roots])
     known = [read_topic_facts(broker) for broker in brokers]
@@ -90,8 +91,9 @@ def _with_registered(
 
 def _apart(own: Sequence[str], brokers: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Return the directories that name another broker in `meta.properties` but may belong to the broker with the
-    directories `own`: they have no live partition in common with these. Empty unless all directories were written with
-    ZooKeeper, because KRaft registers directory ids. Raises `StorageError` if a directory cannot be listed.
+    directories `own`. These are the directories of brokers that have no live partition in common with `own`. Empty
+    unless all directories were written with ZooKeeper: KRaft registers directory ids. Raises `StorageError` if a
+    directory cannot be listed.
     """
     others = [broker for broker in brokers if broker != own]
     if not others or not all(map(_is_of_zookeeper, (root for broker in brokers for root in broker))):

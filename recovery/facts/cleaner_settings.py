@@ -80,11 +80,12 @@ _POLICIES = frozenset({"compact", "delete"})
 
 
 def known_settings(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that matter to the log cleaner, under the names of topic settings; `values` may have topic or
-    broker names, and a topic name takes precedence. Other settings are dropped, and values are not checked.
+    """Return the settings that matter to the log cleaner, under the names of topic settings. `values` may have topic or
+    broker names; a topic name takes precedence. Other settings are dropped, and values are not checked.
+    `internal.segment.bytes` replaces `segment.bytes`.
 
-    Broker retention in minutes or else hours becomes `retention.ms` unless that is given in ms; -1 if negative, dropped
-    if not a number. `internal.segment.bytes` replaces `segment.bytes`.
+    If retention is not given in ms, the broker's value in minutes, or else in hours, becomes `retention.ms`. A negative
+    value becomes -1. A value that is not a number is dropped.
     """
     found: dict[str, str] = {}
     for name, unit in _OTHER_UNITS:

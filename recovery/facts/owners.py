@@ -84,8 +84,8 @@ def _is_lock_of_ours(path: str) -> bool:
 
 def _is_closed(path: str, status: os.stat_result, user: User) -> bool:
     """Whether a file or directory belongs to another user, and its group or other mode bits do not let `user` (user id,
-    group id) use it as a broker does: a directory is read, written and searched, a file read, and a segment file or the
-    lock also written. False for a symbolic link.
+    group id) use it as a broker does. A broker reads, writes and searches a directory. It reads a file, and also writes
+    it if it is a segment file or the lock. False for a symbolic link.
     """
     if status.st_uid == user[0] or stat.S_ISLNK(status.st_mode):
         return False

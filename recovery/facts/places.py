@@ -18,10 +18,10 @@ Path = TypeVar("Path", bound=PathLike)
 
 
 def root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
-    """Return the log directory of `path` as a real path, and which partitions are meant: if `path` is a partition
-    directory, the set with its name; if it is a log directory, None (all).
+    """Return the log directory of `path` as a real path, and the partitions that are meant. If `path` is a partition
+    directory, they are a set with its name. If it is a log directory, they are None (all).
 
-    Raises `UsageError` if `path` does not exist or is neither, `RecoveryRefused` if it is a symbolic link to a
+    Raises `UsageError` if `path` does not exist or is neither of these, `RecoveryRefused` if it is a symbolic link to a
     partition directory.
     """
     given = os.fspath(path)
@@ -68,9 +68,10 @@ def _refuse_linked_partition(path: str, real: str) -> None:
 
 
 def log_directories(paths: Sequence[PathLike]) -> list[str]:
-    """Return the paths, in order; of paths with the same real path only the first is kept. A directory that contains
-    log directories (volumes, brokers) is replaced by these. Subdirectories that cannot be read, and paths that are
-    invalid or missing, are included, so that the caller reports why. Raises `UsageError` if there are no paths.
+    """Return the paths of log directories, in order. A directory that contains log directories (volumes, brokers) is
+    replaced by these; every other path is returned unchanged. If several have the same real path, only the first is
+    kept. Unreadable subdirectories, and invalid or missing paths, are included, and the caller reports why. Raises
+    `UsageError` if there are no paths.
     """
     refuse_no_path(paths)
     directories: dict[str, str] = {}
@@ -104,9 +105,9 @@ def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
 
 
 def holding(given: Sequence[PathLike], select: Selection) -> list[str]:
-    """Return those log directories to which the paths `given` lead that have a selected partition; all of them if
-    `select` selects everything. Directories that cannot be read are included. Raises `UnknownName` if all can be read
-    and a selected topic or partition is in none of them, `UsageError` if there are no paths.
+    """Return the log directories to which the paths `given` lead and which have a selected partition. If `select`
+    selects everything, all are returned. Directories that cannot be read are included. Raises `UnknownName` if all
+    directories can be read and a selected topic or partition is in none of them, `UsageError` if there are no paths.
     """
     paths = log_directories(given)
     if select == ALL:
@@ -136,12 +137,12 @@ def by_log_directory(paths: Sequence[Path]) -> list[list[Path]]:
 
 
 def chosen_directories(paths: Sequence[PathLike], select: Selection) -> tuple[str, frozenset[str] | None]:
-    """Return the log directory of `paths`, and the names of the selected partition directories in it, None for all. All
-    paths must lead to one log directory, which is not checked. If every path is a partition directory, only these can
-    be selected.
+    """Return the log directory of `paths`, and the names of the selected partition directories in it (None for all).
+    All paths must lead to one log directory; this is not checked. If every path is a partition directory, only these
+    can be selected.
 
-    Raises what `root_of` raises, `UnknownName` if no directory is selected, and `StorageError` if the log directory
-    cannot be listed.
+    Raises `UsageError` and `RecoveryRefused` as `root_of` does, `UnknownName` if no directory is selected, and
+    `StorageError` if the log directory cannot be listed.
     """
     places = [root_of(path) for path in paths]
     root = places[0][0]

@@ -107,7 +107,7 @@ class Survey:
         return name if name in self.directories else None
 
     def only(self, directories: Iterable[str]) -> Survey:
-        """Return a new survey with the root's own files and, of its directories, only those named in `directories`.
+        """Return a new survey with the root's own files and, among its directories, only those named in `directories`.
         Open files are shared with the original.
         """
         wanted = frozenset(directories)
@@ -125,8 +125,8 @@ class Survey:
         )
 
     def without(self, unreadable: Mapping[str, StorageError]) -> Survey:
-        """Return the survey without the directories, and files of the root, that turned out to be unreadable (name ->
-        error); they are added to its `unreadable`. The survey itself if there are none.
+        """Return the survey without the directories and root files in `unreadable` (name -> error). They are added to
+        the `unreadable` of the result. If there are none, the survey itself is returned.
         """
         if not unreadable:
             return self
@@ -187,10 +187,11 @@ class Survey:
         return frozenset(path for path in (*self.directories, *self.unreadable) if "/" not in path)
 
     def first_change(self, other: Survey) -> str | None:
-        """Return the first path that differs in the later survey `other`: a file with another size, modification time,
-        device, inode or number of names, or an entry that is new, gone or of another kind. None if nothing has changed.
+        """Return the first path that differs in the later survey `other`; None if nothing has changed. A file differs
+        if it has another size, modification time, device, inode or number of names. An entry differs if it is new, gone
+        or of another kind.
 
-        Files of other directories that bytes are taken from are examined again on disk, first. Then come files and
+        Files of other directories from which bytes are taken are examined again on disk, first. Then come files and
         directories by path, then special entries by path. The broker's lock, the pointer file, dangling links, and
         directories that are unreadable here are ignored.
         """

@@ -137,9 +137,8 @@ class TopicFacts:
 
     def placed_in(self, root: str) -> frozenset[tuple[str, int]]:
         """Return (topic, partition) of the replicas that a start creates in the log directory `root` if no log
-        directory has them: those assigned to its directory id, and in the first of `roots` also the unassigned ones. No
-        unassigned ones are returned if the broker is not registered, or has registered log directories that are not
-        among `roots`.
+        directory has them. These are the replicas assigned to its directory id. In the first of `roots` they are also
+        the unassigned replicas, if the broker is registered and all its registered log directories are among `roots`.
         """
         own = directory_id_of(root)
         assigned = {key for key, directory_id in self.assigned.items() if own is not None and directory_id == own}

@@ -57,9 +57,9 @@ def sentences_of_unreadable(survey: Survey) -> dict[str, str]:
 
 
 def refusal_of_unreadable(survey: Survey, mode: Mode) -> str | None:
-    """Return a sentence if recovery must decline because of an unreadable file: a checkpoint that it would rewrite and
-    could not restore, or in mode kafka `meta.properties` (a broker then opens no log). None otherwise; missing files
-    are accepted.
+    """Return a sentence if recovery must decline because of an unreadable file; None if not. Such a file is a
+    checkpoint that recovery would rewrite and could not restore. In mode kafka it can also be `meta.properties`,
+    because a broker then opens no log. Missing files are accepted.
     """
     for name in (*_WRITTEN, *([META_PROPERTIES] if mode.spec.is_as_broker else [])):
         error = survey.unreadable.get(name)
@@ -96,13 +96,13 @@ def _relative(root: str, directory: str, error: StorageError) -> str:
 
 
 def around_unreadable(survey: Survey, make: Callable[[Survey, Workers], Made], workers: Workers) -> Made:
-    """Return the result of `make(survey, workers)` on the survey without the directories, and files of the root, that
-    cannot be read; these files count as missing. Directories that are known or quickly recognized to be unreadable are
+    """Return the result of `make(survey, workers)` on a survey without the directories and root files that cannot be
+    read; these files count as missing. Directories that are known to be unreadable, or quickly recognized as such, are
     left out before the first call. If `make` raises a `StorageError` about another directory, it is called again
-    without it.
+    without this directory.
 
-    A topic-partition is left out with all its directories. Raises `StorageError` if something outside the surveyed
-    directories cannot be read.
+    If one directory of a topic-partition is unreadable, all its directories are left out. Raises `StorageError` if
+    something outside the surveyed directories cannot be read.
     """
     own = _own_files(survey)
     survey = survey.without(

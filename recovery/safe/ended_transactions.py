@@ -42,13 +42,13 @@ class KnownState(NamedTuple):
 def states_behind(
     original: Tree, rebuilt: Tree, directory: str, lost: Sequence[Span] = ()
 ) -> Iterator[KnownState]:
-    """Yield copies of `rebuilt` from which the log can be recovered without leaving ended transactions open: with an
-    original producer snapshot after lost batches, and the original transaction indexes up to it. At most four are
-    yielded; those that prove more come first. Nothing is yielded if these files show no more than the batches do, or do
-    not prove how the transactions ended.
+    """Yield copies of `rebuilt` from which the log can be recovered without leaving ended transactions open. Each has
+    an original producer snapshot after lost batches, and the original transaction indexes up to it. At most four are
+    yielded, first those that prove more. Nothing is yielded if these files show no more than the batches do, or do not
+    prove how the transactions ended.
 
-    `rebuilt` has the logs that are kept of `original`, with all other files rebuilt. `lost` has the ranges (first and
-    last offset) that this recovery leaves out; if it is empty, the first gap between the log's batches counts as lost.
+    `rebuilt` has the logs that are kept of `original`, with all other files rebuilt. `lost` has the offset ranges
+    (first, last) that this recovery leaves out. If it is empty, the first gap between the log's batches counts as lost.
     Neither tree is changed. Raises `StorageError` if a file cannot be read.
     """
     spans = list(pairwise(base for base, _path in rebuilt.logs(directory)))
@@ -92,9 +92,10 @@ def are_known_to_have_ended(known: Tree, scanned: Tree, directory: str, end: int
 
 
 def _that_tell_more(original: Tree, rebuilt: Tree, directory: str, spans: Sequence[Span]) -> list[int]:
-    """Return, in ascending order, the offsets at the ends of segments whose original producer snapshot proves more than
-    the rebuilt one: a transaction that is open in the rebuilt one is ended there, or an original transaction index up
-    to there lists more. `spans` are base offset and next base offset of each segment but the last.
+    """Return the ends of segments at which the original files prove more than the rebuilt ones, as ascending offsets.
+    The original producer snapshot at such an offset can show that a transaction has ended which is open in the rebuilt
+    one. An original transaction index up to there can also list more. `spans` are base offset and next base offset of
+    each segment but the last. Raises `StorageError` if a file cannot be read.
     """
     offsets = []
     is_another_list = False
@@ -112,12 +113,12 @@ def _with_indexes(
     original: Tree, rebuilt: Tree, directory: str, concerned: Sequence[Span], lost: Sequence[Span]
 ) -> Tree | None:
     """Return a copy of `rebuilt` with the original transaction indexes of the segments `concerned` (base offset and
-    next base offset). None if the batches do not confirm these indexes and the original snapshot after the last of the
-    segments, or if an index cannot be read.
+    next base offset). Return None if an index cannot be read. Return None too if the batches do not confirm these
+    indexes and the original snapshot after the last segment.
 
-    None also if the last batches of one of the segments are among `lost`: it is unknown then whether another segment
-    followed, with an index of its own. Reads the batches before the end of the last segment in `concerned`; raises
-    `StorageError` if that fails.
+    Also return None if the last batches of one of the segments are among `lost`: another segment, with its own index,
+    may have followed. Reads the batches before the end of the last segment in `concerned`; raises `StorageError` if
+    this fails.
     """
     tree, end = rebuilt.copy(), concerned[-1][1]
     claims: list[Claim] = []

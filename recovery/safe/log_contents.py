@@ -26,8 +26,8 @@ __all__ = [
 
 
 def holds_the_same(tree: Tree, other: Tree, directory: str) -> bool:
-    """Whether the directory has the same files in both trees, with equal contents: logs are compared by their parts,
-    without reading, and other files by their bytes.
+    """Whether the directory has the same files with equal contents in both trees. Logs are compared by their parts,
+    without being read; other files are compared by their bytes. Raises `StorageError` if a file cannot be read.
     """
     names = tree.names(directory)
     if names != other.names(directory):
@@ -54,9 +54,10 @@ def sound_logs(before: Tree, sound: SoundLog) -> Content:
 
 
 def hiding(tree: Tree, directory: str) -> Iterator[Cut]:
-    """Yield, as places to cut, the batches that end below an earlier batch of their segment although the offset index
-    has an entry for them: a reader that seeks by the index skips the earlier batches. Checksums are not verified. Logs
-    with an empty or missing index are not read. Raises `StorageError` if a file cannot be read.
+    """Yield the batches that make the offset index hide earlier batches, as places to cut. Such a batch ends below an
+    earlier batch of its segment, and the index has an entry for it: a reader that seeks by the index skips the earlier
+    batches. Checksums are not verified. Logs with an empty or missing index are not read. Raises `StorageError` if a
+    file cannot be read.
     """
     for base, path in tree.logs(directory):
         index = f"{directory}/{segment_file(base, FileKind.OFFSET_INDEX)}"
@@ -140,11 +141,11 @@ def reset_indexes(tree: Tree, directory: str, bases: Set[int]) -> None:
 
 
 def last_start(tree: Tree, directory: str, log_start: int) -> int:
-    """Return the highest log start offset with which a broker keeps the log: the offset of its last sound record, but
-    not below the first segment's base offset. If the log has no sound batch, return the last segment's base offset; if
-    it has no segment, `log_start`. Raises `StorageError` if a log cannot be read.
+    """Return the highest log start offset with which a broker keeps the log. This is the offset of the log's last sound
+    record, or the first segment's base offset if it is higher. If the log has no sound batch, return the last segment's
+    base offset. If it has no segment, return `log_start`. Raises `StorageError` if a log cannot be read.
 
-    The log end offset would be possible too, but with it leader epochs would appear and disappear with every start.
+    The log end offset would be possible too, but leader epochs would then appear and disappear with every start.
     """
     segments = tree.logs(directory)
     if not segments:

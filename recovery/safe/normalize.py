@@ -70,11 +70,13 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 def normalize_root(tree: Tree) -> list[Change]:
-    """Remove from the tree everything that stops a broker or takes the log directory offline: directories that are not
-    partitions, second directories of a live or `-future` partition, directories in place of checkpoints, and unreadable
-    checkpoints of high watermarks or of the cleaner. Leftover temporary checkpoints and the clean-shutdown marker,
-    which is not trusted, are removed too. Return the changes with their reasons; the marker's removal is not among
-    them. Raises `StorageError` if a checkpoint cannot be read from disk.
+    """Remove everything from the tree that stops a broker or takes the log directory offline. This includes directories
+    that are not partitions, second directories of a live or `-future` partition, directories in place of checkpoints,
+    and unreadable checkpoints of high watermarks or of the cleaner. Leftover temporary checkpoints are removed too. So
+    is the clean-shutdown marker, which is not trusted.
+
+    Return the changes with their reasons, without the marker's removal; empty if nothing else was removed. Raises
+    `StorageError` if a checkpoint cannot be read from disk.
     """
     changes: list[Change] = []
     seen: dict[tuple[str, int, DirectoryState], str] = {}
@@ -230,9 +232,10 @@ def clear_places(tree: Tree, directory: str) -> list[Change]:
 def normalize_partition(
     tree: Tree, directory: str, donor: Callable[[], str | None], *, has_metadata: bool = False
 ) -> list[Change]:
-    """Remove, rename or rewrite, only in the virtual tree, files in a partition directory that a broker could not load;
-    return the changes with their reasons, none if nothing was wrong. `donor` is called if the topic id is missing or
-    unreadable: it returns the topic id to write, or None if it is unknown. `has_metadata` is as for `is_kraft`.
+    """Repair a partition directory in the tree: remove, rename or rewrite the files that a broker could not load.
+    Return the changes with their reasons; empty if nothing was wrong. Nothing on disk is changed. If the topic id is
+    missing or unreadable, `donor` is called; it returns the topic id to write, or None if it is unknown. `has_metadata`
+    is as for `is_kraft`. Raises `StorageError` if a file cannot be read.
     """
     partition = _Partition(tree, directory)
     partition.names()
@@ -293,9 +296,9 @@ class _Partition:
                 self.take_unfinished(name, "a file that was waiting to be deleted")
 
     def swaps(self) -> None:
-        """Keep the `.swap` files of a segment only if they include a sound log with a batch and its offset index.
-        Otherwise remove them; but if the original log is missing, rename the replacement log to its name. Adds each
-        change to `changes`.
+        """Keep the `.swap` files of a segment if they include a sound log with a batch, and its offset index. Otherwise
+        remove them. If a log would be removed and the original log is missing, it is renamed to the original's name
+        instead. Adds each change to `changes`.
         """
         parts: dict[str, list[str]] = {}
         for name in self.tree.names(self.directory):

@@ -169,13 +169,13 @@ class PartitionRecovery:
 
     def at_rest(self, result: BrokerResult) -> BrokerResult | None:
         """Start the model of the broker repeatedly, at most four rounds; return a result that the next start leaves
-        unchanged. None if a full start fails, or no round leads to such a result.
+        unchanged. Return None if a full start fails, or if no round leads to such a result.
 
-        There are two kinds of start: a full one scans all segments; one from the recovery point that is written with
-        the result scans only the last segment. The first choice is a result that neither kind changes. The second
-        choice is a result that only the latter leaves unchanged. The kinds differ if the latter finds an epoch that the
-        full scan had dropped, or forgets producers that have expired. The second choice is also returned if further
-        full scans would leave transactions open because their end markers are lost.
+        There are two kinds of start. A full start scans all segments. A short start begins at the recovery point that
+        is written with the result, and scans only the last segment. The two differ if the short start finds an epoch
+        that the full scan had dropped, or forgets producers that have expired. A result that neither kind changes is
+        preferred to one that only the short start leaves unchanged. The latter is also returned if further full starts
+        would leave transactions open because their end markers are lost.
         """
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):
@@ -214,8 +214,8 @@ class PartitionRecovery:
 
     def as_written(self, result: BrokerResult) -> BrokerResult | None:
         """Start the model of the broker on the tree of `result`, from the recovery point that is written with it (the
-        log end offset), and return the new result. None if such a start would not scan less than a full one, or if the
-        partition is the metadata log or not live.
+        log end offset); return the new result. Return None if such a start would scan as much as a full one. Return
+        None too if the partition is the metadata log, is not live, or became stray.
         """
         if self.is_metadata or self.name.state.value or self.directory_of(result) != self.directory:
             return None
@@ -323,13 +323,13 @@ class PartitionRecovery:
         return kept is not sound and bool(kept.sizes)
 
     def above_log_start(self, sound: SoundLog) -> SoundLog:
-        """Return the part to keep of a log whose sound part ends in damage below the log start offset, where lost
-        records do not count. `sound` is returned unchanged for any other log, in mode salvage, and if nothing shows
-        that the log reached the log start offset.
+        """Return the part to keep of a log whose sound part ends in damage below the log start offset. Consumers cannot
+        read records below that offset, so their loss does not matter. `sound` is returned unchanged for any other log,
+        in mode salvage, and if nothing shows that the log went beyond the log start offset.
 
-        If the log continues after each damaged place at or below the log start offset, the salvaged log is returned,
-        and `repairs` is set. Otherwise nothing is kept: a broker begins a new log at the log start offset
-        (`LogLoader.load`), so that no offset that was read is assigned to another record.
+        If every place after damage begins at or below the log start offset, the salvaged log is returned and `repairs`
+        is set. Otherwise the result is an empty log with only `cut`. A broker then begins a new log at the log start
+        offset (`LogLoader.load`), so no offset that was read is assigned to another record.
         """
         ends_below = max(sound.end_offset or 0, sound.log_end_offset) < self.log_start
         if sound.cut is None or self.rules.resumes or not ends_below:
@@ -368,10 +368,10 @@ class PartitionRecovery:
         raise CannotSettleError(f"indexes are rebuilt for a log that stays as it is ({where}): recover the log first")
 
     def keepable(self, sound: SoundLog) -> SoundLog:
-        """Return the part of the logs to keep: `sound`, or the part that bit repair or mode salvage keeps if the rules
-        ask for it. That part also has corrected batches, in mode salvage also batches after damage, and with
-        `looks_inside` none with unreadable records. Without mode salvage, a smaller part than `sound` is never
-        returned. Sets `lost` and `repairs` unless `sound` is returned. Raises `CannotSettleError` if a metadata log
+        """Return the part of the logs to keep. It is `sound`, or the part that bit repair or mode salvage keeps if the
+        rules ask for it. With bit repair, corrected batches are kept; in mode salvage, batches after damage too. With
+        `looks_inside`, batches with unreadable records are left out. Without mode salvage, the result is never smaller
+        than `sound`. Sets `lost` and `repairs` unless `sound` is returned. Raises `CannotSettleError` if a metadata log
         would get a gap.
         """
         rules = self.rules
@@ -425,13 +425,13 @@ class PartitionRecovery:
         return self.loaded_of(result).stray or self.directory
 
     def keeps(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> bool:
-        """Whether the broker's own result is good enough: its logs are sound throughout, hold all bytes of `sound` (in
-        another order if a segment was split), and its log end offset is after all of them (checked only if offsets
-        repeat). `before` is the tree before the broker's start.
+        """Whether the broker's own result is good enough. Its logs must be sound throughout and hold all bytes of
+        `sound`; the order may differ if a segment was split. If offsets repeat, its log end offset must be after all
+        batches. False if the directory would become stray although its topic id is known. `before` is the tree before
+        the broker's start.
 
-        Sound batches above the broker's log end offset, which no consumer reads, are accepted only if ending the log
-        sooner would take more bytes and the indexes of the last segment accept appends. False if the directory would
-        become stray although its topic id is known.
+        No consumer reads sound batches above the broker's log end offset. They are accepted only if an earlier end of
+        the log would remove more bytes, and if the indexes of the last segment accept appends.
         """
         directory = self.directory_of(theirs)
         if directory != self.directory and topic_id_or_none(self.original, self.directory) is not None:
@@ -459,12 +459,11 @@ class PartitionRecovery:
 
     def settle(self, sound: SoundLog) -> BrokerResult:
         """Truncate a copy of the logs to `sound`, rebuild all other files, and start the model of the broker until it
-        changes nothing; return the last result. The logs are truncated further if a batch keeps the broker from
-        starting or from serving all of them. Sets `cut`, `repeat` and `shortened`, and may lower `log_start` and
-        `start`.
+        changes nothing. Return the last result. If a batch keeps the broker from starting or from serving all logs,
+        they are truncated further. Sets `cut`, `repeat` and `shortened`, and may lower `log_start` and `start`.
 
-        Raises `CannotSettleError` if no stable state is reached, the broker fails for another reason, or the topic id
-        cannot be read.
+        Raises `CannotSettleError` if no stable state is reached, if the broker fails for another reason, or if the
+        topic id cannot be read.
         """
         self.check_topic_id()
         tree = self.kept(sound)
@@ -507,8 +506,8 @@ class PartitionRecovery:
         return rest
 
     def with_true_epochs(self, rest: BrokerResult) -> BrokerResult:
-        """Return a result whose epoch checkpoint has the leader epochs of the batches, if the one in `rest` contradicts
-        them. Return `rest` if it does not, if a start would change the checkpoint again, or for a metadata log or stray
+        """Return a result whose epoch checkpoint agrees with the leader epochs of the batches. Return `rest` if its
+        checkpoint already agrees, if a start would change the new checkpoint again, or for a metadata log or stray
         directory.
         """
         directory, loaded = self.directory_of(rest), self.loaded_of(rest)
@@ -522,9 +521,10 @@ class PartitionRecovery:
 
     def in_the_way(self, result: BrokerResult, sound: SoundLog) -> Cut | None:
         """Return the place to cut next if a broker does not load or serve the whole of `sound`; None if it does.
-        `result` is the broker's result on it. The place is the batch at which the start fails, or that makes the broker
-        empty its segment, or because of which the index hides earlier batches (only if `floor` is kept). If there is no
-        such batch but the log end offset is wrong or the start fails, it is the last batch with a repeated offset.
+        `result` is the broker's result on `sound`. The place is the batch at which the start fails, or the batch that
+        makes the broker empty its segment. It can also be a batch because of which the index hides earlier batches, if
+        a cut there keeps `floor`. If there is no such batch, but the start fails or the log end offset is wrong, the
+        place is the last batch with a repeated offset (None if there is none).
         """
         if result.is_loaded:
             partition = self.loaded_of(result)
@@ -546,9 +546,10 @@ class PartitionRecovery:
         return Cut(path=error.segment_path, position=error.position, code=FindingCode.BROKER_REFUSES, detail=detail)
 
     def shorter(self, sound: SoundLog, until: Cut) -> SoundLog:
-        """Return a smaller sound part of the logs than `sound`: it ends before the batch `until`, or else before the
-        last batch with a repeated offset, or else before the first one. Counts the calls in `shortened`; from the
-        twelfth on, the log is cut before the first batch with a repeated offset at once, to reach an end sooner.
+        """Return a smaller sound part of the logs than `sound`. It ends before the batch `until`. If this is not
+        smaller, it ends before the last batch with a repeated offset, or else before the first one. Counts the calls in
+        `shortened`. From the twelfth call on, the log is cut at once before the first batch with a repeated offset, to
+        reach an end sooner.
         """
         self.shortened += 1
         last = sound.last_repeat if self.shortened < _SHORTENED else sound.repeat
@@ -560,9 +561,9 @@ class PartitionRecovery:
         return self.sound(sound.repeat)
 
     def as_started_again(self, result: BrokerResult) -> Tree:
-        """Return the tree of `result` to start the broker on next, under the directory's original name. If the
-        partition became stray, the broker is started once more, because a stray partition loses leader epochs that were
-        not yet written. Raises `CannotSettleError` if that start fails.
+        """Return the tree of `result` for the next start of the broker, with the directory under its original name. If
+        the partition became stray, the broker is started once more before, because a stray partition loses leader
+        epochs that were not yet written. Raises `CannotSettleError` if this start fails.
         """
         directory = self.directory_of(result)
         if directory == self.directory:
@@ -598,10 +599,10 @@ class PartitionRecovery:
         return tree
 
     def keep(self, tree: Tree, sound: SoundLog) -> None:
-        """Reduce the logs in `tree` to `sound`, in place: segments that are not in it are removed; the others are
-        truncated, or get the content that `sound` has for them. If recovery resumes after damage, segments that would
-        hide others are removed too (`hiding_segments`). The indexes of segments with a base offset of at least `start`
-        are emptied, to be rebuilt.
+        """Reduce the logs in `tree` to `sound`, in place. Segments that are not in `sound` are removed. Other segments
+        are truncated, or get the content that `sound` has for them. If recovery resumes after damage, segments that
+        would hide others are removed too (`hiding_segments`). From base offset `start` on, the indexes of segments are
+        emptied, so that they are rebuilt.
         """
         gone: set[int] = set()
         for base, path in tree.logs(self.directory):
@@ -621,10 +622,10 @@ class PartitionRecovery:
         reset_indexes(tree, self.directory, {base for base in bases if base >= self.start})
 
     def cut_at_failure(self, tree: Tree, result: BrokerResult) -> Tree:
-        """Return the tree truncated at the batch at which the broker's start fails, without the later segments and with
-        the segment's indexes emptied; sets `cut`, and changes `tree`. If the start fails elsewhere, sets `start` to 0,
-        so that all segments are examined from now on, and returns a new tree. Raises `CannotSettleError` if `start` was
-        0 already, or if `segment.index.bytes` is too small.
+        """Truncate `tree`, in place, at the batch at which the broker's start fails, and return it. Later segments are
+        removed, and the segment's indexes are emptied. Sets `cut`. If the start does not fail at a batch, sets `start`
+        to 0 and returns a new tree; all segments are then examined from now on. Raises `CannotSettleError` if `start`
+        was 0 already, or if `segment.index.bytes` is too small.
         """
         message, error = result.message or "", result.error
         if isinstance(error, FullIndexError):

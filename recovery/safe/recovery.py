@@ -53,10 +53,10 @@ class _ForecastResults:
         self._points, self._starts = checkpoints or ({}, {})
 
     def of(self, start: BrokerResult | None, recovery: PartitionRecovery, before: Tree) -> BrokerResult | None:
-        """Return the broker's result for the only directory in `before`, taken from a start over more directories. None
-        if the directory has to be loaded by itself: there is no such start or it failed, something in the log directory
-        was set aside, the partition is not live, became stray or is the metadata log, or its checkpointed offsets are
-        not those of `recovery`.
+        """Return the broker's result for the only directory in `before`, taken from a start over more directories.
+        Return None if the directory must be loaded by itself. This is so if there is no such start or it failed, if
+        something in the log directory was set aside, or if the checkpointed offsets are not those in `recovery`. It is
+        also so if the partition is not live, became stray, or is the metadata log.
         """
         loaded = None if start is None else start.partitions.get(recovery.directory)
         if start is None or loaded is None or loaded.stray is not None or not (self._is_valid and start.is_loaded):
@@ -189,9 +189,9 @@ class SafeRecovery:
         )
 
     def _as_it_is(self, own: PartitionRecovery) -> RecoveredPartition | None:
-        """Return a result that leaves the partition unchanged, if a broker closed it cleanly and trusts it, its
-        recovery would remove nothing, and no check finds anything. Else return None; also for a full recovery and for
-        the metadata log.
+        """Return a result that leaves the partition unchanged; or None if it must be recovered. It is left unchanged if
+        a broker closed it cleanly and trusts it, if its recovery would remove nothing, and if no check finds anything.
+        For a full recovery and for the metadata log, return None. May read the log for the checks.
         """
         if own.trusted is None or own.takes_something or self._rules.full or own.is_metadata:
             return None
@@ -225,8 +225,8 @@ def recover_safely(
 
 
 def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:
-    """Return the part of the tree with the partition directory; for a live one also with its `-future` copies, because
-    a broker does not close a log that has such a copy.
+    """Return the part of the tree with the partition directory. For a live partition it also has the `-future` copies,
+    because a broker does not close a log with such a copy.
     """
     if name.state is not DirectoryState.LIVE:
         return tree.part(directory)
@@ -240,10 +240,10 @@ def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:
 
 
 def _note_checkpoints(after: Checkpoints, recovered: RecoveredPartition) -> None:
-    """Update the checkpoints `after` for a recovered live partition. An existing log start offset is replaced. The
-    recovery point becomes the log end offset if the whole log was examined; otherwise an existing one is lowered to it.
-    If the partition became stray, the recovery point is not changed. After a refusal, and for the metadata log, nothing
-    is changed.
+    """Update the checkpoints `after` for a recovered live partition. An existing log start offset is replaced. If the
+    whole log was examined, the recovery point becomes the log end offset. Otherwise an existing recovery point is
+    lowered to the log end offset if it is higher. If the partition became stray, the recovery point is not changed.
+    Does nothing after a refusal or for the metadata log.
     """
     loaded, name = recovered.loaded, recovered.name
     if loaded is None or name.state.value or name.topic == CLUSTER_METADATA_TOPIC:

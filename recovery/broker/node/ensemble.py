@@ -54,12 +54,13 @@ def identity_of_start(files: NodeFiles, release: Release) -> Identity:
 
 
 def identity_with_zookeeper(files: NodeFiles, release: Release, cluster: str | None) -> Identity:
-    """Verify `meta.properties` of all log directories as a broker with ZooKeeper does (`KafkaServer`), which writes
-    missing files again. Return the directories that stay online (those without an unreadable file), their directory
-    ids, and consequences for the others. `cluster` is the cluster id in ZooKeeper; None if unknown.
+    """Verify `meta.properties` of all log directories as a broker with ZooKeeper does (`KafkaServer`). Such a broker
+    writes missing files again. Directories with an unreadable file go offline. Return the directories that stay online,
+    their directory ids, and consequences for the others. `cluster` is the cluster id in ZooKeeper; None if unknown.
 
-    Raises `StartEndsError` if the ids contradict each other, `cluster` or the properties, if all files are unreadable,
-    before 3.7 if the files differ in a property, and from 3.7 on if a file has KRaft's version.
+    Raises `StartEndsError` if all files are unreadable, or if the ids contradict each other, `cluster` or the
+    properties. Before 3.7 it is also raised if the files differ in a property; from 3.7 on, if a file has KRaft's
+    version.
     """
     if not release.at_least("3.7.0"):
         _refuse_different_properties(files)
@@ -129,9 +130,9 @@ def _identity(online: list[str], known: dict[str, MetaProperties], errors: dict[
 
 
 def _verify(files: NodeFiles, release: Release, known: dict[str, MetaProperties], cluster: str | None = None) -> None:
-    """Raise `StartEndsError` if cluster ids or node ids differ between log directories, or from `cluster` and the node
-    id in the properties, or if a directory id is reserved or used twice (`MetaPropertiesEnsemble.verify`). Missing ids
-    are accepted. `known` has the files by log directory.
+    """Raise `StartEndsError` if cluster ids or node ids differ between log directories, if a cluster id is not
+    `cluster`, or if a node id is not the one in the properties. Also raise it if a directory id is reserved or used
+    twice (`MetaPropertiesEnsemble.verify`). Missing ids are accepted. `known` has the files by log directory.
     """
     node = files.stated_node_id
     seen: dict[str, str] = {}
@@ -175,9 +176,9 @@ def _refuse_incomplete(root: str, meta: MetaProperties | None) -> None:
 
 def _checkpoints(files: NodeFiles) -> Identity:
     """Verify `meta.properties` of all log directories as a KRaft node before 3.7 does
-    (`BrokerMetadataCheckpoint.getBrokerMetadataAndOfflineDirs`); return all of them as online, with their ids. Raises
-    `StartEndsError` if a file is missing, unreadable or lacks an id, if ids differ from each other or from the
-    properties, or if a second directory has a metadata log.
+    (`BrokerMetadataCheckpoint.getBrokerMetadataAndOfflineDirs`). Return all directories as online, with their ids.
+    Raises `StartEndsError` if a file is missing or unreadable, or lacks a cluster id or node id. Also raises it if ids
+    differ from each other or from the properties, or if a second directory has a metadata log.
     """
     known: dict[str, MetaProperties] = {}
     for root in files.roots:

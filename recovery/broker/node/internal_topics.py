@@ -92,13 +92,13 @@ def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
 
 
 def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[tuple[int, str, bool, bool]]:
-    """Yield problems in one segment of a coordinator's partition as (offset, description, `is_read`, `is_refused`), in
-    this order:
+    """Yield the problems in one segment of a coordinator's partition as (offset, description, `is_read`, `is_refused`).
+    They come in this order:
 
-    * batches and records that cannot be read (both flags False) and records that coordinators from 4.0 on cannot apply
-      (`is_refused` True), by position in the segment
-    * if a checksum is wrong, one problem with the offset after the last sound batch (0 if there is none): the
-      coordinator reads that batch (`is_read` True)
+    * batches and records that cannot be read (both flags False), and records that coordinators from 4.0 on cannot
+      apply (`is_refused` True), by position in the segment
+    * a batch with a wrong checksum, which the coordinator reads (`is_read` True): at most one, with the offset after
+      the last sound batch (0 if there is none)
 
     `types` has the group types of earlier segments; the group types of this segment are added to it. Raises
     `StorageError` if the segment cannot be read.
@@ -126,9 +126,10 @@ def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[t
 
 
 def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults of a start of `release`, one of each for every entry of `unserved` that counts, in
-    their order: a record that its coordinator cannot read, a batch that it reads despite a wrong checksum (UNFORESEEN),
-    and from 4.0 on a record that it cannot apply. Both lists are empty if none counts.
+    """Return consequences and faults of a start of `release`: one of each for every entry of `unserved` that counts, in
+    their order. An entry counts if it is a record that the coordinator cannot read, or a batch that it reads despite a
+    wrong checksum (UNFORESEEN). From 4.0 on, a record that the coordinator cannot apply counts too. Both lists are
+    empty if none counts.
     """
     consequences, faults = [], []
     for entry in unserved:

@@ -75,9 +75,9 @@ class Leaders(Struct, kw_only=True):
 
 def followed(own: LoadedMetadata, leader: LoadedMetadata) -> tuple[Snapshot | None, Iterator[MetaBatch]]:
     """Return the snapshot (None if there is none) and the batches, in order, from which a follower of `leader` builds
-    its metadata. The follower truncates its own log where the logs diverge, and continues with the leader's. If its log
-    ends before the leader's begins, it takes the leader's snapshot. The batches are read while they are iterated;
-    `ReaderError` is raised for a damaged log.
+    its metadata. The follower truncates its own log at the point where the logs diverge, and continues with the
+    leader's. If its log ends before the leader's begins, it uses the leader's snapshot. The batches are read during the
+    iteration, which raises `ReaderError` for a damaged log.
     """
     kept = min(own.end, _end_of_epoch(leader, own.epoch or 0))
     snapshot = own.snapshot

@@ -115,10 +115,11 @@ class LoadedMetadata:
 
 def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
     """Load the metadata log (`__cluster_metadata-0`) in memory as a start does, and choose its snapshot. If the
-    directory is missing, the result is an empty log without a snapshot. `now_ms` is the time to treat as now.
+    directory is missing, the result is an empty log without a snapshot. If the snapshot is beyond the log's end, the
+    log is dropped: it starts and ends at the snapshot and has no tree. `now_ms` is the time to treat as now.
 
-    Raises `StartEndsError` if loading fails, `partition.metadata` names another topic, or the log does not begin at 0
-    and no snapshot reaches its start; `StorageError` if files cannot be read.
+    Raises `StartEndsError` if loading fails, if `partition.metadata` names another topic, or if the log does not begin
+    at 0 and no snapshot reaches its start. Raises `StorageError` if files cannot be read.
     """
     if files.metadata_root is None:
         return LoadedMetadata("", 0, 0, None, None, (), None)

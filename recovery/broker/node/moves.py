@@ -31,8 +31,9 @@ _KEEP = "set a copy aside before"
 def with_ends_of_moves(
     files: NodeFiles, directories: Sequence[PartitionDirectory], now_ms: int
 ) -> list[PartitionDirectory]:
-    """Return `directories` in their order. For partitions that are being moved (one of their directories is a `-future`
-    one), a missing log end offset is filled in: the log is loaded for it, in memory. It stays None if that fails.
+    """Return `directories` in their order, with log end offsets filled in for partitions that are being moved. A
+    partition is being moved if one of its directories is a `-future` one. If the offset of such a directory is missing,
+    its log is loaded in memory. The offset stays None if this fails.
     """
     moved = {directory.partition for directory in directories if directory.parsed.state is DirectoryState.FUTURE}
     return [
@@ -60,11 +61,12 @@ def consequences_of_moves(
     directories: Sequence[PartitionDirectory], is_promoted: Callable[[PartitionDirectory], bool | None]
 ) -> Iterator[StartConsequence]:
     """Yield one consequence for each `-future` directory: it replaces the current log, the move continues, or its log
-    directory goes offline.
+    directory goes offline. `is_promoted` is called with each of them. It returns True if the start makes the directory
+    the current log, and False if the move continues. It returns None if the broker leaves the directory unchanged;
+    nothing is then yielded.
 
-    `is_promoted` is called with each of them: True if the start makes it the current log, False if the move continues,
-    None if the broker leaves it alone, for which nothing is yielded. Raises `StartEndsError` if it would be renamed to
-    a name that a log in its own log directory has (Kafka 4.3.0).
+    Raises `StartEndsError` if the start would rename a directory to the name of another log in its log directory (Kafka
+    4.3.0).
     """
     for future in directories:
         promoted = is_promoted(future) if future.parsed.state is DirectoryState.FUTURE else None

@@ -90,11 +90,10 @@ def list_partitions(
     results: Mapping[str, BrokerResult] | None = None,
     states: Collection[DirectoryState] = (DirectoryState.LIVE, DirectoryState.FUTURE),
 ) -> list[PartitionDirectory]:
-    """List the partition directories of `roots` whose state is in `states`, in the order of the log directories; the
-    metadata log is left out. `results` are results of loading logs by log directory, for the log end offsets; without
-    them offsets are None. Log directories that cannot be read are skipped.
-
-    `topic_id` of an entry is None without `partition.metadata`, '' if that cannot be read.
+    """List the partition directories of `roots` whose state is in `states`, in the order of the log directories,
+    without the metadata log. `results` (log directory -> result of loading its logs) gives the log end offsets. The
+    offset is None for a directory without a result. `topic_id` is None without `partition.metadata`, and '' if this
+    file cannot be read. Log directories that cannot be read are skipped.
     """
     ends_of_logs = {(root, loaded.name): loaded.log_end_offset for root, result in (results or {}).items()
                     for loaded in result.partitions.values()}  # fmt: skip
@@ -135,12 +134,13 @@ def loaded_logs(files: NodeFiles, root: str, now_ms: int, *, is_outline: bool = 
 def open_partitions(
     files: NodeFiles, results: Mapping[str, BrokerResult], *, is_kraft: bool = True
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults for log directories that go offline when logs are loaded: a log fails with an
-    IOException, a checkpoint read later cannot be read, or the broker's user may not open the files. Both lists are
-    empty if all stay online. `results` are results of loading logs by log directory.
+    """Return consequences and faults for log directories that go offline when logs are loaded; both lists are empty if
+    all stay online. A directory goes offline if a log fails with an IOException, if a checkpoint that is read later
+    cannot be read, or if the broker's user may not open the files. `results` are the results of loading logs, by log
+    directory.
 
-    Raises `StartEndsError` if a log ends the start, if all directories go offline, or with `is_kraft` if the directory
-    of the metadata log does; `StorageError` if a directory cannot be read.
+    Raises `StartEndsError` if a log ends the start, if all directories go offline, or (with `is_kraft`) if the
+    directory of the metadata log goes offline. Raises `StorageError` if a directory cannot be read.
     """
     offline: list[StartConsequence] = []
     faults: list[Fault] = []
@@ -172,9 +172,10 @@ def open_partitions(
 
 
 def _unread_checkpoint(files: NodeFiles, root: str) -> str | None:
-    """Return the broker's message if an IOException ends the reading of a checkpoint file that it reads after the logs
-    (`replication-offset-checkpoint`, `cleaner-offset-checkpoint`); the message of the first such file, None if there is
-    none. Other damage is ignored, because it does not take the directory offline.
+    """Read the checkpoint files that a broker reads after the logs (`replication-offset-checkpoint`,
+    `cleaner-offset-checkpoint`). Return the broker's message for the first one that ends with an IOException; None if
+    there is none. Other damage is ignored, because it does not take the directory offline. Raises `StorageError` if the
+    directory or a file cannot be read.
     """
     tree = files.surveyed(root).tree()
     for name in _READ_LATER:
@@ -327,10 +328,10 @@ def _leader_epochs(tree: Tree, directory: PartitionDirectory) -> list[int]:
 
 
 def _last_epoch(tree: Tree, directory: PartitionDirectory) -> int | None:
-    """Return the last leader epoch in `leader-epoch-checkpoint` that starts at or before the log's end; None if the log
-    was not loaded, or the file is missing, unreadable or empty. An epoch that starts before the log's end counts only
-    if the last batch has it or a later one: otherwise the checkpoint is wrong, not the metadata. Reads batch headers of
-    the last segment.
+    """Read `leader-epoch-checkpoint` of a partition directory, and return the last leader epoch that starts at or
+    before the log's end. None if the log was not loaded, or if the file is missing, unreadable or empty. An epoch that
+    starts before the log's end counts only if the last batch has it or a later one: otherwise the checkpoint is wrong,
+    not the metadata. Reads batch headers of the last segment.
     """
     path = f"{directory.name}/{LEADER_EPOCH_CHECKPOINT}"
     if path not in tree.files or directory.end is None:
@@ -589,9 +590,9 @@ def _first_of(names: Sequence[str]) -> str:
 def _of_another_topic(
     directories: list[PartitionDirectory], image: MetadataImage, node_id: int
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return one consequence for all live directories whose `partition.metadata` has another topic id than the topic in
-    their name, if the metadata places that topic's partition on the broker, and one fault for each; both lists are
-    empty if there are none.
+    """Find live directories whose `partition.metadata` has another topic id than the topic in their name. Only
+    partitions that the metadata places on the broker count. Return one consequence for all of them and one fault for
+    each; both lists are empty if there are none.
 
     The broker throws InconsistentTopicIdException for each (`LogManager.getOrCreateLog`), and at the first also gives
     up other partitions that it was about to lead. They are not strays, because strays are identified by topic id and
@@ -631,9 +632,10 @@ def _of_another_topic(
 def _under_another_name(
     directories: list[PartitionDirectory], image: MetadataImage
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return one consequence for all live directories that are named after no existing topic but have the topic id of
-    one, and one fault for each; both lists are empty if there are none. The broker loads such a log under a name that
-    no client asks for. It is not a stray, because its topic id and number are placed here.
+    """Find live directories whose topic does not exist in the metadata although their topic id does, as the id of
+    another topic. Return one consequence for all of them and one fault for each; both lists are empty if there are
+    none. The broker loads such a log under a name that no client asks for. It is not a stray, because its topic id and
+    number are placed here.
     """
     wrong = [
         (directory, topic)
@@ -664,8 +666,9 @@ def _is_promoted(
     directory_ids: Mapping[str, str | None],
 ) -> Callable[[PartitionDirectory], bool | None]:
     """Return a function for `consequences_of_moves`. For a future copy it returns True if a start of `release` makes it
-    the current log: the metadata assigns the partition to the directory id of its log directory (from 3.7.1 on). Else
-    it returns False; None if the partition has no topic id, is not in `directories`, or is not placed on this broker.
+    the current log. From 3.7.1 on this is so if the metadata assigns the partition to the directory id of its log
+    directory. It returns None if the partition has no topic id, is not in `directories`, or is not placed on this
+    broker. In all other cases it returns False.
     """
 
     def is_promoted(future: PartitionDirectory) -> bool | None:

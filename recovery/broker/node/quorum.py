@@ -83,13 +83,13 @@ def refuse_voters(files: NodeFiles, role: Role) -> None:
 
 
 def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:
-    """Read the KRaft version and the dynamic voters from the snapshot and the log as a start does; before 3.8 a start
-    reads none, and the result is version 0 without voters. Raises `StartEndsError` if the snapshot or the log cannot be
-    read.
+    """Read the KRaft version and the dynamic voters from the snapshot and the log, as a start does. Before 3.8 a start
+    reads neither, and the result is version 0 without voters. Raises `StartEndsError` if the snapshot or the log cannot
+    be read.
 
-    A start reads up to the end of the log and does not notice when no more batches come
-    (`KRaftControlRecordStateMachine.maybeLoadLog`): if the last segments are empty, it reads forever, and `stuck_at` is
-    the offset at which it does.
+    A start reads up to the end of the log (`KRaftControlRecordStateMachine.maybeLoadLog`). It does not notice that no
+    more batches come, so it reads forever if the last segments are empty. Then `stuck_at` is the offset after the last
+    batch.
     """
     voters = Voters(0, ())
     if not release.at_least("3.8"):
@@ -137,10 +137,9 @@ def _updated(batch: MetaBatch, known: Voters) -> Voters:
 
 
 def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
-    """Read `quorum-state` as a start does. If it is missing, or before 3.8 is empty, no JSON or without `data_version`,
-    the node continues without its vote: the result has `is_there` False, a consequence and a fault. Raises
-    `StartEndsError` for other damage, such as a missing field or an unknown version, and from 3.8 on for any damage;
-    `StorageError` if the file cannot be opened.
+    """Read `quorum-state` as a start does. If the file is missing, the node continues without its vote. Before 3.8 it
+    does so also if the file is empty, is not JSON, or lacks `data_version`. The result then has `is_there` False, a
+    consequence and a fault. Raises `StartEndsError` for any other damage, `StorageError` if the file cannot be opened.
     """
     path = os.path.join(loaded.directory, QUORUM_STATE)
     if not os.path.exists(path):
@@ -181,8 +180,8 @@ def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
 
 
 def _ending(error: UnreadQuorumStateError, data: bytes, path: str) -> tuple[str, str]:
-    """Return class and message of the Java exception with which a node refuses `data`, the content of the
-    `quorum-state` file at `path`; `error` is the reason for which it cannot be decoded.
+    """Return the class and message of the Java exception with which a node refuses a `quorum-state` file. `data` is the
+    file's content, `path` its path, and `error` the reason why it cannot be decoded.
     """
     if error.field is None and error.kind != "unknown_version":
         return _UNCHECKED, f"Error while reading the Quorum status from the file {path}"

@@ -86,9 +86,9 @@ def metadata_batches(source: Source, *, checks_crc: bool = True, is_snapshot: bo
 
 
 def _size_at(source: Source, position: int, is_snapshot: bool) -> int | None:
-    """Return the size in bytes, header included, of the batch at byte `position`; None at the end, or if the batch is
-    incomplete. Raises `ReaderError` if its size is too small, its magic unknown, or it is a complete batch of a magic
-    before 2.
+    """Return the size in bytes of the batch at byte `position`, including its header. Return None at the end, or if the
+    batch is incomplete. Raises `ReaderError` if the size is too small, the magic is unknown, or a complete batch has
+    magic 0 or 1.
     """
     left = source.size - position
     if left < _SIZE_END:

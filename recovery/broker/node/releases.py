@@ -52,8 +52,8 @@ def release_of(text: str) -> Release:
 
 
 def asked_release(text: str) -> Release:
-    """Parse the release whose start somebody asks for. Raises `UsageError` for other text, and for a release that is
-    older than the first of Kafka's that are known, or newer than the newest (`NEWEST`; not for its patches).
+    """Parse the release that a caller asks about. Raises `UsageError` if the text is not a release, or if the release
+    is not known: older than the oldest known one, or newer than `NEWEST`. Later patches of `NEWEST` are accepted.
     """
     release = release_of(text)
     if release.padded[:2] > release_of(NEWEST).padded[:2]:

@@ -143,8 +143,9 @@ class Replay(Struct, kw_only=True):
         return not self.records
 
     def transaction(self, name: str) -> str | None:
-        """Apply a Begin-, End- or AbortTransactionRecord (`name`) to the state of the metadata transaction. Return
-        None, or the start of Kafka's error message if a transaction is already open or, for the end, none is.
+        """Apply a Begin-, End- or AbortTransactionRecord (`name`) to the state of the metadata transaction. Return the
+        start of Kafka's error message if a begin finds an open transaction, or an end or abort finds none; the state
+        then stays unchanged. Otherwise return None.
         """
         if name == "BeginTransactionRecord":
             if self._is_open:
@@ -215,9 +216,8 @@ def _of_broker(image: MetadataImage, number: int, epoch: int, action: str) -> _W
 
 
 def unknown_metadata_version(level: int, release: Release) -> _Words | None:
-    """Return the exception class and message with which a release refuses the `metadata.version` with the number
-    `level`; None if it knows the version. Known are 1 (from 4.0 on: 7, which is 3.3-IV3) up to the newest of the
-    release.
+    """Return the exception class and message with which a release refuses the `metadata.version` number `level`; None
+    if it knows this number. A release knows all numbers from 1 (from 4.0 on: 7, which is 3.3-IV3) to its newest.
     """
     newest = next((known for since, known in _NEWEST if release.at_least(since)), _NEWEST[-1][1])
     least = _LEAST_SINCE_4_0 if release.at_least("4.0") else 1

@@ -83,10 +83,11 @@ def start_sentences(
 
 
 def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
-    """Return the text after `Kafka RELEASES` about one answer: whether the node starts (with exception and file if not,
-    and what is changed before it fails), the consequences that matter in order of gravity, and in parentheses what the
-    answer depends on. If the outcome is unknown, the text has only the reason: what follows a start, or why it is
-    unknown whether the node starts. `how` follows `would start on it` if no consequence is mentioned.
+    """Return the text after `Kafka RELEASES` about one answer. It says whether the node starts, and names the
+    consequences that matter in order of gravity. If the start fails, it names the exception, the file, and what is
+    changed before the failure. What the answer depends on follows in parentheses. If the outcome is unknown, the text
+    has only the reason: what follows a start, or why it is unknown whether the node starts. `how` follows `would start
+    on it` if no consequence is mentioned.
     """
     condition = "" if answer.condition is None else f" ({answer.condition})"
     if answer.outcome is StartOutcome.FAILS:
@@ -130,8 +131,8 @@ def node_findings(start: NodeStart) -> list[Finding]:
     """Return one finding for each group of releases that do not start, do not serve, lose something, or leave something
     in doubt; oldest first. The code is START_LOSES if partitions or metadata are lost, else BROKER_REFUSES.
 
-    The severity is WARNING if the node starts or may start but something is in doubt or not served; INFO if only a
-    later release would refuse a setting; else ERROR, as for a failed start or an offline directory.
+    The severity is INFO if only a later release would refuse a setting. It is WARNING if the node starts or may start,
+    but something is in doubt or not served. Otherwise it is ERROR, as for a failed start or an offline directory.
     """
     findings = []
     for releases, answer in start.grouped:

@@ -42,8 +42,8 @@ _LEAST_SEGMENT_BYTES = 1 << 20
 
 def refuse_incomplete_properties(files: NodeFiles, role: Role, release: Release) -> None:
     """Raise `StartEndsError` if the properties of a KRaft node lack a setting that a start needs (`KafkaConfig`):
-    roles, node id, voters or controller listeners. Not checked for a broker with ZooKeeper, or if the properties have
-    none of these settings, because they then only name directories.
+    roles, node id, voters or controller listeners. Does nothing for a broker with ZooKeeper. Does nothing either if the
+    properties have none of these settings, because they then only name directories.
     """
     names = {name for name, value in files.properties.items() if value.strip()}
     if role is Role.ZOOKEEPER_BROKER or not names & {_ROLES, _NODE, _LISTENERS, *_QUORUM}:
@@ -98,9 +98,9 @@ def consequences_of_migration(
     image: MetadataImage, loaded: LoadedMetadata, release: Release
 ) -> tuple[Sequence[StartConsequence], Sequence[Fault]]:
     """Return consequences and faults for a leading controller whose metadata has an unfinished migration from
-    ZooKeeper. If the migration has begun, the start ends it: one consequence, no fault. If it has not begun, the
-    controller registers no broker: one consequence and one fault. Both are empty from 4.0 on and without such a
-    migration.
+    ZooKeeper. If the migration has begun, the start ends it: one consequence and no fault. If it has not begun, the
+    controller registers no broker: one consequence and one fault. Both lists are empty from 4.0 on, and if no migration
+    is unfinished.
     """
     state = image.zk_migration_state
     if release.at_least("4.0") or state not in (_MIGRATION, _PRE_MIGRATION):

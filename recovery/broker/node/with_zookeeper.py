@@ -54,10 +54,10 @@ def zookeeper_facts(directories: Sequence[str]) -> ZooKeeperFacts:
 def consequences_of_topic_ids(
     directories: Sequence[PartitionDirectory], facts: ZooKeeperFacts
 ) -> tuple[list[StartConsequence], list[Fault]]:
-    """Return consequences and faults, one of each per directory, for partition directories whose topic id differs from
-    the one in ZooKeeper: they are not served. If ZooKeeper was not read, every directory of a topic whose live
-    directories have different ids is reported. Directories without a topic id are ignored, and so are those of a topic
-    that ZooKeeper does not have, or has without an id.
+    """Return consequences and faults, one of each per directory, for partition directories with a wrong topic id: they
+    are not served. A topic id is wrong if it differs from the one in ZooKeeper. If ZooKeeper was not read, all
+    directories of a topic are reported whose live directories have different ids. Directories without a topic id are
+    ignored. So are topics that are missing in ZooKeeper or have no id there.
     """
     known: dict[str, set[str]] = {}
     for directory in directories:

@@ -30,9 +30,9 @@ class CleanedPart:
         self._path, self._end = "", 0
 
     def note(self, stretch: Stretch) -> None:
-        """Raise `until` if the next stretch of the copy's log shows compaction: to the offset after its last batch with
-        fewer records than offsets and, if the topic is compacted, to the end of each gap in the offsets, unless damage
-        made the gap. Stretches must be passed in order.
+        """Raise `until` if the next stretch of the copy's log shows compaction. A batch with fewer records than offsets
+        raises it to the offset after the batch. If the topic is compacted, a gap in the offsets raises it to the end of
+        the gap, unless damage made the gap. Stretches must be passed in order.
         """
         self.until = max(self.until, stretch.cleaned_until())
         if self._is_compacted:

@@ -111,10 +111,10 @@ class _ZooKeeper(ClusterMemory):
 
 
 def read_cluster_memory(metadata: Iterable[Partition], zookeeper: Sequence[str]) -> ClusterMemory:
-    """Return the cluster's metadata about replicas. It is read from that copy of `__cluster_metadata` in `metadata`
-    which reaches furthest; if none has data, from the first of the ZooKeeper data directories `zookeeper` that can be
-    read. If neither can be read, `source` of the result is None and it knows nothing. Unreadable or damaged data raises
-    no error; `problem` of the result describes it.
+    """Read and return the cluster's metadata about replicas. Among the copies of `__cluster_metadata` in `metadata`,
+    the one with the highest end offset is used. If no copy has data, the first readable ZooKeeper data directory in
+    `zookeeper` is used. If there is none either, the result knows nothing and its `source` is None. Unreadable or
+    damaged data raises no exception; `problem` of the result describes it.
     """
     best: _KRaft | None = None
     furthest = -1

@@ -21,7 +21,7 @@ class CommonPast(Struct, frozen=True):
     """Point up to which a follower keeps its log when it begins to follow a leader."""
 
     epoch: int | None
-    """highest leader epoch that both know; None if there is none"""
+    """leader epoch on which the answers of both logs agree; it may be missing in one log; None if unknown"""
     offset: int
     """the follower's offsets from here on are lost; its own log end if none are"""
 
@@ -75,12 +75,13 @@ class Lineage(Struct, frozen=True):
 
 
 def common_past(follower: Lineage, leader: Lineage) -> CommonPast | None:
-    """Return the offset from which a follower would truncate its log to follow the leader, and the highest leader epoch
-    that both know (None if there is none). The offset is the follower's log end if nothing would be truncated. None if
-    the follower knows no epoch, or has no further epoch to ask for; then its high watermark decides.
+    """Return the offset from which a follower would truncate its log to follow the leader, and the epoch of this
+    decision. The offset is the follower's log end if nothing would be truncated. The epoch may be missing in one of the
+    two logs. Return None if the follower knows no leader epoch, or has no older epoch left to compare. A broker then
+    truncates to the high watermark.
 
-    As in a broker, the leader is asked where the follower's last epoch ended, then about older epochs, until both know
-    the epoch.
+    As in a broker, the leader is asked where the follower's last epoch ended. Older epochs follow, until both logs give
+    the same epoch.
     """
     while (asked := follower.last_epoch) is not None:
         epoch, leader_end = leader.answer_to(asked)

@@ -222,9 +222,9 @@ class _Partition:
         facts.ends_in_damage = walk.damage is not None and walk.end_offset == walk.sound_end_offset
 
     def _below(self, facts: _Facts, offset: int) -> tuple[int, int]:
-        """Return the number of sound records below `offset`, without control records, and how many of these come after
-        damage. (0, 0) if the first segment begins at or above the offset; otherwise the log is read up to it. Raises
-        `StorageError` if it cannot be read.
+        """Return the number of sound records below `offset`, without control records, and the number of these that come
+        after damage. Both are 0 if the first segment begins at or above the offset. Otherwise the log is read up to the
+        offset. Raises `StorageError` if it cannot be read.
         """
         records = behind_damage = 0
         segments = () if facts.copy.partition is None else facts.copy.partition.segments
@@ -240,10 +240,10 @@ class _Partition:
         return records, behind_damage
 
     def _note_deleted(self, facts: Sequence[_Facts]) -> None:
-        """Set in each copy the number of its records that are deleted according to another copy's checkpoint
-        (`records_deleted`): those from its own log start offset up to the highest one of all copies. Also set
-        `known_start`, the higher of both log start offsets, and `knows_deleted`: True if the copy has no such records.
-        Raises `StorageError` if a copy cannot be read again.
+        """Set in each copy how many of its records another copy's checkpoint shows as deleted (`records_deleted`).
+        These are the records from its own log start offset up to the highest log start offset of all copies. Also set
+        `known_start`, the higher of these two offsets, and `knows_deleted`, which is True if the copy's own offset is
+        the highest. Raises `StorageError` if a copy cannot be read again.
         """
         deleted = max((copy_facts.deleted_until for copy_facts in facts), default=0)
         for copy_facts in facts:
@@ -282,8 +282,8 @@ class _Partition:
 
     def _why(self, ranked: Sequence[_Facts]) -> str:
         """Return the reason for the choice of the best copy, as a clause to follow "because". `ranked` are the readable
-        copies, best first; the first rank in which the first two differ is the reason. If they differ in none, the
-        clause says that no copy is better. If no copy or only one can be read, it says that.
+        copies, best first. The reason is the first rank in which the first two copies differ. If they differ in none,
+        the clause says that no copy is better. It also says so if there is no readable copy or only one.
         """
         if not ranked:
             return "no copy can be read"
@@ -307,9 +307,9 @@ class _Partition:
         )[differing]
 
     def _missing(self) -> list[int]:
-        """Return ids of brokers that should hold a replica according to the cluster's metadata, and whose log
-        directories are among the paths but have no copy. In the order of the replicas; empty if the metadata is
-        unknown.
+        """Return the ids of brokers that should hold a replica, according to the cluster's metadata, but whose log
+        directories here have no copy. They are in the order of the replicas. Brokers without a log directory among the
+        paths are left out. Empty if the metadata is unknown.
         """
         if self._state is None:
             return []

@@ -94,9 +94,9 @@ class PartitionComparison(Struct, frozen=True, kw_only=True):
 
     def differs(self, copy: CopyReport) -> bool:
         """Whether a copy differs from the best one in its batches, log start offset or log end offset, or has a tail
-        that does not belong to the best one's leader epochs. Differences by compaction do not count. True if the copy
-        cannot be read or there is no best copy. False for the best copy itself, and for a copy that was not compared
-        with it (`difference` is None).
+        that does not fit the best one's leader epochs. Differences by compaction do not count. True if the copy cannot
+        be read or there is no best copy. False for the best copy itself, and for a copy that was not compared with it
+        (`difference` is None).
         """
         best = self.best
         if best is None or copy.error is not None:

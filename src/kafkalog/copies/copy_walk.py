@@ -146,8 +146,9 @@ class CopyWalk:
         return _Stop(finding, is_zero=scanner.stop is StopReason.ZERO_TAIL)
 
     def _apart(self, piece: BatchRun | RecordBatch, path: str) -> Iterator[BatchRun | RecordBatch]:
-        """Split `piece`, a run of batches of the file `path`: yield each batch that another copy disproves
-        (`displaced`) singly, and the batches between them as runs, in order. A single batch is yielded unchanged.
+        """Split `piece`, a run of batches of the file `path`. Yield each batch whose offset another copy disproves
+        (`displaced`) alone, and the batches between them as runs, in order. A piece that is a single batch is yielded
+        unchanged.
         """
         if isinstance(piece, RecordBatch):
             yield piece
@@ -168,10 +169,10 @@ class CopyWalk:
         return OneBatch(batch, cursor.continuity.verdict, () if wrong is None else (wrong,))
 
     def _wrong(self, batch: RecordBatch, cursor: Cursor, segment: Segment) -> Finding | None:
-        """Return the finding because of which a batch with a valid checksum counts as damage; None if it is sound.
-        Reasons: another copy disproves its offset, its offset or format does not fit the segment, a consumer cannot
-        read past it, or it begins at or below the highest offset so far without repeating earlier batches. Advances the
-        cursor, unless one of the first two reasons applies.
+        """Return the finding if a batch with a valid checksum counts as damage; None if it is sound. It counts as
+        damage if another copy disproves its offset, or if its offset or format does not fit the segment. It also does
+        if a consumer cannot read past it, or if it begins at or below the highest offset so far without repeating
+        earlier batches. Advances the cursor, except in the first two cases.
         """
         header, position = batch.header, batch.position
         first, last, before = header.first_offset, header.last_offset, self._highest

@@ -116,9 +116,9 @@ class _Comparison:
 
     def _part(self) -> None:
         """Compare the next batches of both copies, which are not equal. Record in `found` that one copy lacks the
-        batch, that they differ at the same offsets, or that compaction treated them differently (below
-        `cleaned_until`). Then advance the copy whose batch ends first, or both if they end together. Raises
-        `StorageError` if a copy cannot be read.
+        batch, or that the copies differ at the same offsets. Below `cleaned_until` the difference counts as made by
+        compaction. Then advance the copy whose batch ends first, or both if they end together. Raises `StorageError` if
+        a copy cannot be read.
         """
         here, there = self._here, self._there
         if here.stretch is None or there.stretch is None:

@@ -84,13 +84,13 @@ class Jumps(Struct, frozen=True):
 
 
 def displaced(jumps: Iterable[Jump], others: Mapping[str, Iterable[Stretch]]) -> Displaced:
-    """Return the jumps of a copy that other copies disprove, as a dict from (file, position) of the batch to the
-    reason. A jump is disproved if another copy has the same batch exactly once, at an offset that the jump skips. Empty
-    if there are none.
+    """Return the jumps of a copy that other copies disprove, as a dict: (file, position) of the batch -> reason. Empty
+    if there are none. A jump is disproved if another copy has the same batch exactly once, at an offset that the jump
+    skips. If another copy has the batch at the jump's offset too, the jump is right.
 
-    `others` are walks by the path of their copy; they are read to their ends, unless there are no jumps. If another
-    copy has the batch at the jump's offset too, the jump is right. Equal batches in one copy prove nothing: a producer
-    without sequence numbers makes them when it retries. Raises `StorageError` if a copy cannot be read.
+    `others` are walks by the path of their copy; they are read to their ends, unless there are no jumps. Equal batches
+    in one copy prove nothing: a producer without sequence numbers makes them when it retries. Raises `StorageError` if
+    a copy cannot be read.
     """
     wanted: dict[_Key, list[Jump]] = {}
     for jump in jumps:
@@ -128,9 +128,9 @@ Read = TypeVar("Read", bound=_Read)
 def without_disproved(
     read: Read, others: Callable[[], Mapping[str, Iterable[Stretch]]], again: Callable[[Copy, Displaced], Read]
 ) -> Read:
-    """Read the copy of `read` again, with the batches whose offsets other copies disprove counted as damage; repeat
-    this until no more are found, at most eight times. Return the last result, or `read` itself if no batch is
-    disproved. If another copy cannot be read, the result so far is returned; no error is raised for that.
+    """Read a copy again, with the batches that other copies disprove counted as damage. Repeat this until no more are
+    found, at most eight times. Return the last result, or `read` itself if no batch is disproved. If another copy
+    cannot be read, return the result so far; no exception is raised for this.
 
     `others` returns walks over the other copies, by path. `again` is called with the copy and all batches disproved so
     far, and returns the new result.
@@ -147,9 +147,10 @@ def without_disproved(
 
 
 def _seen(walk: Iterable[Stretch], wanted: Mapping[_Key, Sequence[Jump]]) -> dict[_Key, list[int]]:
-    """Return a dict from each wanted batch that a copy has to its first offsets there, in the order of the walk, which
-    is read to its end. A batch is identified by checksum, size and number of offsets minus one. Offsets of jumps are
-    all included; other offsets only until the batch has two. Raises `StorageError` if the copy cannot be read.
+    """Read a walk over a copy to its end. Return a dict: each wanted batch that the copy has -> its first offsets
+    there, in the order of the walk. A batch is identified by checksum, size and number of offsets minus one. All
+    offsets of jumps are included; any other offset only if the batch has fewer than two so far. Raises `StorageError`
+    if the copy cannot be read.
     """
     checksums = frozenset(crc for crc, _, _ in wanted)
     jumped = {(key, jump.row.first) for key, jumps in wanted.items() for jump in jumps}

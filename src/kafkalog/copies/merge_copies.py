@@ -51,9 +51,9 @@ class MergedLog(Struct, kw_only=True):
 
     @property
     def start_entry(self) -> OffsetCheckpointEntry | None:
-        """Entry for log-start-offset-checkpoint: the log start offset if it is above the first segment's base offset.
-        Otherwise the highest log start offset in the copies' checkpoints, because a tiered log starts below its first
-        local segment; None if they have none.
+        """Entry for log-start-offset-checkpoint; None if no entry is needed. It has the log start offset if this is
+        above the first segment's base offset. Otherwise it has the highest log start offset in the copies' checkpoints,
+        if they have one, because a tiered log starts below its first local segment.
         """
         start = self.log_start_offset
         if start <= self.segments[0].base_offset:
@@ -86,8 +86,8 @@ class _Read(Struct, kw_only=True):
 
     def may_have_lost(self, epoch: int, offset: int) -> bool:
         """Whether `epoch` may have begun at `offset` in batches that damage removed from this copy. The offset must be
-        in a hole that damage made, and the epoch above that of the batches before the hole and not above that of the
-        batches after it. False if the copy has a list of epochs, which would name it.
+        in a hole that damage made. The epoch must be above the epoch before the hole, and not above the epoch after it.
+        False if the copy has a list of epochs, because the list would name the epoch.
         """
         number = bisect_right(self.holes, offset, key=lambda hole: hole[0]) - 1
         if number < 0 or offset >= self.holes[number][1] or self.partition.leader_epochs:
@@ -189,8 +189,8 @@ class MergeCopies:
 
     def _all_lineages(self) -> Lineages:
         """Return the number of the copy that reaches furthest (`leader`), the trusted epochs of all copies, and the
-        leader epochs of the merged log. These are the epochs of that copy; other copies add epochs before its start and
-        in holes that damage made. Also sets the `lineage` of each copy.
+        leader epochs of the merged log. The leader epochs are those of this copy. Other copies add epochs before its
+        start, and epochs in holes that damage made. Also sets the `lineage` of each copy.
         """
         known = frozenset(entry.epoch for read in self._reads for entry in read.partition.leader_epochs)
         for read in self._reads:
@@ -204,9 +204,10 @@ class MergeCopies:
         return Lineages(number, frozenset(trusted | (known & batches)), entries)
 
     def _between(self, leader: _Read) -> list[LeaderEpoch]:
-        """Return the epochs of the leader's log, sorted by epoch, completed from other copies: with their epochs before
-        its log begins and, if it has no epoch list, in holes that damage made. If the leader has no epochs at all, all
-        epochs of the others are returned. If several copies have an epoch, the lowest start offset is used.
+        """Return the epochs of the leader's log, completed from other copies and sorted by epoch. The others add epochs
+        before its log begins. If it has no epoch list, they also add epochs in holes that damage made. If the leader
+        has no epochs at all, all epochs of the others are returned. If several copies have an epoch, the lowest start
+        offset counts.
         """
         own = leader.lineage.entries
         entries = {entry.epoch: entry.start_offset for entry in own}
@@ -313,12 +314,11 @@ class MergeCopies:
         result.high_watermark = max((offset for offset in watermarks if offset is not None), default=None)
 
     def _epochs(self, known: Sequence[LeaderEpoch], end: int) -> tuple[LeaderEpoch, ...]:
-        """Return the leader epochs of the merged log, which ends at offset `end`; `known` are the epochs of its
+        """Return the leader epochs of the merged log, which ends at offset `end`. `known` are the epochs of its
         batches. Epochs that begin at `end` or above are dropped.
 
-        An epoch list also has epochs of which compaction removed all batches. So if the list of the copy whose list
-        reaches furthest agrees with `known`, that list is returned, followed by later epochs from `known`. Otherwise
-        only `known` is returned.
+        Only an epoch list names epochs without batches, which compaction leaves. If the list that reaches furthest
+        agrees with `known`, it is returned, followed by later epochs from `known`. Otherwise only `known` is returned.
         """
         lineages = [Lineage.of(read.partition.leader_epochs, end) for read in self._reads]
         best = max(lineages, key=lambda lineage: (lineage.last_epoch or -1, len(lineage.entries)))

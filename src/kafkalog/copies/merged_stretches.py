@@ -71,9 +71,9 @@ class Lineages(Struct, frozen=True):
         return row.epoch if row.epoch in self.trusted else -1
 
     def bounds_of(self, epoch: int) -> tuple[int, int | None]:
-        """Return the offset at which the lineage begins an epoch, and the offset at which the next epoch begins
-        (exclusive end; None for the last epoch). If the lineage does not have the epoch, both are the start of the next
-        higher epoch, or 0 if there is none: an empty range.
+        """Return the offset at which an epoch begins in the lineage, and the offset at which the next epoch begins
+        (None for the last epoch). If the lineage does not have the epoch, the range is empty: both are the start of the
+        next higher epoch, or 0 if there is none.
         """
         number = bisect_right(self.entries, epoch, key=lambda entry: entry.epoch)
         end = self.entries[number].start_offset if number < len(self.entries) else None
@@ -157,10 +157,10 @@ class MergedStretches:
                 yield self._take(lead, lead.row(), [cursor for cursor in cursors if cursor is not lead])
 
     def _readable(self, lead: _Cursor, cursors: Sequence[_Cursor]) -> _Cursor:
-        """Return the cursor of the copy whose next batch is included: `lead`, unless other copies have different bytes
-        at this offset in the same leader epoch. In that case, return a copy whose records can be decoded, because a
-        valid checksum does not guarantee that; `lead` comes first among equals. Batches are decompressed only in that
-        case.
+        """Return the cursor of the copy whose next batch is included. This is `lead`, unless other copies have
+        different bytes at this offset in the same leader epoch. The batches are then decompressed, and a copy is
+        returned whose records can be decoded: a valid checksum does not guarantee this. Among equal copies, `lead`
+        comes first.
         """
         row = lead.row()
         epoch = self._lineages.epoch_of(row)
@@ -202,9 +202,10 @@ class MergedStretches:
         lead.advance(count)
 
     def _drop(self, lead: _Cursor) -> None:
-        """Skip the next batches of a copy because the lineage has other batches at their offsets, and count them as
-        dropped in the copy's tally. Skipped are all following batches of this leader epoch in the stretch; if the
-        lineage begins the epoch later, only the batches below that start. At least one batch is skipped.
+        """Skip the next batches of a copy because the lineage has other batches at their offsets. Count them as dropped
+        in the copy's tally. All following batches of this leader epoch in the stretch are skipped. If the lineage
+        begins the epoch at a higher offset, only the batches below this offset are skipped. At least one batch is
+        skipped.
         """
         count = lead.here.of_one_epoch(lead.number)
         row = lead.row()

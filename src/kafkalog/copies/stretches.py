@@ -239,8 +239,8 @@ class _RunStretch:
         return look_inside(self.run.batch(number), limits)[0]
 
     def records_below(self, offset: int, limits: Limits) -> int:
-        """Return the number of records with offsets below `offset`, without control records. Counts come from headers;
-        only a batch that contains the offset is decoded, as far as it can be.
+        """Return the number of records with offsets below `offset`, without control records. Counts are taken from
+        headers. Only a batch that contains the offset is decoded, up to its first fault.
         """
         whole = self.ending_below(offset)
         count = self.records(0, whole, limits)

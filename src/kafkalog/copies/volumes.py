@@ -172,13 +172,14 @@ def gather(
     notes_empty: bool = False,
 ) -> Shelf:
     """Open log directories, their parents, partition directories and ZooKeeper's data directories, and return their
-    content by topic-partition. A path given twice is opened once; directories that cannot be read are listed in
-    `unreadable`. Copies that do not belong together add findings to the result.
+    content by topic-partition. `chosen` selects the topic-partitions. A path given twice is opened once. Directories
+    that cannot be read are listed in `unreadable`. Copies that do not belong together add findings to the result. With
+    `notes_empty`, a directory without Kafka's data (such as the mount point of an unmounted disk) is listed in
+    `unreadable` too.
 
-    `chosen` selects the topic-partitions. With `notes_empty` a directory without Kafka's data, as an unmounted disk
-    leaves it, is added to `unreadable`; otherwise it raises `UsageError`. Also raises `UsageError` if there are no
-    paths, if one is missing or not a directory, if a selection matches nothing (`UnknownName`), or if all directories
-    can be read and fewer than `at_least` of them are different.
+    Raises `UsageError` if there are no paths, if a path is missing or not a directory, or, without `notes_empty`, if a
+    directory has no data of Kafka. Also raises `UsageError` if all directories can be read and fewer than `at_least` of
+    them are different, and its subclass `UnknownName` if a selection matches nothing.
     """
     given = [os.fspath(path) for path in paths]
     refuse_no_path(given)

@@ -37,8 +37,8 @@ class CleanerCheckpoint:
         return self._entries.get(key)
 
     def put(self, key: Key, offset: int) -> None:
-        """Set the offset up to which the log `key` was cleaned, and write the whole file to the tree in memory, without
-        entries of unknown logs.
+        """Set the offset up to which the log `key` was cleaned. Then write the whole file to the tree in memory,
+        without the entries of unknown logs.
         """
         kept = _hashed({known_key: value for known_key, value in self._entries.items() if known_key in self._known})
         buckets = _copied_buckets(len(kept)) if kept else _FIRST_BUCKETS

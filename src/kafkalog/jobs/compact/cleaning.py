@@ -400,8 +400,9 @@ class _Pass:
         return LogLoader(tree, request)
 
     def _way_out(self, untouched: Tree) -> str:
-        """Return advice for a log that a broker would not open: larger index settings if it loads with those, else
-        recovery. `untouched` is the tree before the failed load; the attempt changes it.
+        """Return advice for a log that a broker would not open. It names larger index settings if the log loads with
+        them, and otherwise recovery. `untouched` is the tree before the failed load. The attempt changes this tree.
+        Raises `StorageError` if a file cannot be read.
         """
         config, usual = self._config, CleanerConfig()
         roomy = structs.replace(

@@ -25,13 +25,13 @@ _UNFINISHED = (DELETED, CLEANED, SWAP)
 def compaction_actions(
     found: Survey, after: Tree, groups: Mapping[str, Sequence[CleanedGroup]]
 ) -> list[RecoveryAction]:
-    """Return the actions that turn the surveyed directory into the tree `after`, in the order in which a broker
-    performs them.
+    """Return the actions that change the surveyed directory into the tree `after`, in the order in which a broker
+    performs them; empty if nothing changes. `groups` are the groups of segments that were each cleaned into one, by
+    partition directory.
 
-    `groups` are the groups of segments that were each cleaned into one, by partition directory. The clean-shutdown
-    marker is removed first if anything changes. Then follow removals of unfinished files, replaced segments, segments
-    removed by retention (oldest first), and all other changes. Raises `StorageError` if a file cannot be read to
-    compare it.
+    The clean-shutdown marker is removed first. Then follow the removals of unfinished files, the replaced segments, the
+    segments removed by retention (oldest first), and all other changes. May read files to compare them; raises
+    `StorageError` if this fails.
     """
     replaced: list[RecoveryAction] = []
     own: set[str] = set()

@@ -107,9 +107,9 @@ class _Value(NamedTuple):
         count: int | None = None,
         size: int | None = None,
     ) -> Expiry:
-        """Return the `Expiry` that this setting causes. `kind` and `name` say what expires, `detail` is the sentence
-        about it; `count` and `size` (bytes) are how much, None if unknown. Without `partition`, its number and path are
-        None.
+        """Return the `Expiry` that this setting causes. `kind` and `name` say what expires, and `detail` is the
+        sentence about it. `count` and `size` (bytes) say how much expires, None if unknown. Without `partition`, the
+        partition number and path in the result are None.
         """
         return Expiry(
             kind=kind,
@@ -188,10 +188,9 @@ class _Rules:
         return self.topics[topic]
 
     def of_topic(self, topic: str) -> Iterator[_Value]:
-        """Yield the settings by which a topic's records are deleted, with Kafka's default if one is not set.
-
-        These are retention by time and size if the topic deletes, and the retention of tombstones if it compacts.
-        Unlimited retention is omitted. Yields nothing for internal topics.
+        """Yield the settings that decide when a topic's records are deleted; a setting that is not set has Kafka's
+        default. If the topic deletes, these are retention by time and by size; unlimited retention is left out. If it
+        compacts, it is the retention of tombstones. Yields nothing for internal topics.
         """
         if topic in _NOT_BY_AGE:
             return
@@ -281,10 +280,10 @@ def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expir
 
 
 def _is_expired(group: Group, offset: CommittedOffset, before: int, now_ms: int) -> bool:
-    """Whether a committed offset has expired at `now_ms`; False while the group has members. An expiry time in the
-    commit decides if there is one. Otherwise the offset has expired if the time from which it counts is at or below
-    `before` (ms since 1970). That is the time at which the last member left, if the group is empty and this time is
-    known, else the commit time.
+    """Whether a committed offset has expired at `now_ms`. False while the group has members. If the commit has an
+    expiry time, this time decides. Otherwise the offset has expired if its age begins at or below `before` (ms since
+    1970). The age begins when the last member left the group, if the group is empty and this time is known. Otherwise
+    it begins at the commit.
     """
     if group.members:
         return False

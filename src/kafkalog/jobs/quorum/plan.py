@@ -267,8 +267,8 @@ class _Making:
         return bool(self.others) or self.wanted.way is QuorumWay.FROM_BROKER
 
     def records(self) -> tuple[KRaftRecord, ...]:
-        """Return the control records to append to the log. None are needed with static voters; and with dynamic ones if
-        the log already ends with these voters, they are settled, and nothing is truncated.
+        """Return the control records to append to the log; empty if none are needed. Static voters need none. Dynamic
+        voters need none if the log already ends with these voters, they are settled, and nothing is truncated.
         """
         if not self.voters:
             return ()
@@ -414,8 +414,8 @@ class _Making:
 
 
 def _of_starting_over(best: QuorumLog, wanted: QuorumRecovery) -> Iterator[str]:
-    """Yield one sentence if a controller has started the metadata over: how to go back to the earlier metadata, or, if
-    the request does that, what it costs. Nothing otherwise.
+    """Yield one sentence if a controller has started the metadata over; nothing otherwise. The sentence says how to go
+    back to the earlier metadata. If the request does go back, it says what this costs.
     """
     place = best.started_over
     if place is None:

@@ -63,8 +63,8 @@ class QuorumPlan:
 
     @property
     def stay_dead(self) -> list[str]:
-        """Nodes that must never start again, as text: the node id; for a node of the new quorum, whose old disk must
-        not start, also that disk's directory id.
+        """Nodes that must never start again, as texts with the node id. If the node is in the new quorum too, only its
+        old disk must never start, and the text also names this disk's directory id.
         """
         kept = {member.node for member in self.members}
         return [

@@ -41,12 +41,12 @@ def log_dirs_line(path: str) -> str:
 
 
 def listener_lines(listener: str, place: str, settings: Mapping[str, str] | None) -> Iterator[str]:
-    """Yield the property lines for a controller's listener, which is `listener` at `place` (host:port). `settings` are
-    the node's present properties; None if they are unknown, and then only the line `listeners` is yielded.
+    """Yield the property lines for a controller's listener `listener` at `place` (host:port). `settings` are the node's
+    present properties. If they are unknown (None), only the line `listeners` is yielded.
 
-    With settings, the line `listeners` keeps the other listeners, and replaces or adds this one; names are compared
-    without case. A line `advertised.listeners` follows if it names this listener already. A line
-    `controller.listener.names` follows if it lacks this name, which is put first.
+    The line `listeners` keeps the other listeners, and replaces or adds this one; names are compared without case. A
+    line `advertised.listeners` follows if the present one names this listener. A line `controller.listener.names`
+    follows if the present one lacks this name; the name is put first.
     """
     own = f"{listener}://{place}"
     if settings is None:

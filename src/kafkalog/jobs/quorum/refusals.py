@@ -57,9 +57,10 @@ def _is_controller(log: QuorumLog, image: MetadataImage) -> bool:
 
 
 def refuse_kinds(quorum: Quorum, targets: Sequence[QuorumLog], wanted: QuorumRecovery, image: MetadataImage) -> None:
-    """Raise `RecoveryRefused` if a target is not a controller's directory, or the source of a new controller not a
-    broker's; also if two targets have one identity, if options name nodes that will not be in the quorum, or if the new
-    controller's id is a broker's. `image` is the metadata of the best copy.
+    """Raise `RecoveryRefused` if the given directories cannot form the requested quorum. A target must be a
+    controller's directory, and the source of a new controller a broker's. Two targets must not have one identity.
+    Options must not name nodes that will not be in the quorum. The new controller's id must not be a broker's. `image`
+    is the metadata of the best copy.
     """
     for log in targets:
         _refuse_no_controller(log, image)
@@ -108,8 +109,9 @@ def _refuse_no_controller(log: QuorumLog, image: MetadataImage) -> None:
 
 
 def _refuse_as_of_another_broker(log: QuorumLog, image: MetadataImage) -> None:
-    """Raise `RecoveryRefused` if the metadata has registered this directory, by its directory id, for another broker
-    than `meta.properties` names.
+    """Raise `RecoveryRefused` if `meta.properties` names another node than the broker for which the metadata has
+    registered this directory. The directory is identified by its directory id. Does nothing if no broker has registered
+    it.
     """
     brokers = image.brokers.items()
     broker = next((node for node, registration in brokers if log.directory_id in registration.directories), None)
@@ -190,8 +192,8 @@ def _refuse_source(source: QuorumLog, image: MetadataImage) -> None:
 
 
 def refuse_majority(quorum: Quorum, wanted: QuorumRecovery) -> None:
-    """Raise `RecoveryRefused` if enough voters are left to elect a leader, so that nothing has to be forced. Not raised
-    for a single voter, for voters that lag behind another node, and if all given controllers start together.
+    """Raise `RecoveryRefused` if enough voters are left to elect a leader, because nothing has to be forced then. Does
+    nothing if there is a single voter, if voters lag behind another node, or if all given controllers start together.
     """
     is_needed = not quorum.has_majority or bool(quorum.lagging) or len(quorum.in_force) == 1
     if wanted.way is QuorumWay.TOGETHER or is_needed:
@@ -265,8 +267,9 @@ def gone(quorum: Quorum, members: Sequence[tuple[int, str | None]]) -> tuple[Kno
 
 
 def refuse_others(others: Sequence[KnownVoter], wanted: QuorumRecovery) -> None:
-    """Raise `RecoveryRefused` if some of `others`, old voters that will not be in the new quorum, are in force: they
-    may be alive, or come back and continue the old quorum. Not raised if the request's `others_are_gone` gives consent.
+    """Raise `RecoveryRefused` if some of `others` are in force. `others` are old voters that will not be in the new
+    quorum. They may be alive, or come back and continue the old quorum. Does nothing if the request gives consent with
+    `others_are_gone`.
     """
     alive = [other for other in others if other.is_in_force]
     if not alive or wanted.others_are_gone:
@@ -306,9 +309,9 @@ _OTHERWISE = Sentence(
 
 
 def refuse_damage(best: QuorumLog, wanted: QuorumRecovery, image: MetadataImage) -> None:
-    """Raise `RecoveryRefused` if the best copy is unusable or empty, if its metadata before the damage (`image`) is
-    empty, or if records after its damage would be cut off without `accept_loss`. A snapshot that is damaged or does not
-    fit the log is accepted, because it is removed.
+    """Raise `RecoveryRefused` if the best copy is unusable or empty, or if its metadata before the damage (`image`) is
+    empty. Also raise it if records after its damage would be cut off without `accept_loss`. A snapshot that is damaged
+    or does not fit the log is accepted, because it is removed.
     """
     if best.refusal is not None and not broken_snapshots(best):
         raise RecoveryRefused(Sentence(f"{best.root}: {best.refusal}; ", _OTHERWISE), reason="unusable")
@@ -357,8 +360,8 @@ def refuse_no_files(logs: Sequence[QuorumLog]) -> None:
 
 
 def refuse_epochs(quorum: Quorum) -> None:
-    """Raise `RecoveryRefused` if the log or `quorum-state` of any copy has an epoch that is too large to be true, so
-    that it must be damage.
+    """Raise `RecoveryRefused` if the log or `quorum-state` of any copy has an epoch that is too large for any cluster.
+    Such an epoch is damage.
     """
     for log in (survivor.log for survivor in quorum.survivors):
         if log.latest_epoch > _LAST_EPOCH:

@@ -38,9 +38,9 @@ class Beginning(Struct, frozen=True, kw_only=True):
 
 def beginning_of(both: BothTiers, key: Key, log_start: int | None = None) -> Beginning | None:
     """Return the files of an empty log that begins after its remote part; None if the partition has no remote part.
-    Nothing is written. `log_start` is the log start offset if known (None: the first remote offset). Reads the last
-    remote segment's objects. Raises `StorageError` if that segment is missing or differs from the copied one, or has a
-    producer snapshot above the limit.
+    Nothing is written. `log_start` is the log start offset; if it is None, the first remote offset is used. Reads the
+    last remote segment's objects. Raises `StorageError` if this segment is missing or unreadable, if it differs from
+    the copied one, or if its producer snapshot is above the limit.
     """
     stretches = both.copied(key)
     if not stretches:

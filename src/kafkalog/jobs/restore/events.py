@@ -88,13 +88,13 @@ def rebuild_remote_metadata(
     on_segment: Callable[[ListedSegment], None] | None = None,
 ) -> RebuiltEvents:
     """Write new `__remote_log_metadata-*` partitions with two events (copy started, copy finished) for every segment in
-    the tier. Return the number of segments, the number of events by partition, and findings.
+    the tier. All `partitions` are created, also those without events. Return the number of segments, the number of
+    events by partition, and findings. A segment that lacks an object, or whose log cannot be read, gets a finding
+    instead of events.
 
-    Returns the number of segments, the number of events by partition, and findings. All `partitions` are created, also
-    those without events. Of each segment these objects are read: its epochs, the ends of its indexes, and its log from
-    the last index entry on. A segment that lacks an object, or whose log cannot be read there, gets a finding instead
-    of events. Raises `UsageError` if `target` is not new or empty, `StorageError` if the tier cannot be listed or
-    `target` cannot be written.
+    For each segment, its epochs and the ends of its indexes are read, and its log from the last index entry on. Raises
+    `UsageError` if `target` is not new or empty, `StorageError` if the tier cannot be listed or `target` cannot be
+    written.
 
     * `request`: the topic's partitions and id, and what the events say of their writer and time
     * `tier`: see `open_tier`
@@ -192,8 +192,9 @@ def _own(epochs: tuple[LeaderEpoch, ...], base: int, end: int) -> list[LeaderEpo
 
 
 def _newest(tier: RemoteTier, listed: ListedSegment) -> int:
-    """Return the largest timestamp of a segment in ms: from the last entry of its time index; if that is missing or not
-    positive, from the batches of its log, -1 if there are none. Raises `StorageError` if an object cannot be read.
+    """Return the largest timestamp of a segment in ms. It is read from the last entry of the time index. If this entry
+    is missing or not positive, it is the largest timestamp in the batches of the log, or -1 if there are no batches.
+    Raises `StorageError` if an object cannot be read.
     """
     item = listed.objects[FileKind.TIME_INDEX]
     index = tier.open(item)

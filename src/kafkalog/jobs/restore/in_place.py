@@ -40,11 +40,11 @@ Key = tuple[str, int]
 
 def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: TopicFacts) -> list[Beginning]:
     """Return the logs of a log directory that can only begin, empty, after their remote part; sorted by topic and
-    partition.
+    partition. These are logs without local files. They are also logs that end below their remote part and are damaged
+    or shorter than before. Logs of `__remote_log_metadata`, and directories that cannot be read, are skipped.
 
-    These are logs without local files, and logs that are damaged or shorter than before and end below their remote
-    part. Logs of `__remote_log_metadata`, and directories that cannot be read, are skipped. Raises `StorageError` if
-    the tier cannot be read, `RecoveryRefused` if no event names a log's segments, because a broker would not find them.
+    Raises `StorageError` if the tier cannot be read. Raises `RecoveryRefused` if no event names a log's segments,
+    because a broker would not find them.
     """
     both = BothTiers(survey.root, tier, facts.tiering.remote)
     log_dir = open_log_dir(survey.root, tolerant=True)
@@ -144,9 +144,9 @@ def _lines(survey: Survey, name: str) -> dict[Key, int]:
 
 
 def _actions(survey: Survey, begun: Beginning) -> list[RecoveryAction]:
-    """Return the actions that replace one log by its beginning: old segment files are removed, last segment first; then
-    the directory is created if it is missing; then the new files are written, the log first, so that a broker that
-    starts halfway continues at the right offset.
+    """Return the actions that replace one log by its beginning, in order. Old segment files are removed, last segment
+    first. Then the directory is created if it is missing. Then the new files are written, the log first: a broker that
+    starts between two actions still continues at the right offset.
     """
     inside = [path for path in survey.files if path.partition("/")[0] == begun.name]
     gone = [path for path in inside if parse_segment_file(path.rpartition("/")[2]) is not None]

@@ -53,13 +53,13 @@ class BroughtBack(Struct, frozen=True, kw_only=True):
 
 
 def bring_back(root: str, tier: RemoteTier, select: Selection = ALL, *, keep_remote: bool = False) -> list[BroughtBack]:
-    """Write missing and damaged segments of the tiered logs into a log directory that no other process uses; return the
-    logs that were written, sorted by topic and partition.
+    """Write missing and damaged segments of the tiered logs into a log directory that no other process uses. Return the
+    logs that were written, sorted by topic and partition. A log without local files is restored if the cluster's
+    metadata places it on this broker, or if there is no metadata. With `keep_remote` such a log gets no segments and
+    begins, empty, after its remote part.
 
-    Logs without local files are restored if the cluster's metadata places them on this broker, or all if there is no
-    metadata. With `keep_remote` they get no segments, but begin, empty, after their remote part. If anything was
-    written, the clean-shutdown marker is removed, and new logs get entries in the log-start checkpoint. Raises
-    `StorageError` if an object cannot be read or differs from the copied segment; a log is incomplete then.
+    If anything was written, the clean-shutdown marker is removed, and new logs get entries in the log-start checkpoint.
+    Raises `StorageError` if an object cannot be read or differs from the copied segment; a log is incomplete then.
     """
     facts = read_topic_facts([root])
     both = BothTiers(root, tier, facts.tiering.remote)

@@ -133,11 +133,10 @@ class KRaftMemory(Memory):
             )
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
-        """Return the ids of all brokers that may lead, under any controller that may win; `NO_LEADER` is among them if
-        there may be none. None if there are too many cases to simulate; empty if no image has the partition.
-
-        `order` is the order in which brokers are started, None for any. `begin` must be called before. `cautious` has
-        no effect here.
+        """Return the ids of all brokers that may lead, under any controller that may win. `NO_LEADER` is among them if
+        there may be no leader. Return None if there are too many cases to simulate; empty if no image has the
+        partition. `order` is the order in which brokers are started, None for any. `begin` must be called before.
+        `cautious` has no effect here.
         """
         leaders: set[int] = set()
         for number, (image, starts) in enumerate(self._starts):
@@ -167,8 +166,9 @@ class KRaftMemory(Memory):
         return self._known[key]
 
     def _racing(self, order: Sequence[int]) -> frozenset[int]:
-        """Return the brokers that are up before the old sessions end: the first of `order`, until enough controllers
-        are up for a majority. Empty if the controllers that are not brokers are a majority alone.
+        """Return the brokers that are up before the old sessions end. Sessions end once a majority of the controllers
+        is up. Brokers start in the given order, so these are the first in `order` up to this point. Empty if the
+        controllers that are not brokers are a majority alone.
         """
         alone = self.voters - self.brokers
         needed = len(self.voters) // 2 + 1 - len(alone)

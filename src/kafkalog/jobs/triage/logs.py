@@ -143,10 +143,10 @@ def read_brokers(
 
 
 def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None:
-    """Simulate the start of the whole node without its logs, and change `disks`: set `refusal` if no release starts.
-    Otherwise apply what a start does to `-future`, `-delete` and `-stray` directories: promoted logs are added to
-    `logs`, sentences about losses to `lost_by_start`. Findings are appended to `findings` if the broker never starts or
-    its start loses logs. Raises `StorageError` if the metadata log cannot be read.
+    """Simulate the start of the whole node without its logs, and change `disks`. If no release starts, set `refusal`.
+    Otherwise apply what a start does to `-future`, `-delete` and `-stray` directories: add promoted logs to `logs`, and
+    sentences about losses to `lost_by_start`. Findings are appended to `findings` if the broker never starts or its
+    start loses logs. Raises `StorageError` if the metadata log cannot be read.
     """
     roots = [log_dir.path for log_dir in disks.directories]
     start = node_start([*roots, *disks.beside], loads_others=False, now_ms=rules.at)

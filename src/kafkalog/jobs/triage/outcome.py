@@ -160,13 +160,12 @@ def judged(
     up: frozenset[int],
     flaws_of: Callable[[Mapping[int, ReplicaLog]], Mapping[int, int]] = lambda logs: {},
 ) -> PartitionTriage:
-    """Judge every possible leader of a partition: return the end of each log after following it, and the offsets that
-    are lost.
+    """Judge every possible leader of a partition. Return, for each leader, the end of each log after following it, and
+    the offsets that are lost. If there is no leader, or it has no log, every log keeps its end and nothing is lost.
+    `logs` are the copies by broker id.
 
-    `leaders` None means that there were too many cases; then every broker in `up` may lead, or none if `up` is empty.
-    If there is no leader, or it has no log, every log keeps its end and nothing is lost. `logs` are the copies by
-    broker id. `flaws_of` is called with the copies that reach furthest if there are several; it returns the number of
-    damaged places by broker id.
+    If `leaders` is None, there were too many cases: every broker in `up` may lead, or none if `up` is empty. If several
+    copies reach furthest, `flaws_of` is called with them. It returns the number of damaged places by broker id.
     """
     assumed = leaders if leaders is not None else (up or frozenset({NO_LEADER}))
     furthest = _furthest(logs.values())

@@ -206,8 +206,9 @@ def _refuse_parts(shelf: Shelf) -> None:
 
 
 def _refuse_twins(shelf: Shelf) -> None:
-    """Raise `RecoveryRefused` for two directories with which no broker starts: both have one directory id, or one
-    broker has a partition in both. In this case one is a copy of the other, or has the other's `meta.properties`.
+    """Raise `RecoveryRefused` for two directories with which no broker starts. Either both have the same directory id,
+    or they belong to one broker and both have the same partition. In the second case one is a copy of the other, or has
+    the other's `meta.properties`.
     """
     first: dict[str, LogDir] = {}
     for log_dir in shelf.log_dirs:
@@ -353,11 +354,10 @@ def _judged(
 def _best_order(
     found: Sequence[PartitionTriage], memory: Memory, disks: Mapping[int, BrokerDisks], up: Sequence[int]
 ) -> tuple[tuple[int, ...], int]:
-    """Choose the order of starts that loses the fewest offsets of best copies; of equal orders the one with fewer
-    partitions that may not get a best leader. Return the order and the number of these partitions.
-
-    Up to 64 orders are tried, which differ in the first broker. `up` are the brokers that can be started; if it is
-    empty, so is the order.
+    """Choose the order of starts that loses the fewest offsets of best copies. Among equal orders, choose the one with
+    the fewest partitions that may not get a best leader. Return the order and the number of these partitions. At most
+    64 orders are tried; they differ in the first broker. `up` are the brokers that can be started; if it is empty, the
+    order is empty too.
     """
     orders = [(first, *(node for node in up if node != first)) for first in up[:_MOST_ORDERS]] or [()]
     scored = []

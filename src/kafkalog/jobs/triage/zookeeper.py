@@ -116,13 +116,13 @@ def zookeeper_memory(
     of_brokers: str | None,
     findings: list[Finding],
 ) -> ZooKeeperMemory:
-    """Read the cluster's metadata from the data directories of ZooKeeper's servers, and return the metadata of the
-    server with the newest transaction.
+    """Read the cluster's metadata from the data directories of ZooKeeper's servers. Return the metadata of the server
+    with the newest transaction. `static` are the controller's settings. `brokers` are the ids of brokers whose
+    directories are here, and `of_brokers` is the cluster id in these (None if unknown). Findings, also about servers
+    that lag behind, are appended to `findings`.
 
-    `static` are the controller's settings, `brokers` the ids of brokers whose directories are here, `of_brokers` the
-    cluster id in these (None if unknown). Findings, also about servers that lag behind, are appended to `findings`.
-    Raises `RecoveryRefused` if the directories are not of one Kafka cluster; if no server can be read, the error of the
-    first one.
+    Raises `RecoveryRefused` if the directories are not of one Kafka cluster. If no server can be read, the first
+    server's `StorageError` or `UsageError` is raised.
     """
     servers = _of_one_cluster(_read(paths, findings), of_brokers, findings)
     servers.sort(key=lambda server: server[1].zxid)
@@ -151,9 +151,9 @@ def zookeeper_memory(
 
 
 def _of_one_cluster(servers: list[_Server], of_brokers: str | None, findings: list[Finding]) -> list[_Server]:
-    """Return the servers without those of other clusters than `of_brokers`; a finding for each of the latter is
-    appended to `findings`. If every server is of another cluster, all are returned. Without `of_brokers` nothing is
-    removed; `RecoveryRefused` is raised if the servers are of several clusters.
+    """Return the servers without those of other clusters than `of_brokers`, and append a finding for each removed
+    server to `findings`. If every server is of another cluster, all are returned. If `of_brokers` is None, all are
+    returned too, but `RecoveryRefused` is raised if they are of several clusters.
     """
     named = [(server, set(_clusters(server[1].tree).values())) for server in servers]
     if of_brokers is None:
@@ -197,9 +197,9 @@ def _read(paths: Sequence[str], findings: list[Finding]) -> list[_Server]:
 
 
 def _servers(paths: Sequence[str], failed: list[StorageError | UsageError]) -> list[ZooKeeperDirectory]:
-    """Open one server for each path. But if one of them has only transaction logs (dataLogDir) and one only snapshots
-    (dataDir), both are opened as one server, which comes last. Errors are appended to `failed`, and the path is
-    skipped.
+    """Open one server for each path. If exactly one of them has only transaction logs (dataLogDir) and exactly one has
+    only snapshots (dataDir), these two are opened together as one server, which comes last. A path that cannot be
+    opened is skipped, and its error is appended to `failed`.
     """
     servers = []
     for path in paths:
@@ -224,9 +224,9 @@ def _behind(other: ZooKeeperDirectory, replay: Replay, source: str, best: Replay
 
 
 def _chroot(replay: Replay, source: str, of_brokers: str | None) -> str:
-    """Return the chroot of the cluster in ZooKeeper's tree; if there are several clusters, of the one whose id is
-    `of_brokers`. A cluster without an id matches too; if `of_brokers` is None, every cluster does. `source` names the
-    directory in messages. Raises `RecoveryRefused` if the tree has no cluster, or if none or several match.
+    """Return the chroot of the cluster in ZooKeeper's tree. If there are several clusters, the only one with the id
+    `of_brokers` or without an id is meant; if `of_brokers` is None, every cluster matches. `source` names the directory
+    in messages. Raises `RecoveryRefused` if the tree has no cluster, or if none or several match.
     """
     ids = _clusters(replay.tree)
     if not ids:

@@ -161,8 +161,8 @@ def _segment(surveyed: Survey, path: str, base_offset: int, start: int) -> Remai
 
 
 def _below(batch: RecordBatch, start: int) -> tuple[int, int]:
-    """Return the number of records of a batch below offset `start`, and the last offset of the batch below `start`. 0
-    records for a control batch, and for a batch that reaches `start` and cannot be decoded.
+    """Return the number of records of a batch below offset `start`, and the last offset of the batch below `start`. The
+    number is 0 for a control batch. It is also 0 for a batch that reaches `start` and cannot be decoded.
     """
     if batch.header.last_offset < start:
         return records_in(batch), batch.header.last_offset

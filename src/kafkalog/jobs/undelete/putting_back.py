@@ -80,8 +80,8 @@ def plan_directory(
 
 def _chosen(whole: Survey, wanted: Undelete, *, is_needed: bool) -> list[Remains]:
     """Return the deleted data to restore, sorted by directory. Raises `RecoveryRefused` if a partition has several
-    deleted directories and the request names none of them, and with `is_needed` also if there is no deleted data;
-    otherwise the list is then empty.
+    deleted directories and the request names none of them. If there is no deleted data, raises `RecoveryRefused` with
+    `is_needed`, and otherwise returns an empty list. Raises `StorageError` if a directory cannot be read.
     """
     leftovers = [
         remains
@@ -266,12 +266,13 @@ class _Making:
     # -- the cluster -------------------------------------------------------------------------------------------------
 
     def topic_id(self, remains: Remains, target: str) -> str | None:
-        """Return the topic id that the restored directory `target` gets: from the request, else from the cluster's
-        metadata, else from the empty directory in its place, else the deleted data's own; None if unknown.
+        """Return the topic id that the restored directory `target` gets; None if unknown. The first known one of these
+        is used: the requested id, the id in the cluster's metadata, the id in the empty directory at its place, and the
+        deleted data's own. May add to `notes`. If the cluster does not know the requested id, adds `target` to
+        `strays`.
 
-        May add to `notes`; adds `target` to `strays` if the cluster does not know the requested id. Raises
-        `RecoveryRefused` if a broker would rename the directory to `-stray`: the ids differ, or the cluster does not
-        know the topic or places the partition on other brokers.
+        Raises `RecoveryRefused` if a broker would rename the directory to `-stray`. It would if the ids differ, if the
+        cluster does not know the topic, or if the cluster places the partition on other brokers.
         """
         topic = target.rpartition("-")[0]
         known = self.facts.topic_ids.get(topic)

@@ -162,11 +162,12 @@ def each_place(
     stack: ExitStack, path: PathLike, quarantine: PathLike | None, on_unreadable: OnUnreadable | None = None
 ) -> Iterator[tuple[Survey, str | None]]:
     """Yield (survey, None) for the log directory, then (survey of its kept files, execution id) for each finished or
-    superseded execution that keeps files. An execution is one run of kafkalog that changed the directory.
+    superseded execution that keeps files. An execution is one run of kafkalog that changed the directory. `quarantine`
+    is the directory of executions, if it is not the usual one. `stack` closes the surveys.
 
-    `quarantine` is the directory of executions, if it is not the usual one. `stack` closes the surveys. Raises
-    `UsageError` if `path` is not a log directory, `StorageError` if it or a quarantine cannot be read. `on_unreadable`,
-    if given, is called with the path and the error of such a quarantine instead.
+    Raises `UsageError` if `path` is not a log directory, `StorageError` if it or a quarantine cannot be read. If
+    `on_unreadable` is given, an execution's unreadable files are not an error: it is called with their path and the
+    error.
     """
     root = root_of_runs(path)
     yield stack.enter_context(survey(root, tolerant=True)), None
@@ -395,8 +396,8 @@ def _of_directory(surveyed: Survey, files: Mapping[str, Sequence[str]], live: st
 
 
 def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tuple[str, str | None]:
-    """Return the effect of restoring deleted segments of a live log, as (description, None); ("", reason) if none fits.
-    `names` are the files in the directory. Segments fit if they end below the first live segment.
+    """Return the effect of restoring deleted segments of a live log, as (description, None). If no segment fits, return
+    ("", reason). Segments fit if they end below the first live segment. `names` are the files in the directory.
     """
     first = first_live_base(names)
     fitting = fitting_segments(first, segments)

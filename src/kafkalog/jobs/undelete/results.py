@@ -65,12 +65,13 @@ class UndeleteResult(Struct, frozen=True):
 
 def in_the_way(planned: Sequence[UndeletePlan], siblings: Sequence[str]) -> dict[str, dict[str, str]]:
     """Find empty partition directories that must be removed, because a broker does not start on a partition in two log
-    directories (`LogManager`). Return log directory -> name of the empty partition -> log directory in which that
-    partition is restored.
+    directories (`LogManager`). Return a dict for each log directory: name of the empty partition -> log directory in
+    which this partition is restored. The result is empty if nothing is in the way. `siblings` are all log directories
+    of the broker. A topic that was created again may have its partitions in other directories of the broker than
+    before.
 
-    A topic that was created again may have its partitions in other directories of the broker than before. `siblings`
-    are all log directories of the broker. Raises `RecoveryRefused` if another directory holds data of the partition or
-    gets it too, `StorageError` if a directory cannot be listed.
+    Raises `RecoveryRefused` if another directory holds data of the partition or gets it too, `StorageError` if a
+    directory cannot be listed.
     """
     empty_directories: dict[str, dict[str, str]] = {}
     taken: dict[str, str] = {}

@@ -108,9 +108,9 @@ class _Planning:
         return facts_of_each(self._roots)
 
     def plan(self, root: str) -> UndeletePlan | None:
-        """Plan for one log directory; None if it has no deleted data of the topic. The first refusal for lack of data
-        is kept in this object for `joined`. Raises `RecoveryRefused` if the data cannot be restored, `StorageError` if
-        a directory of the topic cannot be read.
+        """Plan for one log directory; return None if it has no deleted data of the topic. The first refusal for this
+        reason is kept in this object for `joined`. Raises `RecoveryRefused` if the data cannot be restored,
+        `StorageError` if a directory of the topic cannot be read.
         """
         try:
             return plan_directory(self._files, root, self._wanted, self._facts[root])
@@ -121,10 +121,10 @@ class _Planning:
             return None
 
     def joined(self, plans: dict[str, UndeletePlan]) -> dict[str, UndeletePlan]:
-        """Return the plans by log directory, in the order of the directories, extended by the removal of empty
-        partitions that are in the way. Directories with such a partition are planned again; `plans` is changed in
-        place. Raises `RecoveryRefused` if no directory has deleted data, or if another directory of the broker holds
-        data of a partition.
+        """Return the plans by log directory, in the order of the directories. Empty partitions that are in the way are
+        removed by them: a directory with such a partition is planned again, and `plans` is changed in place. Raises
+        `RecoveryRefused` if no directory has deleted data, or if another directory of the broker holds data of a
+        partition. Raises `StorageError` if a directory cannot be listed.
         """
         roots = self._roots
         if not plans and self._nothing is not None:
