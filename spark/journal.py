@@ -161,8 +161,8 @@ def _number(value: object) -> int:
 
 
 def _planned(value: dict[str, object], job: str) -> Planned:
-    """Return the change of a partition from its JSON object in a journal; `job` is the job of the journal. Raises
-    `ValueError`, `TypeError` or `KeyError` if a commit would not have written it.
+    """Return the planned change of a partition from its JSON object in the journal of the job `job`. Raises
+    `ValueError`, `TypeError` or `KeyError` if a commit would not have written this object.
     """
     name = parse_partition_directory(str(value["name"]))
     if name is None or str(name) != value["name"] or name.state.value or os.path.basename(str(name)) != str(name):

@@ -45,8 +45,8 @@ class Staged(WriterCommitMessage):
 
 
 def _persistently(change: Callable[[], object], *disturbed: int) -> None:
-    """Call `change`. If it fails with `StorageError` and one of the errno values `disturbed`, which concurrent jobs
-    cause, call it again, up to `_TRIES` times in total. Raises the last error, and any other error at once.
+    """Call `change` until it succeeds, at most `_TRIES` times. It is only repeated after a `StorageError` with one of
+    the errno values `disturbed`, which concurrent jobs cause. Raises the last such error, and any other error at once.
     """
     for tries_left in reversed(range(_TRIES)):
         try:
@@ -110,11 +110,12 @@ class StagingFile:
 
 
 def placed(staged: Iterable[tuple[str, list[Extent]]], offset: int, leader_epoch: int) -> Iterator[RecordBatch]:
-    """Yield the batches of staged files, in order, with consecutive offsets from `offset` on and the given leader
-    epoch. `staged` has each file's path with (position, size, number of records) per batch.
+    """Yield the batches of staged files, in order. They get consecutive offsets from `offset` on and the leader epoch
+    `leader_epoch`. `staged` has each file's path with (position, size, number of records) per batch.
 
-    Base offset and leader epoch are outside a batch's checksum, so nothing is decoded; the checksum is verified. Raises
-    `FormatError` if a batch is damaged or not the one that a task wrote, `StorageError`.
+    Records are not decoded, because a batch's checksum does not cover base offset and leader epoch. The checksum is
+    verified. Raises `FormatError` if a batch is damaged or not the one that a task wrote, `StorageError` if a file
+    cannot be read.
     """
     offset_start, offset_end = BATCH.position("base_offset"), BATCH.end("base_offset")
     epoch_start, epoch_end = BATCH.position("partition_leader_epoch"), BATCH.end("partition_leader_epoch")

@@ -81,10 +81,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def latestOffset(self, start: Any = None, limit: ReadLimit | None = None) -> dict[str, dict[str, int]]:  # noqa: N802
-        """Return the offsets at which the next batch ends (exclusive), within `limit`. They are equal to `start` if
-        there is nothing new, or less than minOffsetsPerTrigger before the maximum delay has passed. The first batch of
-        a query that begins at the latest offset is empty, so that Spark stores its start. With the trigger AvailableNow
-        no offset is beyond the ends of the logs when the query began. If `start` is None, the last result is the start.
+        """Return the offsets (exclusive) at which the next batch ends, within `limit`. They are equal to `start` if
+        there is nothing new. They are also equal to `start` if there are fewer new offsets than minOffsetsPerTrigger
+        and the maximum delay has not passed. If `start` is None, the last result is the start.
+
+        If a query begins at the latest offset, its first batch is empty, so that Spark stores its start. With the
+        trigger AvailableNow no offset is beyond the ends of the logs when the query began.
 
         Lists the directories again. Data from `start` on that no longer exists raises `StorageError`, or is a warning
         with failOnDataLoss=false. Raises `UsageError` if `start` is not of a kafkalog stream.

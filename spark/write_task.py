@@ -138,9 +138,10 @@ class _Task:
             yield owner, chosen
 
     def _numbers(self, column: pa.Array | None, keys: pa.Array, counts: Numbers) -> Numbers:
-        """Return the partition number of each row, in order: from the column `partition` if it is there and not null,
-        otherwise by the partitioner from the key, or in turn without a key. Raises `UsageError` if a number is negative
-        or too large (numPartitions or a default maximum).
+        """Return the partition number of each row, in order. It is the value of the column `partition` if there is one.
+        If that is null or missing, the partitioner computes the number from the key; rows without a key are spread over
+        the partitions. Raises `UsageError` if a number is negative, or if it is not less than numPartitions or, without
+        this option, a default maximum.
         """
         numbers = self._partitions.numbers(keys, counts, column)
         most = self._options.num_partitions or max(_MOST_PARTITIONS, int(counts.max()))

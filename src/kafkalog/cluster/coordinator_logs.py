@@ -212,11 +212,14 @@ def _identity(root: str) -> tuple[int, str | None]:
 
 
 def _lost_in(root: str, topic: str, read: set[int], known: _Known, here: set[str]) -> Iterable[tuple[int, Finding]]:
-    """Yield (partition number, finding) for each partition of `topic` that is missing in the log directory `root`.
+    """Yield (partition number, finding) for each partition of `topic` that is missing in the log directory `root`. A
+    partition is expected there if a checkpoint file or `known.assigned` names it. Partitions in `read` (the numbers
+    that were read anywhere) are never yielded.
 
-    A partition is expected there if a checkpoint file or `known.assigned` names it. `read` are the partition numbers
-    that were read, `here` the names of the directories in `root` that were read. Yields nothing if only some of the
-    directory's partitions of the topic were read, or if it has none and its other partitions were not all read.
+    `here` has the names of the directories in `root` that were read. Yields nothing if a live partition of the topic in
+    `root` was not read. If `root` has no partition of the topic, all its other partitions must have been read too;
+    otherwise yields nothing. A checkpoint file that cannot be read counts as missing. Raises `StorageError` if `root`
+    cannot be listed.
     """
     names = [entry.name for entry in scan_directory(root)]
     parsed = {name: directory for name in names if (directory := parse_partition_directory(name)) is not None}

@@ -357,13 +357,17 @@ class ServedLog:
         self, log: OpenLog, segment: Segment, offset: int, limit: int, patience: Patience,
         committed: Committed | None, *, is_last: bool,
     ) -> Place | None:  # fmt: skip
-        """Return the first batch of a fetch: its last offset is at or after `offset`, and it begins before the position
-        `limit`. None if this segment has none.
+        """Return the first batch of this segment whose last offset is at or after `offset`. Return None if no such
+        batch begins before the position `limit`.
 
-        If damage is left out (`on_damage`), it is reported, and batches with a wrong checksum are skipped, as are those
-        whose transaction is undecided because of damage (`committed`). Otherwise raises `DamagedError`. An incomplete
-        batch at the end of a segment is skipped, as by a broker, unless it is in the last segment (`is_last`): skipping
-        it there would leave a client waiting forever. Raises `TooFarError` if `patience` is exhausted.
+        With `on_damage`, damage is reported to it and skipped; a batch with a wrong checksum counts as damage. With
+        `committed`, batches whose transaction is undecided because of damage are skipped too.
+
+        Without `on_damage`, neither checksums nor `committed` are checked, and bytes that are no batch raise
+        `DamagedError`. An incomplete batch at the end of the last segment (`is_last`) raises it too, because a client
+        would otherwise wait forever. In other segments it is skipped, as a broker does.
+
+        Raises `TooFarError` if `patience` is exhausted.
         """
         position = log.recall(Fact.BATCH_OF, offset)
         if position is None:

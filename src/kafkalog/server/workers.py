@@ -110,7 +110,8 @@ class Workers:
             thread.start()
 
     def submit(self, task: Callable[[], T], owner: object = None) -> Future[Any]:
-        """Queue a task and return its future, which gets the task's result or exception.
+        """Queue a task and return its future, which gets the task's result or exception. A task whose future is
+        cancelled is dropped. A task submitted after `stop` is never run.
 
         If `task` returns a generator, the generator is run in slices, and its return value is the result. The tasks of
         one `owner` together get as much time as any other owner; tasks without an owner count as one owner.

@@ -73,8 +73,9 @@ class DeltaTopicTable:
         return self._settings
 
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
-        """Return the positions of the given partitions, by partition, from Delta's application transactions of the
-        loaded version. Partitions without records in the table are omitted; empty without a table.
+        """Return the positions of the given partitions, by partition number. They are read from the application
+        transactions that the loaded version of the table contains. A partition without a stored position is omitted;
+        the result is empty if there is no table.
         """
         positions = {}
         for number in partitions if self._table is not None else ():

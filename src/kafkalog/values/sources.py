@@ -148,11 +148,12 @@ def _not_a_log(path: str) -> SchemaRegistry | None:
 
 
 def _of_folder(path: str, found: Sequence[tuple[str, re.Match[str]]], others: Sequence[str]) -> SchemaRegistry:
-    """Return the registry of the files in `path` that are named after their schema ids. The versions of a subject are
-    numbered from 1 in the order of `found`, which has file names with their matches.
+    """Return the registry of the files in the folder `path` whose names contain a schema id. `found` has these file
+    names, each with its match. The subject is the one in the file name, or the id itself if the name has none. The
+    versions of a subject are numbered from 1 in the order of `found`.
 
-    A file that is not UTF-8 or too large is skipped with a finding. For `others`, files with other names, there is one
-    finding. Raises `StorageError` if a file cannot be read.
+    A file that is not UTF-8 or too large is skipped with a finding. If `others`, the files with other names, is not
+    empty, there is one finding for all of them. Raises `StorageError` if a file cannot be read.
     """
     registry = SchemaRegistry(sources=(path,))
     if others:

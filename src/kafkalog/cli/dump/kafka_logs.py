@@ -171,8 +171,9 @@ class KafkaLogs:
         self._walk.findings += [finding.in_file(segment.path) for finding in scanner.findings]
 
     def tell_gaps(self) -> None:
-        """Print the pairs of offsets that do not follow each other on standard error, for each file that has some, in
-        the words of kafka-dump-log.
+        """Print gaps between offsets on standard error, in the words of kafka-dump-log. For each file with gaps, print
+        its path and a line for each pair of consecutive records with a gap between them. If a file has too many pairs
+        to keep, print how many more there are.
         """
         for path, gaps in self._gaps.items():
             if not gaps.pairs:

@@ -17,8 +17,9 @@ __all__ = ["leave", "locked_directories", "locked_directory"]
 
 
 def _vouched(held: HeldDirectory) -> bool:
-    """Whether every partition of the directory is known to be in order: the directory had its clean shutdown marker
-    when it was locked, or all its partitions have been opened in this process since without an error.
+    """Return whether every partition of the directory is known to be in order. This is so if the directory had its
+    clean shutdown marker when it was locked. Otherwise the directory is listed, and every partition in it must have
+    been opened in this process without an error. Raises `StorageError` if the directory cannot be listed.
     """
     if held.was_clean:
         return True

@@ -175,9 +175,11 @@ class ProducerStateManager:
         self._unreplicated[completed.first_offset] = completed.last_offset
 
     def finish(self, completed: CompletedTransaction, index: TransactionIndex | None = None) -> None:
-        """Record that a transaction was completed: it is no longer open. If it was aborted and `index` is not None, it
-        is first appended to that transaction index, which must belong to the segment with the marker. Raises
-        `IllegalArgumentError` if the transaction is not open, or its marker is not above the last one in the index.
+        """Record that a transaction was completed: it is no longer open. If it was aborted and `index` is not None,
+        first append it to that transaction index, which must belong to the segment with the marker.
+
+        Raises `IllegalArgumentError` if the marker is not above the last one appended through `index`, or if the
+        transaction is not open. In the second case the index keeps the appended entry.
         """
         if index is not None and completed.is_aborted:
             stable = self.last_stable_offset(completed)
