@@ -146,10 +146,10 @@ class KafkaLogs:
 
     @staticmethod
     def _checksums(batch: RecordBatch, records: Sequence[Record], *, is_valid: bool) -> Sequence[Checksum | None]:
-        """Return one checksum for each record of a batch; None for magic 2, where records have no checksum. In an
-        uncompressed batch of magic 0 or 1, each is the batch's stored CRC with `is_valid`. In a compressed one, each is
-        the CRC of the record's inner message, which is verified here. Raises `FormatError` if a compressed batch cannot
-        be decompressed.
+        """Return one checksum for each record of a batch. Records of magic 2 have no checksum: for them the result has
+        only None. In an uncompressed batch of magic 0 or 1, the checksum is the stored CRC of the batch, and `is_valid`
+        says whether it is right. In a compressed one, it is the stored CRC of the record's inner message, which is
+        verified here. Raises `FormatError` if a compressed batch cannot be decompressed.
         """
         header = batch.header
         if not isinstance(header, LegacyHeader):
