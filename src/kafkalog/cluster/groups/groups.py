@@ -271,14 +271,15 @@ def read_groups(
     limits: Limits = DEFAULT_LIMITS,
 ) -> Groups:
     """Read all groups in `__consumer_offsets` with members and offsets, as of the end of the log or as of `until`.
+    Return the groups, sorted by id and then by partition of `__consumer_offsets`, with findings about damage.
 
-    Returns the groups sorted by id, then by partition of `__consumer_offsets`, with findings about damage.
     `topic_names` are names by topic id; None takes them from the partitions' `partition.metadata`.
     `offsets_topic_num_partitions` is the number of partitions of `__consumer_offsets`; None guesses it with
-    `partition_count`. `leaders` maps the number of such a partition to its leader, which becomes the coordinator of the
-    groups there. `share_state_partitions` is the number of partitions of `__share_group_state`, if known. Share-group
-    state is not read if `until` is an offset. Raises `StorageError` if files cannot be read; damage raises nothing and
-    is in the findings.
+    `partition_count`. `leaders` maps each of these partitions to its leader, the coordinator of the groups there.
+    `share_state_partitions` is the number of partitions of `__share_group_state`, if known. Share-group state is not
+    read if `until` is an offset.
+
+    Raises `StorageError` if files cannot be read. Damage raises nothing and is in the findings.
     """
     partitions = tuple(partitions)
     if topic_names is None:

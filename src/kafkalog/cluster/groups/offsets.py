@@ -96,11 +96,11 @@ class OffsetsState:
                 self.commits(commit)
 
     def entry(self, entry: Entry) -> None:
-        """Apply a record of `__consumer_offsets`; records that are not offset commits, or could not be decoded, are
-        ignored.
+        """Apply a record of `__consumer_offsets`. Records that are not offset commits, or that could not be decoded,
+        are ignored.
 
-        A commit in a transaction is pending until its marker. A tombstone (a record without a value) removes the offset
-        and drops all pending commits of it; a transactional tombstone only drops the pending commit of its own
+        A commit in a transaction is pending until its marker. A tombstone is a record without a value: it removes the
+        offset and all pending commits of it. A tombstone in a transaction only removes the pending commit of its own
         producer.
         """
         record = entry.record

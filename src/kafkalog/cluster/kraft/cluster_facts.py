@@ -85,10 +85,11 @@ def live_partitions(
     inventory: Inventory, *, replica: PathLike | None = None, select: Selection = ALL
 ) -> Sequence[Partition]:
     """Return the partitions that a broker would serve: live ones with a valid name, without the cluster's metadata.
+    `replica` chooses among several directories of one partition. Raises `UsageError` if several directories have one
+    partition that `select` accepts and `replica` chooses none.
 
-    `replica` chooses among several directories of one partition. Partitions that `select` does not accept are returned
-    too, with all their directories, as by `Inventory.all_readable`. Raises `UsageError` if several directories have one
-    accepted partition and `replica` chooses none.
+    Partitions that `select` does not accept are returned too, with all their directories, as by
+    `Inventory.all_readable`.
     """
     return [
         each
