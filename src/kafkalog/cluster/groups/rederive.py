@@ -122,8 +122,8 @@ def verdict(group: Group, counts: Mapping[str, int]) -> Verdict:
     result, `same` says whether both are equal, `derived` is the computed assignment, and `problems` has a sentence for
     each contradiction in the stored one.
 
-    `same` and `derived` are None if the assignment cannot be derived. For a sticky assignor they are also None if the
-    assignments differ and the clients may be older than the algorithm used here, which matters if subscriptions differ.
+    `same` and `derived` are None if the assignment cannot be derived. If a sticky assignor computes another assignment,
+    they are also None if members subscribe to different topics and a client may be older than the algorithm used here.
     Otherwise a sticky assignment that equals the one of clients up to 2.8 counts as the same. `problems` is empty
     unless the group is a classic consumer group.
     """

@@ -184,8 +184,8 @@ def _has_only_offsets(group: Group) -> bool:
 
 
 def _refuse_unknown_topics(rebalance: Rebalance, counts: Mapping[str, int], groups: Iterable[Group]) -> None:
-    """Raise `UnknownName` for a topic in `rebalance.partitions` that is neither in the cluster nor subscribed to nor in
-    `rebalance.topics`.
+    """Raise `UnknownName` for a topic in `rebalance.partitions` that is unknown. A topic is known if it is in `counts`,
+    if a member of a group subscribes to it, or if it is in `rebalance.topics`.
     """
     subscribed = {
         topic
