@@ -326,11 +326,13 @@ class Partition:
     def _track_transactions(
         self, limits: Limits, through_damage: bool, known: KnownTransactions | None
     ) -> tuple[TransactionTracker, int]:
-        """Read the log; return the state of its transactions, and the offset after the last batch read. Without batches
-        that offset is the base offset of the first segment, or 0 without segments; if the end of the log is reached, it
-        is at least the base offset of the last segment. Reading ends at damage, unless `through_damage`. Batches below
-        the log start offset are not used; transactions opened there come from the producer snapshot. `known` replaces
-        the state up to its offset, see `TransactionTracker.begin`. Raises `StorageError` if a file cannot be read.
+        """Read the log; return the state of its transactions, and the offset after the last batch that was read. That
+        offset is at least the base offset of the first segment, and 0 without segments. If the end of the log is
+        reached, it is at least the base offset of the last segment. Damage ends the reading, unless `through_damage`.
+
+        Batches below the log start offset are not used; transactions that began there are taken from the producer
+        snapshot. `known` replaces the state up to its offset, see `TransactionTracker.begin`. Raises `StorageError` if
+        a file cannot be read.
         """
         from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
         from kafkalog.log.reading.transactions import TransactionTracker
@@ -396,12 +398,14 @@ class Partition:
         reset: Reset | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Chunk:
-        """Return a chunk of whole batches from `offset` on, as a consumer fetches it: at most `max_bytes` bytes, or the
-        first batch if it is larger. Raises `LimitExceeded` if that batch has more than `max_chunk_bytes`. At the log
-        end offset the chunk is empty; pass that offset as `end_offset` if it is known, otherwise the log is read to
-        find it. For an offset outside the log, reading begins at the start or the end, as `reset` says; without
-        `reset`, `OffsetOutOfRangeError` is raised. Damage at the offset raises `FormatError`. Raises `UsageError` for
-        invalid sizes, `StorageError` if the log cannot be read.
+        """Return a chunk of whole batches from `offset` on, as a consumer fetches it. It has at most `max_bytes` bytes,
+        or only the first batch if that is larger. At the log end offset the chunk is empty. The log is read to find its
+        end; pass `end_offset` if it is known.
+
+        For an offset outside the log, reading begins at the start or the end, as `reset` says. Without `reset`,
+        `OffsetOutOfRangeError` is raised. Damage at the offset raises `FormatError`. A first batch of more than
+        `max_chunk_bytes` raises `LimitExceeded`. Raises `UsageError` for invalid sizes, `StorageError` if the log
+        cannot be read.
         """
         from kafkalog.log.reading.fetch import fetch  # loaded here, because most readers do not need it
 
@@ -498,11 +502,11 @@ def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple
 
 def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
     """Return the partition directory at `path`, with its log start offset from the checkpoint in the parent directory.
-    Malformed small files make findings. Raises `UsageError` if the path does not exist, is not named like a partition
-    directory, or has no segment, snapshot or unfinished file (such as `.deleted`) of a log in it, such as a log
-    directory that is named like a partition; `StorageError` if it cannot be read.
+    Malformed small files make findings. `limits` are upper bounds for a batch or file.
 
-    * `limits`: upper bounds for a batch or file (`Limits`)
+    Raises `UsageError` if the path does not exist, is not a directory, or is not named like a partition directory. A
+    log directory may be named like a partition; therefore `UsageError` is also raised if there is no segment, snapshot
+    or unfinished file (such as `.deleted`) of a log in it. Raises `StorageError` if it cannot be read.
     """
     directory = absolute(os.fspath(path))
     if not is_directory(directory):
