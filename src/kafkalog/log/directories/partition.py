@@ -502,11 +502,13 @@ def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple
 
 def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
     """Return the partition directory at `path`, with its log start offset from the checkpoint in the parent directory.
-    Malformed small files make findings. `limits` are upper bounds for a batch or file.
+    Malformed small files make findings.
 
     Raises `UsageError` if the path does not exist, is not a directory, or is not named like a partition directory. A
     log directory may be named like a partition; therefore `UsageError` is also raised if there is no segment, snapshot
     or unfinished file (such as `.deleted`) of a log in it. Raises `StorageError` if it cannot be read.
+
+    * `limits`: upper bounds for a batch or file (`Limits`)
     """
     directory = absolute(os.fspath(path))
     if not is_directory(directory):

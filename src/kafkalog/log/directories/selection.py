@@ -79,10 +79,12 @@ class Selection(Struct, frozen=True):
         return not (self.excluded and matcher(self.excluded)(f"{topic}-{partition}"))
 
     def check(self, at_hand: Iterable[tuple[str, int]]) -> None:
-        """Check the selection against the existing partitions, `at_hand`, as pairs of topic and number; `ALL` is not
-        checked. Raises `UnknownName` if a topic or pattern in `topics`, a partition number, or an excluded name does
-        not exist; a pattern in `excluded` need not match anything. Raises `UsageError` if everything that was selected
-        is excluded.
+        """Check that what the selection names exists among `at_hand`, the pairs of topic and number of the existing
+        partitions. `ALL` is not checked.
+
+        Raises `UnknownName` if a topic or a partition number does not exist, if a pattern in `topics` has no match, or
+        if an excluded name does not exist. A pattern in `excluded` need not have a match. Raises `UsageError` if
+        everything that was selected is excluded.
         """
         if self == ALL:
             return

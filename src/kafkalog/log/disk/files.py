@@ -229,9 +229,9 @@ class FileSource:
         return done
 
     def next_data(self, position: int, end: int) -> int:
-        """Return the first position at or after `position` that is not in a hole of the file, at most `end`. If the
-        rest of the file is a hole, return the smaller of `end` and the present size, but at least `position`. Return
-        `position` if holes cannot be found: in an object store, or on a system without SEEK_DATA.
+        """Return the first position at or after `position` that is not in a hole of the file, but at most `end`. If the
+        rest of the file is a hole, return the smaller of `end` and the file's present size, but at least `position`.
+        Return `position` if holes cannot be found, as in an object store or on a system without SEEK_DATA.
         """
         if self._remote is not None or _SEEK_DATA is None:
             return position
