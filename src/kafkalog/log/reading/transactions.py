@@ -221,10 +221,12 @@ class TransactionTracker:
             self.damaged(damage)
 
     def take(self, run: AnyRun, segment: Segment | None = None, *, end: int = NO_END) -> None:
-        """Update the state from a run of batches. Batches that begin at `end` or later do not count, and batches that
-        end below an offset already reached are ignored, because they repeat offsets. When the offset of the known state
-        (`begin`) is reached, that state replaces the one derived so far. `segment` is the file in findings about
-        unreadable markers.
+        """Update the state from a run of batches. Batches that begin at `end` or later are ignored. Batches that end
+        below an offset already reached are ignored too, because they repeat offsets. `segment` is the file in findings
+        about unreadable markers.
+
+        A state that `begin` was given is used from its offset on: when this offset is reached, it replaces the state
+        derived so far.
         """
         for part in (run,) if self._known is None else run.split_at_offset(self._known.offset):
             for batch in part.of_transactions():
@@ -235,9 +237,9 @@ class TransactionTracker:
                 self._load(self._known)
 
     def damaged(self, passed: Passed) -> None:
-        """End every open transaction, because its marker may be in this damage. A transaction becomes undecided, with
-        its records up to the end of the damage. It becomes aborted instead if the damaged bytes have the header of its
-        marker and the segment's transaction index lists it.
+        """End every open transaction, because its marker may be in this damage. If the damaged bytes have the header of
+        its marker, and the segment's transaction index lists it, the transaction becomes aborted. Otherwise it becomes
+        undecided, with its records up to the end of the damage.
         """
         claimed = None
         if len(passed.head) == BATCH.size:
@@ -249,11 +251,12 @@ class TransactionTracker:
     def _ends_unread(
         self, producer_id: int, last: int, finding: Finding, segment: Segment | None, claimed: tuple[int, int] | None
     ) -> None:
-        """End the open transaction of a producer, if there is one, because its marker may be in damage. `claimed` are
-        producer id and base offset in the header of the damaged batch, None if there is no whole header. If `claimed`
-        has this producer, and the `.txnindex` lists the transaction with its first offset and a marker at the claimed
-        offset, the transaction is added to `aborted`. Otherwise it is added to `undecided` with its records up to
-        offset `last` (inclusive): a missing entry proves nothing, because the index may be missing or older.
+        """End the open transaction of a producer, because its marker may be in damage; do nothing if there is none.
+        `claimed` are producer id and base offset in the header of the damaged batch, None if there is no whole header.
+
+        The transaction becomes aborted if `claimed` has this producer and the `.txnindex` lists the transaction with
+        its first offset and a marker at the claimed offset. Otherwise it is added to `undecided` with its records up to
+        offset `last` (inclusive). A missing entry does not prove a commit, because the index may be missing or older.
         """
         first = self._open.pop(producer_id, None)
         if first is None:
