@@ -430,9 +430,9 @@ class _AbortedColumns:
         self._keys = keys[self._order]
 
     def rejected(self, run: BatchRun | MessageRun) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
-        """Return a boolean mask of the run's batches: True for transactional data batches of aborted transactions. Also
-        return sorted pairs of a producer id and the last offset of an aborted transaction, for each such transaction
-        that is over because the run has a batch of the producer after that offset.
+        """Return two results for a run of batches. The first is a boolean mask: True for each transactional data batch
+        of an aborted transaction. The second is a sorted list of (producer id, last offset) pairs: it names the aborted
+        transactions after which the run has a batch of the same producer, so that they are over.
         """
         import numpy as np
 

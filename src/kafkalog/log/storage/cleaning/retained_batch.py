@@ -95,9 +95,9 @@ def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
 
 
 def _shape(batch: LogBatch, kept: Sequence[StoredRecord]) -> BatchHeader:
-    """Return a header for the rewritten batch, in which the caller must set the fields that depend on the kept records.
-    For a v2 batch it is the batch's own header. For v0 and v1 it is a v2 header without a producer, with the codec,
-    timestamp type and largest timestamp of the batch and the offsets of `kept`, which must not be empty.
+    """Return a header for the rewritten batch; the caller must set the fields that depend on the kept records. For a v2
+    batch it is the batch's own header. For v0 and v1 it is a new v2 header without a producer. It has codec, timestamp
+    type and largest timestamp of the batch, and the offsets of `kept`, which must not be empty.
     """
     header = batch.header
     if isinstance(header, BatchHeader):
@@ -144,11 +144,12 @@ def _refuse(shape: BatchHeader, kept: Sequence[StoredRecord]) -> None:
 
 
 def rewritten(batch: LogBatch, kept: Sequence[StoredRecord], delete_horizon_ms: int) -> RecordBatch:
-    """Return a v2 batch with only the kept records, recompressed with the codec of the original. A v2 batch keeps its
+    """Return a v2 batch with only the kept records, compressed with the codec of the original. A v2 batch keeps its
     base and last offset; a v0 or v1 batch gets the offsets of the first and last kept record. `kept` must not be empty.
-    A `delete_horizon_ms` of 0 or more is stored as base timestamp, with its flag; negative means none. The largest
-    timestamp is that of the kept records; with LogAppendTime it does not change. Raises `IllegalArgumentError` if
-    Kafka's builder would reject the records.
+
+    A `delete_horizon_ms` of 0 or more is stored as base timestamp, and the flag for it is set; negative means none. The
+    largest timestamp is computed from the kept records; with LogAppendTime it does not change. Raises
+    `IllegalArgumentError` if Kafka's builder would reject the records.
     """
     shape = _shape(batch, kept)
     _refuse(shape, kept)
