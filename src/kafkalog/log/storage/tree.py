@@ -391,9 +391,9 @@ class Tree:
         return Literal(data) if self._spool is None else self._spool(data)
 
     def modified_ms(self, path: str) -> int:
-        """Return the modification time of a file in ms since 1970: the time that was set with `set_modified_ms`;
-        otherwise the time of the original file from which the start of the content comes, or of the original file at
-        `path` if the content does not begin with original bytes. Raises `KeyError` if no time was set and the file does
+        """Return the modification time of a file in ms since 1970. It is the time that was set with `set_modified_ms`.
+        If none was set, and the content begins with bytes of an original file, it is the time of that original file.
+        Otherwise it is the time of the original file at `path`. Raises `KeyError` if no time was set and the file does
         not exist.
         """
         if path in self.times:

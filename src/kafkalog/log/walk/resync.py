@@ -124,10 +124,10 @@ def _header_at(window: Window, position: int, size: int) -> BatchHeader | None:
 def _chain_end(
     source: Source, position: int, expected: Expected, limits: Limits
 ) -> tuple[int, StopReason, RecordBatch | None]:
-    """Follow the chain of valid batches that begins at `position`, as long as the offsets of each batch plausibly
-    continue those of the batch before it. Return the byte position of its end, the reason for its end, and its last
-    batch. If no batch is in the chain, the end is `position` and the batch is None. If the chain ends at a valid batch
-    that is not plausible, the reason is CORRUPT.
+    """Follow the chain of valid batches that begins at `position`. Each batch must have offsets that plausibly continue
+    the batch before it. Return the byte position of the chain's end, the reason for its end, and its last batch. If the
+    chain is empty, the position is `position` and the batch is None. If it ends at a valid batch that is not plausible,
+    the reason is CORRUPT.
     """
     scanner = Scanner(source, position=position, limits=limits)
     last: RecordBatch | None = None
@@ -158,8 +158,10 @@ class Resync:
     def next_batch(self, damaged_at: int, expected: Expected, *, end: int | None = None) -> int | None:
         """Return the byte position of the first batch after the damaged one at `damaged_at` that provably continues the
         log and begins before `end` (None: end of file). Return None if there is none or the search takes too long.
-        `expected` has the offsets that the batch may have. The damaged batch's own length is tried first: if it leads
-        to a proven batch, the bytes inside the damaged one are not examined.
+        `expected` has the offsets that the batch may have.
+
+        The end that the damaged batch claims is tried first. If a proven batch begins there, the bytes inside the
+        damaged batch are not examined.
         """
         end = self.source.size if end is None else end
         position = self._behind_own_end(damaged_at, expected)
