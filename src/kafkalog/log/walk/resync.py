@@ -171,8 +171,8 @@ class Resync:
 
     def _behind_own_end(self, position: int, expected: Expected) -> int | None:
         """Follow the lengths of damaged batches from byte position `position` to the first valid batch, and return its
-        position. Return None if there is no valid batch, it does not have expected offsets, or it is followed by other
-        batches but not by one with higher offsets.
+        position. Return None if there is no valid batch, or if its offsets are not the expected ones. The bytes after
+        it must begin with a higher offset or have no further valid batch; otherwise return None too.
         """
         for _ in range(_DEEPEST):
             header = _header_at(self._window, position, self.source.size)
@@ -282,9 +282,10 @@ class Resync:
         return None
 
     def _searched_from(self, damaged_at: int, expected: Expected, own_end: int | None) -> int:
-        """Return the byte position from which to search for batches. It is the end of the damaged batch, if that can be
-        found by a corrected length or by its checksum; else `own_end` (the end that the batch claims, None if
-        impossible), if its header is plausible or has the expected base offset; otherwise one byte after its start.
+        """Return the byte position from which to search for batches. It is the end of the damaged batch, if a corrected
+        length or the checksum shows it. Otherwise it is `own_end`, the end that the batch claims, if its header is
+        plausible or has the expected base offset. Otherwise, and if `own_end` is None, it is one byte after the batch's
+        start.
         """
         end = self._mended_end(damaged_at)
         if end is None:
@@ -322,10 +323,11 @@ class Resync:
         return position + size if is_there else None
 
     def _offset_behind_tail(self, position: int, expected: Expected) -> int | None:
-        """Return the offset that a batch after the damaged one must have, if the file is the last segment and ends
-        inside the damaged batch, whose header is plausible; otherwise None. In that case all the rest may be the value
-        of a record, and a log stored in that value is cut off at the same place. The last segment was never compacted,
-        so a genuine next batch continues its offsets.
+        """Return the offset that a batch after the damaged one must have. Return None unless the file is the last
+        segment, ends inside the damaged batch, and the batch's header is plausible and has the expected offset.
+
+        In this case all the rest may be the value of a record, and a log stored in that value is cut off at the same
+        place. The last segment was never compacted, so a genuine next batch continues its offsets.
         """
         header = _header_at(self._window, position, self.source.size)
         if header is None or not expected.is_in_last_segment or position + header.size <= self.source.size:
@@ -334,9 +336,10 @@ class Resync:
         return header.next_offset if is_next else None
 
     def _candidates(self, damaged_at: int) -> Callable[[Source, int, Expected], Iterator[int]]:
-        """Return the function that yields the positions of possible batches. If the log's first entry is v2, it looks
-        for v2 batches only. If it is v0 or v1, it looks for entries of any magic by their offsets, as v2 batches may
-        follow after an upgrade. If the first batch is the damaged one, it looks for both.
+        """Return the function that yields the positions of possible batches. If the log's first entry is v2, the
+        function looks for v2 batches only. If it is v0 or v1, the function looks for entries of any magic by their
+        offsets, because v2 batches may follow after an upgrade. If the first entry is the damaged one, the function
+        looks for both.
         """
         if damaged_at == 0:
             return _all_candidates
@@ -345,11 +348,13 @@ class Resync:
         return _old_candidates if is_old else _candidates
 
     def _is_proven(self, position: int, expected: Expected, depth: int, *, is_behind: bool = False) -> bool:
-        """Whether the batches from byte position `position` genuinely continue the log: they form a chain of plausible
-        offsets that ends at the end of the log, at an unfinished tail, or at further damage after which the log
-        continues (searched up to `depth` levels). With `is_behind` (the position is after the end that the damaged
-        batch claims), the chain may also end in bytes without any valid batch. Reduces the remaining effort and
-        remembers proven positions; for these only the first batch is checked again.
+        """Return whether the batches from byte position `position` genuinely continue the log. Their offsets must be
+        plausible. They must end at the end of the log, at an unfinished tail, or at further damage after which the log
+        continues (this is searched up to `depth` levels). `is_behind` says that the position is after the end that the
+        damaged batch claims; the batches may then also be followed by bytes without any valid batch.
+
+        Reduces the remaining effort and remembers proven positions. For a proven position, only the first batch is
+        checked again.
         """
         if position in self._proven:
             first = next(iter(Scanner(self.source, position=position, limits=self._limits)), None)

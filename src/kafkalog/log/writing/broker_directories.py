@@ -50,11 +50,12 @@ def made_log_directory(path: PathLike) -> str:
 def directories_of_one_broker(path: PathLike | Sequence[PathLike], *, may_make: bool = True) -> tuple[str, ...]:
     """Return the absolute paths of the log directories to write to, in the given order, without duplicates (compared by
     real path). `path` names one directory, several, or a directory that contains log directories, which stands for all
-    of them. A single one is created if it does not exist, unless `may_make` is False. Of several, each must exist: a
-    directory that is not mounted may hold a partition, which would then be created elsewhere. Raises `UsageError` if no
-    path is given, if one is missing or is not a log directory, or if their `meta.properties` name different brokers or
-    clusters; `StorageError` if a directory cannot be created or listed, `FormatError` for a malformed
-    `meta.properties`.
+    of them. If it is a single one that does not exist, it is created, unless `may_make` is False. Several must all
+    exist: a directory that is not mounted may hold a partition, which would then be created elsewhere.
+
+    Raises `UsageError` if no path is given, if one is missing or is not a log directory, or if their `meta.properties`
+    name different brokers or clusters. Raises `StorageError` if a directory cannot be created or listed, `FormatError`
+    for a malformed `meta.properties`.
     """
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not paths:

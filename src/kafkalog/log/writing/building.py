@@ -69,9 +69,11 @@ class _Builder:
 
     def take(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
         """Append records to one partition, as batches of about `batch_bytes`, and add their number to its result in
-        `built`. Its log is opened or created if necessary. With `keep_offsets` records keep their offsets, and an empty
-        log starts at the offset of the first record. Raises `UsageError` for records that cannot be written or a
-        partition that exists (without `append`), `FormatError` for a damaged log, and `StorageError` for I/O errors.
+        `built`. The log is opened or created if necessary. With `keep_offsets` records keep their offsets, and an empty
+        log starts at the offset of the first record.
+
+        Raises `UsageError` for records that cannot be written, and for a partition that existed before if `append` is
+        False. Raises `FormatError` for a damaged log, and `StorageError` for I/O errors.
         """
         built = self.built.get((topic, partition))
         if built is None:
@@ -236,10 +238,12 @@ def _by_key(
     builder: _Builder,
     taken: int,
 ) -> pa.Array:
-    """Return the partition number of each record: its number in `given`, if that is not null; otherwise one by its key;
-    records without a key get the partitions in turn (this advances the turn of `places`). Missing partitions of the
-    topics are created. `taken` is the number of records before this batch, for messages. Raises `UsageError` for a
-    number outside the topic's partitions or a partition that exists (without `append`), and the errors of `Log.open`.
+    """Return the partition number of each record. It is the record's number in `given`, if that is not null. Otherwise
+    it depends on the key; records without a key get the partitions in turn, which advances the turn of `places`.
+    Missing partitions of the topics are created. `taken` is the number of records before this batch, for messages.
+
+    Raises `UsageError` for a number that is not a partition of the topic, for a partition that existed before if
+    `append` is False, and the errors of `Log.open`.
     """
     encoded = topics.dictionary_encode()
     partitions_of_topic = np.array([builder.begin_topic(topic) for topic in encoded.dictionary.to_pylist()], np.int64)
