@@ -209,8 +209,9 @@ class _Check:
 
     def doubtful_index(self, end: int) -> str | None:
         """Return the path of the active segment's offset index if it or the time index cannot belong to a log that ends
-        at offset `end` (exclusive): it is too large, out of order, or has entries after the log end. None if both fit
-        or one is missing. A broker would believe a wrong index and might start at another end offset.
+        at offset `end` (exclusive). An index cannot if it is too large, is out of order, or has entries after the log
+        end. Return None if both fit or one is missing. A broker would rely on a wrong index and might start at another
+        end offset. Raises `StorageError` if an index cannot be read.
         """
         base = self._bases[-1]
         path, size = self._path(base, FileKind.OFFSET_INDEX), os.stat(self._path(base, FileKind.LOG)).st_size
@@ -279,11 +280,12 @@ def load(
     epochs: LeaderEpochFileCache,
     changing: AbstractContextManager[None],
 ) -> Loaded:
-    """Load the log of a directory that has at least one segment, for appending. First all checks are made, and loading
-    is rehearsed on a virtual copy. Then `changing` is entered, and only inside it files are changed: leftover files and
-    a wrong index are removed, and missing indexes and producer snapshots are rebuilt. Raises `FormatError` for damage
-    that needs `kafkalog recover`, and `UsageError` for files that stop a broker, an interrupted compaction, or a log
-    start offset after the log end.
+    """Load the log of a directory that has at least one segment, for appending. First the log is checked, and loading
+    is rehearsed on a virtual copy. Then `changing` is entered, and files are changed only inside it: leftover files and
+    a wrong index are removed, and missing indexes and producer snapshots are rebuilt.
+
+    Raises `FormatError` for damage that needs `kafkalog recover`. Raises `UsageError` for files that stop a broker, an
+    interrupted compaction, or a log start offset after the log end. Raises `StorageError` for I/O errors.
     """
     directory, log_start = request.directory, request.log_start_offset
     _refuse_oddities(directory)

@@ -29,9 +29,9 @@ def _vouched(held: HeldDirectory) -> bool:
 
 
 def leave(held: HeldDirectory, name: str) -> None:
-    """Release a partition's share of the directory lock. If it is the last one, first write the clean shutdown marker,
-    provided that a log was opened, no log failed and all partitions are known to be in order. Does nothing in a forked
-    child. If writing the marker fails with `StorageError`, the share is released nevertheless.
+    """Release a partition's share of the directory lock. Before the last share is released, the clean shutdown marker
+    is written, provided that a log was opened, no log failed and all partitions are known to be in order. Does nothing
+    in a forked child. Raises `StorageError` if the marker cannot be written; the share is released nevertheless.
     """
     if not held.process.is_here:
         return
