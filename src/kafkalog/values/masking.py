@@ -57,7 +57,9 @@ def _text(text: str, names: frozenset[str]) -> str:
 
 
 def _looks_like_json(text: str) -> bool:
-    """Whether text begins like a JSON object or array, or is a JSON string of such text, in any number of quotes."""
+    """Return whether text begins like a JSON object or array. A JSON string is first replaced by its content, as often
+    as necessary.
+    """
     while not _LIKE_JSON.match(text):
         try:
             inner = json.loads(text.strip("\ufeff \t\r\n")) if '"' in text else None

@@ -86,11 +86,12 @@ def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: s
 
 
 def find_schemas(paths: Sequence[str], replica: str | None = None) -> SchemaRegistry:
-    """Return the registry in the log directories `paths`. If none of them has `_schemas`, look for it beside them: in
-    their parent directories, and one level above. So a partition or segment is read with the schemas of its log
-    directory.
+    """Return the registry in the log directories `paths`. If none of them has `_schemas`, return the first one found in
+    their parent directories, or one level above these; so a partition or segment is read with the schemas of its log
+    directory. Return an empty registry if there is none. `replica` chooses a directory if two have the topic.
 
-    Returns an empty registry if there is none. `replica` chooses a directory if two have the topic.
+    Raises `UsageError` if two directories have the topic and `replica` chooses none, `StorageError` if one cannot be
+    read.
     """
     partitions = _partitions(paths, replica)
     if not partitions:
