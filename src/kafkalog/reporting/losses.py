@@ -86,8 +86,8 @@ def total_for_good(facts: ReportFacts) -> Measured:
 
 
 def total_by_start(facts: ReportFacts) -> Measured | None:
-    """Return the total loss if Kafka is simply started on all directories. None if there are no plans, if Kafka does
-    not load one of the directories, or if that is unknown.
+    """Return the total loss if Kafka is simply started on all directories. Return None if there are no plans, or if
+    Kafka would not load one of the directories or the outcome for one is unknown.
     """
     if not facts.planned or any(
         planned_directory.forecast is None or planned_directory.forecast.outcome != "loaded"
