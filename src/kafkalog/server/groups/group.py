@@ -116,8 +116,8 @@ class Group(Struct, kw_only=True):
 
     def tick(self, now: float) -> bool:
         """Remove members and unused member ids that have expired at `now` (seconds). Finish a rebalance at its
-        deadline, or earlier if all members have joined and no member id is unused (after a new group's initial delay).
-        Return whether members were removed or a rebalance was finished.
+        deadline. Finish it earlier if all members have joined and no member id is unused, but not before the initial
+        delay of a new group. Return whether members were removed or a rebalance was finished.
         """
         changed = self._expire(now)
         if self.state is State.PREPARING:
