@@ -58,11 +58,9 @@ class _Task:
         self.call = None
 
     def go_on(self) -> bool:
-        """Call the function, or continue its generator for up to 20 ms. Return whether the task is over; then the
-        future has the result.
-
-        If the future was cancelled, the task ends, and its generator is closed. Exceptions of the function are raised
-        to the caller without setting the future.
+        """Call the function, or continue its generator for up to 20 ms. Return whether the task is over; the future
+        then has the result. If the future was cancelled, the task ends, and its generator is closed. An exception of
+        the function is raised to the caller; the future does not get it here.
         """
         if not self.is_begun:
             call = self.call

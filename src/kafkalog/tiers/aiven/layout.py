@@ -45,7 +45,9 @@ _SMALL = 64 * KIB
 
 
 def _entries(place: str, name: str) -> list[Entry]:
-    """Return the entries of the directory `name` in `place`; empty if it is a file. Raises `StorageError`."""
+    """Return the entries of the directory `name` in `place`; empty if it is a file. Raises `StorageError` if it cannot
+    be listed.
+    """
     try:
         return scan_directory(f"{place.rstrip('/')}/{name}")
     except StorageError as error:
@@ -127,11 +129,10 @@ class AivenTier:
     def _without_prefix(
         self, name: str, topic_id: str, listed: Mapping[tuple[int, int, str], Mapping[str, RemoteObject]]
     ) -> str:
-        """Return the topic of a directory, whose `name` may begin with the end of the plugin's `key.prefix`.
-
-        The topic is read from the first and from the last readable manifest of its segments; at most three manifests
-        are tried from each end. Returns `name` unchanged if the two topics differ or no manifest can be read. `listed`
-        has, for each (partition, base offset, segment id), its objects by suffix.
+        """Return the topic of a directory, whose `name` may begin with the end of the plugin's `key.prefix`. The topic
+        is read from the first and from the last readable manifest of its segments; at most three manifests are tried
+        from each end. If the two topics differ, or no manifest can be read, return `name` unchanged. `listed` maps
+        (partition, base offset, segment id) to the objects of the segment by suffix.
         """
         topics: set[str] = set()
         with_manifest = [objects[_MANIFEST].path for _, objects in sorted(listed.items()) if _MANIFEST in objects]
@@ -184,9 +185,8 @@ class AivenTier:
         return size - _taken(manifest) if size else 0
 
     def described(self, listed: ListedSegment) -> RemoteSegment | None:
-        """Return the metadata of a segment according to its manifest, with a single event for the finished copy.
-
-        None if the segment has no log or no manifest object, or the manifest was written by an older plugin without
+        """Return the metadata of a segment according to its manifest, with a single event for the finished copy. Return
+        None if the segment has no log object or no manifest object, or if an older plugin wrote the manifest without
         metadata. Raises `StorageError` if the manifest cannot be read.
         """
         log = listed.objects.get(FileKind.LOG)
