@@ -81,13 +81,15 @@ class FollowedLogs:
         self._stays_open = StaysOpen()
 
     def look(self, *, all_there: bool = False, patient: bool = True) -> dict[TopicPartition, View]:
-        """List the directories and return the view of each selected partition that has a segment. With `all_there`,
-        raises `UsageError` if a topic or partition that the options name does not exist. Sleeps first if the last look
-        was a short time ago, and looks again if a file vanishes meanwhile.
+        """List the directories and return the view of each selected partition that has a segment. Sleeps first if the
+        last look was a short time ago, and looks again if a file vanishes meanwhile.
 
         If an open transaction ends the committed data, that is logged as a warning, once for each transaction. With
         `patient` it is not logged while the log was modified within the last 60 seconds, because a live writer may
-        still end the transaction. Raises `UsageError`, `StorageError`.
+        still end the transaction.
+
+        With `all_there`, raises `UsageError` if a topic or partition that the options name does not exist. Raises
+        `UsageError` for a path that does not exist, `StorageError` if a file cannot be read.
         """
         time.sleep(max(0.0, self._next_look - time.monotonic()))
         started = time.monotonic()

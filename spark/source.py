@@ -88,7 +88,7 @@ class KafkaLogSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the batch writer for rows of `schema`; with `overwrite` the topics that have rows are replaced.
         Creates the directory for staged files beside the log directory, and warns about options without an effect.
-        Raises `UsageError` for wrong options or columns, `StorageError`.
+        Raises `UsageError` for wrong options or columns, `StorageError` if the directory cannot be created.
         """
         from kafkalog.spark.writer import LogArrowWriter
 

@@ -59,7 +59,7 @@ def _persistently(change: Callable[[], object], *disturbed: int) -> None:
 
 def begin(work: str, job: str) -> None:
     """Create the directory for the staged files of a job in the work directory `work`, which is created too if it is
-    missing. Directories that exist are kept. Raises `StorageError`.
+    missing. Directories that exist are kept. Raises `StorageError` if a directory cannot be created.
     """
 
     def make() -> None:
@@ -81,7 +81,7 @@ class StagingFile:
 
     def append(self, owner: TopicPartition, batch: BuiltBatch) -> None:
         """Write a batch of the partition `owner` at the end of the file, and record its extent. Raises `UsageError` if
-        the job is over, `StorageError`.
+        the job is over, `StorageError` if the batch cannot be written.
         """
         if self._file is None:
             self._file = self._created()
@@ -100,8 +100,8 @@ class StagingFile:
             raise UsageError("the job was ended before this attempt of a task began to write") from error
 
     def close(self, *, durable: bool) -> None:
-        """Close the file, if a batch was written. With `durable` its data is flushed to the disk first, as a commit
-        needs it. Raises `StorageError`.
+        """Close the file, if a batch was written. With `durable` its data is first flushed to disk, as a commit
+        requires. Raises `StorageError` if that fails.
         """
         if self._file is not None:
             if durable:
@@ -134,8 +134,8 @@ def placed(staged: Iterable[tuple[str, list[Extent]]], offset: int, leader_epoch
 
 
 def discard(work: str, jobs: Iterable[str]) -> None:
-    """Remove the directories with the staged files of jobs from the work directory `work`, and `work` too if it is
-    empty then. Jobs without a directory are skipped. Raises `StorageError`.
+    """Remove the directories with the staged files of jobs from the work directory `work`. Remove `work` too if it is
+    empty afterwards. Jobs without a directory are skipped. Raises `StorageError` if a directory cannot be removed.
     """
     for job in sorted(set(jobs)):
         removal = partial(fs.remove_tree, os.path.join(work, job))
@@ -146,7 +146,7 @@ def discard(work: str, jobs: Iterable[str]) -> None:
 
 def discard_all(work: str, prefix: str) -> None:
     """Remove the staged files of all jobs whose name starts with `prefix`, as `discard` does. Nothing happens if `work`
-    does not exist or is a link. Raises `StorageError`.
+    does not exist or is a link. Raises `StorageError` if a directory cannot be listed or removed.
     """
     if os.path.isdir(work) and not os.path.islink(work):
         discard(work, [entry.name for entry in scan_directory(work) if entry.name.startswith(prefix)])

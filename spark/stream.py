@@ -69,8 +69,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
         """Return the start offsets of a new query, like `{"topic": {"0": 23}}`. They are determined by the first call
-        and then kept. A query with a checkpoint ignores them and continues from there. Raises `UsageError`,
-        `StorageError`.
+        and then kept. A query with a checkpoint ignores them and continues from the checkpoint. Raises `UsageError` if
+        the options do not fit the partitions, `StorageError` if a file cannot be read.
         """
         if self._initial is None:
             views = self._logs.look(all_there=True)
@@ -156,8 +156,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._available is None else to_json(self._available)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Look for the ends of the logs now; the query reads up to them and then stops. Raises `UsageError`,
-        `StorageError`.
+        """Look for the ends of the logs now; the query reads up to them and then stops. Raises `UsageError` for a path
+        that does not exist, `StorageError` if a file cannot be read.
         """
         self._target = {key: view.end for key, view in self._logs.look(patient=False).items()}
 

@@ -51,10 +51,9 @@ class GroupLoss(Struct, frozen=True, kw_only=True):
 
 def commits_of(found: Comparison, limits: Limits = DEFAULT_LIMITS) -> tuple[list[CommittedOffset], list[Finding]]:
     """Return the committed offsets of the groups, and findings. They are read from the best copy of each compared
-    partition of `__consumer_offsets`; both lists are empty without such partitions. Raises `StorageError`.
-
-    The best copy may have commits that the present coordinator lacks. They count too, since the group has read the
-    records.
+    partition of `__consumer_offsets`; both lists are empty without such partitions. The best copy may have commits that
+    the present coordinator lacks. They count too, because the group has read the records. Raises `StorageError` if a
+    file cannot be read.
     """
     logs = [
         partition

@@ -71,10 +71,9 @@ class Journal:
         self._file.sync()
 
     def add(self, topic: str, partition: int, start: int, next_offset: int, runs: list[Run]) -> None:
-        """Append a transaction that is about to be committed, and flush it to disk (fsync). Raises `StorageError`.
-
-        The transaction has the source records from offset `start` up to `next_offset` (exclusive), where the next
-        transaction begins. `runs` are the source and target offsets of its records.
+        """Append a transaction that is about to be committed, and flush it to disk (fsync). The transaction has the
+        source records from offset `start` up to `next_offset` (exclusive), where the next transaction begins. `runs`
+        are the source and target offsets of its records. Raises `StorageError` if writing fails.
         """
         self._append({
             "topic": topic, "partition": partition, "from": start, "next": next_offset,

@@ -160,8 +160,8 @@ class Target:
         return {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
 
     def is_empty(self, topic: str, partition: int) -> bool:
-        """Whether no record was ever written to a partition, that is, its high watermark is 0. Raises
-        `ClusterError`.
+        """Return whether no record was ever written to a partition, that is, whether its high watermark is 0. Raises
+        `ClusterError` if the cluster cannot be asked.
         """
         with self._translated_errors(f"cannot ask for the offsets of {topic}-{partition}"):
             _low, high = self._consumer.get_watermark_offsets(

@@ -239,7 +239,9 @@ def _amount(lost: Measured | None) -> str:
 
 
 def with_skipped(text: str, lost: Measured) -> str:
-    """Text about lost records, followed by the number of those that are kept and that no reader gets, if any."""
+    """Return text about lost records, followed by the number of records that are kept but that no reader gets, if there
+    are any.
+    """
     hidden = lost.records_hidden
     return f"{text}; {counted(hidden, 'record')} on disk that readers skip" if hidden else text
 

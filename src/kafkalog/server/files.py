@@ -131,7 +131,7 @@ class IndexBlock(msgspec.Struct, frozen=True):
     @classmethod
     def read(cls, index: FileSource, first: int) -> IndexBlock:
         """Read up to 512 entries of an index, beginning with entry number `first`. The block is empty if the index has
-        no such entry. A partial entry at the end is ignored. Raises `StorageError`.
+        no such entry. A partial entry at the end is ignored. Raises `StorageError` if the index cannot be read.
         """
         data = index.read(first * OFFSET_ENTRY.size, _SLOTS * OFFSET_ENTRY.size)
         count = len(data) // OFFSET_ENTRY.size

@@ -126,7 +126,7 @@ class ServedLog:
 
     def bounds(self) -> Bounds:
         """Return start and end of the log. They are determined at the first call after a new listing and then kept.
-        Raises `StorageError`.
+        Raises `StorageError` if the log cannot be read.
         """
         with self._lock:
             if self._bounds is None:

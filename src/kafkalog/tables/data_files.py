@@ -180,7 +180,7 @@ class PartitionFiles:
 
     def finish(self) -> list[DataFile]:
         """Close all files, rename them to their final names, and return all files of the round, in the order in which
-        they were finished. Raises `StorageError`.
+        they were finished. Raises `StorageError` if a file cannot be written or renamed.
         """
         while self._open:
             self.finished.append(self._open.pop(next(iter(self._open))).finish())

@@ -52,8 +52,8 @@ class Identity:
     """size of the log up to the next segment, if it extends further; set by `doubt`"""
 
     def doubt(self, log: RemoteFile) -> str | None:
-        """Return why this may be another log; None if there is no doubt. Reads batches of the log and the files beside
-        it. May set `until`. Raises `StorageError`.
+        """Return the reason why this may be another log; None if there is no doubt. Reads batches of the log and the
+        files beside it. May set `until`. Raises `StorageError` if a file cannot be read.
         """
         head = next(iter(Scanner(log)), None)
         if head is None:

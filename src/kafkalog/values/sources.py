@@ -125,10 +125,9 @@ def _replay(partition: Partition, log: SchemaLog, until: Until) -> None:
 
 def _not_a_log(path: str) -> SchemaRegistry | None:
     """Return the registry of a file of lines (by its extension) or a folder of schema files (by their names); None if
-    the path is neither, for example a log directory.
-
-    Raises `UsageError` for a folder without subfolders that has schema files of which none is named after an id;
-    `FormatError` for an invalid file of lines; `StorageError` if a file cannot be read.
+    the path is neither, for example a log directory. Raises `UsageError` for a folder without subfolders if it has
+    schema files but none is named after an id. Raises `FormatError` for an invalid file of lines, `StorageError` if a
+    file cannot be read.
     """
     if not is_directory(path):
         if os.path.splitext(path)[1] in (".json", ".jsonl", ".ndjson"):

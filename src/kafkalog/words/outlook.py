@@ -250,8 +250,8 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
 
 
 def _begins_anew(outlook: Outlook) -> bool:
-    """Return whether the node would overwrite its metadata with an empty state at its start, and the plan does not
-    include the metadata log. Return False without a forecast of the node's start.
+    """Return whether the node would start with empty metadata, and the plan does not include the metadata log. Return
+    False without a forecast of the node's start.
     """
     node = None if outlook.forecast is None else outlook.forecast.node
     if node is None or CLUSTER_METADATA_DIRECTORY in outlook.choice.own_by_partition:

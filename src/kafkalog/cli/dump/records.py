@@ -132,7 +132,8 @@ class Walk(Struct, kw_only=True):
 
     def ended(self, partition: Partition, reader: BatchReader | RecordReader) -> None:
         """Add the findings of a finished reader to `findings`. If reading ended at damage, the last finding also says
-        how many batches and records follow it; for this the rest of the log is read. Raises `StorageError`.
+        how many batches and records follow it; to count them, the rest of the log is read. Raises `StorageError` if
+        that fails.
         """
         findings = list(reader.findings)
         if reader.damaged_at is not None and findings and not self.everything:

@@ -463,9 +463,9 @@ def _same_identity(logs: Sequence[QuorumLog]) -> Iterator[Finding]:
 
 
 def _voters(ranked: Sequence[QuorumLog]) -> tuple[KnownVoter, ...]:
-    """Return all voters that some file names; the voters in force, which are those of the best copy, come first.
-    `ranked` are the copies, best first, and must not be empty. If the best copy has static voters, voters are told
-    apart by node id, and their directory ids are None. Dynamic voters are told apart by node id and directory id.
+    """Return all voters that some file names. First come the voters in force: the voter set of the best copy. `ranked`
+    are the copies, best first, and must not be empty. If the best copy has static voters, voters are told apart by node
+    id, and their directory ids are None. Dynamic voters are told apart by node id and directory id.
     """
     best = ranked[0]
     given = {(log.node, log.directory_id) for log in ranked}

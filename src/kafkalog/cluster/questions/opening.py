@@ -104,8 +104,8 @@ def zookeeper_at(*paths: PathLike) -> ZooKeeperDirectory | None:
 
 
 def chosen_chroot(places: Collection[str], chroot: str) -> str:
-    """Return `chroot` as it is listed in `places`, without slashes at the end; "" is the root. Raises `UnknownName` if
-    it is not listed.
+    """Return the entry of `places` that `chroot` names, without slashes at the end; "" is the root. Raises
+    `UnknownName` if there is no such entry.
     """
     place = chroot.rstrip("/")
     if place not in places:

@@ -93,9 +93,9 @@ def identity_findings(log_dirs: Sequence[LogDir]) -> list[Finding]:
 
 
 def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
-    """Yield an IDENTITY_MISMATCH warning for each live partition whose topic id differs from the one of the first
-    partition of its topic in this log directory: the topic was deleted and created again, or the directory belongs to
-    another topic. Partitions without `partition.metadata` are skipped.
+    """Yield an IDENTITY_MISMATCH warning for each live partition with another topic id than the first partition of its
+    topic in this log directory. Either the topic was deleted and created again, or the directory belongs to another
+    topic. Partitions without `partition.metadata` are skipped.
     """
     first: dict[str, Partition] = {}
     for partition in log_dir.partitions:

@@ -563,10 +563,10 @@ def _first_offset(path: str) -> int:
 
 
 def open_segment(path: PathLike) -> Partition:
-    """Return a single log file, in any directory, as a partition of one segment with the index files beside it if
-    `path` ends in `.log`. Its name may be `NNN.log` with any of Kafka's suffixes, or that of a KRaft snapshot. A file
-    with any other name must begin with a complete batch, whose base offset becomes the segment's. Raises `UsageError`
-    if it does not exist or is not a segment, `StorageError` if it cannot be read.
+    """Return a single log file, in any directory, as a partition of one segment. If `path` ends in `.log`, the
+    partition has the index files beside it. The name may be `NNN.log` with any of Kafka's suffixes, or the name of a
+    KRaft snapshot. A file with any other name must begin with a complete batch, whose base offset becomes the
+    segment's. Raises `UsageError` if it does not exist or is not a segment, `StorageError` if it cannot be read.
 
     * `path`: the log file
     """

@@ -169,7 +169,7 @@ class RecordReader:
 
     def by_batch(self) -> Iterator[OfBatch]:
         """Yield the wanted records batch by batch, as pairs of a batch and its records. Batches without wanted records
-        are left out. Errors are those of the reader.
+        are left out. Raises the errors of the reader.
         """
         for item in self._read(None):
             if isinstance(item, tuple):

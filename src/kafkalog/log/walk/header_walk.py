@@ -48,7 +48,7 @@ class Span(Struct, frozen=True):
 
 def batch_spans(segment: Segment, next_base: int | None = None) -> list[Span]:
     """Return a span for each batch of the segment, in file order. If no header follows a batch, its span includes all
-    the rest of the segment. Raises `StorageError`.
+    the rest of the segment. Raises `StorageError` if the log cannot be read.
     """
     with segment.open() as source:
         return list(walk_headers(source, segment.base_offset, 0, min(source.size, segment.size), next_base=next_base))

@@ -78,8 +78,9 @@ def _fitting_batch(
 
 
 def _is_confirmed(log: Source, batch: RecordBatch, last_offset: int) -> bool:
-    """Whether a second source gives the batch the offsets that it claims: the index entry, whose offset `last_offset`
-    is that of the last batch of one append (`LogSegment.append`), or the base offset of the next batch.
+    """Return whether a second source confirms the offsets that the batch claims. The source may be the index entry; its
+    offset `last_offset` must be the last offset of the last batch of one append (`LogSegment.append`). It may also be
+    the base offset of the next batch.
     """
     if batch.last_offset == last_offset:
         return True

@@ -80,7 +80,8 @@ def _candidates(source: Source, start: int, expected: Expected) -> Iterator[int]
 
 def _old_candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:
     """Yield the positions of possible v0 and v1 entries from `start` on, in ascending order. An entry begins with its
-    offset, so a position qualifies if its first six bytes are those of the expected offset, or that value plus 1.
+    offset. So a position qualifies if its first six bytes are equal to the first six bytes of the expected offset, or
+    to that value plus 1.
     """
     high = max(expected.next_offset, 0) >> 16  # an entry may claim an offset below zero
     positions = [_finds(source, start, prefix.to_bytes(6, "big")) for prefix in (high, high + 1) if prefix < 1 << 47]

@@ -46,7 +46,7 @@ class Segment(Struct, frozen=True):
         return sum(self.sizes.values())
 
     def open(self) -> FileSource:
-        """Open the log file for reading. Raises `StorageError`."""
+        """Open the log file for reading. Raises `StorageError` if it cannot be opened."""
         return FileSource(self.path)
 
     def was_emptied(self) -> bool:

@@ -124,7 +124,7 @@ def seal(segment: LogSegment) -> SealedSegment:
 
 
 def sealed(segment: LogSegment) -> SealedSegment:
-    """Return base offset, size and largest timestamp of an inactive segment. The timestamp is that of the last entry in
+    """Return base offset, size and largest timestamp of an inactive segment. The timestamp comes from the last entry in
     the time index file. If there is no entry, or its timestamp is negative, it is the modification time of the log
     (ms). Raises `StorageError` if the time index is missing.
     """

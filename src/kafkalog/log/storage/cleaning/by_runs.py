@@ -249,8 +249,8 @@ class _Kept:
         self._write_up_to(len(self._run))
 
     def _decide_whole(self) -> Mask:
-        """Decide about the batches of which no record must be chosen: control batches, batches of aborted transactions
-        and batches without records. Store their kept bytes in this object. Return a mask over the batches of the run:
+        """Decide about control batches, batches of aborted transactions and batches without records, because no single
+        record must be chosen in them. Store their kept bytes in this object. Return a mask over the batches of the run:
         True for the others, whose records must still be chosen.
 
         Advances the transactions and counts of the `BatchRetention`. Raises `JavaError` for a bad control record or a
