@@ -214,10 +214,10 @@ def _behind(partition: RemotePartition) -> Iterator[Finding]:
 
 
 def _past_retention(found: RemotePartition, part: LocalPart, now: int) -> Iterator[Finding]:
-    """Yield one finding of severity INFO about local segments that a broker will delete, because local retention has
-    passed and they are in the remote tier too (`UnifiedLog.deleteRetentionMsBreachedSegments` and its counterpart for
-    sizes). Yield nothing if there are none, if tiering or copying is disabled, or if the settings are unknown. `now` is
-    in ms since 1970.
+    """Yield one finding of severity INFO about local segments that a broker will delete: local retention has passed for
+    them, and they are in the remote tier too. (Kafka does so in `UnifiedLog.deleteRetentionMsBreachedSegments` and its
+    counterpart for sizes.) Yield nothing if there are none, if tiering or copying is disabled, or if the settings are
+    unknown. `now` is in ms since 1970.
     """
     settings = found.settings
     if settings is None or settings.get(REMOTE_STORAGE_ENABLE, "").lower() != "true":

@@ -363,9 +363,9 @@ class Processor(threading.Thread):
                 self._close(connection)
 
     def _patience(self, connection: Connection) -> tuple[float, str]:
-        """Return the time limit in seconds for the current state of a connection (handshake or not authenticated,
-        sending, waiting for memory, holding memory that others wait for, reading, idle), and the message if it is
-        exceeded; '' for an idle connection, which is closed silently.
+        """Return the time limit in seconds for the current state of a connection, and the message if it is exceeded.
+        The message is '' for an idle connection, which is closed without a report. The other states are: handshake or
+        not authenticated, sending, waiting for memory, holding memory that others wait for, and reading.
         """
         limits = self._limits
         if connection.is_handshaking or (limits.first_bytes is not None and not connection.authenticated):

@@ -72,10 +72,10 @@ def lineage(
     list if no readable segment belongs to the log. `end` is the offset after the last one wanted; None: no bound. Only
     segments whose copy is finished are used.
 
-    Offsets in an epoch that the log did not have there belong to a truncated log and are left out. If two segments
-    contain an offset in the same epoch, the one that was copied later is used if it reaches further, because a new
-    leader copies again what the old one had not reported. If `epochs` is empty, they are derived from the segments; if
-    these contradict each other, the larger epoch counts.
+    Offsets in an epoch that the log did not have there belong to a truncated log and are left out. Two segments may
+    contain an offset in the same epoch, because a new leader copies again what the old one had not reported. The one
+    that was copied later is then used if it reaches further. If `epochs` is empty, they are derived from the segments;
+    if these contradict each other, the larger epoch counts.
     """
     readable = [segment for segment in segments if segment.is_readable]
     known = list(epochs) or _epochs_of(readable)

@@ -100,10 +100,9 @@ class ColumnDecoder:
 
     @staticmethod
     def _texts(column: pa.Array) -> Decoded | None:
-        """Decode a column of plain text in one call; the result has no schemas and no problems.
-
-        Returns None, so that values are decoded one by one, if a value is not UTF-8, looks like JSON or has control
-        characters, or if the column has fewer than `TOGETHER` values.
+        """Decode a column of plain text in one call; the result has no schemas and no problems. Return None if the
+        column has fewer than `TOGETHER` values, or if a value is not UTF-8, looks like JSON or has control characters.
+        The caller then decodes the values one by one.
         """
         try:
             texts = column.cast(pa.string())
@@ -114,11 +113,9 @@ class ColumnDecoder:
         return Decoded(texts, pa.nulls(len(column), SCHEMA_TYPE), {})
 
     def _whole(self, column: pa.Array) -> Decoded | None:
-        """Decode a column in one call.
-
-        Returns None, so that values are decoded one by one, if the column has fewer than `TOGETHER` values, if they
-        have different schema ids or none, if their schema is unknown or cannot be decoded in one call, or if the bytes
-        of a value do not fit.
+        """Decode a column in one call. Return None if this is not possible; the caller then decodes the values one by
+        one. It is not possible if the column has fewer than `TOGETHER` values, if they have different schema ids or
+        none, if their schema is unknown or cannot be decoded in one call, or if the bytes of a value do not fit.
         """
         id = None if len(column) < TOGETHER else only_id(column)
         if id is None:

@@ -104,9 +104,9 @@ def _lacks(survivor: QuorumSurvivor) -> str:
 
 
 def print_quorum(quorum: Quorum) -> None:
-    """Print a table of the copies of the metadata log on standard output, best first, and then sentences. The sentences
-    are about the voters in force, voters whose directories were not passed, the simulated start of a node on each copy,
-    the offset below which a snapshot proves everything committed, and possible losses.
+    """Print a table of the copies of the metadata log on standard output, best first, and then sentences. They are
+    about the voters in force, missing voters, and the simulated start of a node on each copy. Further sentences are
+    about the offset below which a snapshot proves everything committed, and about possible losses.
     """
     best = quorum.best
     kind = "static voters" if best.is_static else "dynamic voters"

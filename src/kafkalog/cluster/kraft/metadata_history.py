@@ -84,11 +84,11 @@ def _election(before: PartitionImage, after: PartitionImage) -> str:
 def partition_changes(
     log: MetadataLog, findings: list[Finding], *, topic: str | None = None, partition: int | None = None
 ) -> Iterator[PartitionChange]:
-    """Yield every change of partitions that is still in the metadata log, in offset order.
+    """Yield every change of partitions that is still in the metadata log, in offset order. `topic` and `partition`
+    restrict them; None means all. If the log does not begin at offset 0, the initial state comes from the oldest
+    snapshot that ends at or above the log's start. It is not yielded, and reading continues at the snapshot's end.
 
-    `topic` and `partition` restrict them; None means all. If the log does not begin at offset 0, the oldest snapshot
-    that ends at or above its start is the initial state, which is not yielded, and reading continues at the snapshot's
-    end. Findings about damage are appended to `findings` while reading. Raises `StorageError` if files cannot be read.
+    Findings about damage are appended to `findings` while reading. Raises `StorageError` if files cannot be read.
     """
     image = MetadataImage()
     start = log.partition.log_start_offset

@@ -181,10 +181,10 @@ def _opened(segment: Segment, kind: FileKind) -> Iterator[tuple[FileSource, File
 
 
 def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]:
-    """Return findings about the offset index of the segment that holds `offset`: about entries that are out of order,
-    and about the entry that a broker would use for `offset`, if no batch begins at its position or the batch there
-    begins after the entry's offset. Empty if the index is sound or missing, or the log has no segments. Raises
-    `StorageError` if a file cannot be read.
+    """Return findings about the offset index of the segment that holds `offset`. They are about entries that are out of
+    order, and about the entry that a broker would use for `offset`. This entry is wrong if no batch begins at its
+    position, or if the batch there begins after the entry's offset. Return an empty list if the index is sound or
+    missing, or the log has no segments. Raises `StorageError` if a file cannot be read.
     """
     if not partition.segments:
         return []

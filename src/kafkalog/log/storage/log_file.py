@@ -297,9 +297,9 @@ class LogFile:
         return previous if previous is not None and previous.last_offset >= target else None
 
     def largest_timestamp_after(self, start: int) -> tuple[int, int]:
-        """Return the largest timestamp (ms) of the batches from byte position `start` on, which must be the start of a
-        batch, and the last offset of the first batch with that timestamp; (-1, -1) if no batch has a timestamp. Raises
-        `JavaError` for a malformed batch.
+        """Return the largest timestamp (ms) of the batches from byte position `start` on, and the last offset of the
+        first batch with that timestamp. Return (-1, -1) if no batch has a timestamp. `start` must be the start of a
+        batch. Raises `JavaError` for a malformed batch.
         """
         largest = (-1, -1)
         for batch in self.batches(start):

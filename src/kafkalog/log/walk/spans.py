@@ -132,8 +132,8 @@ def _likely_cuts(
 def _likely_cut(
     source: FileSource, before: OffsetEntry, entry: OffsetEntry, next_base: int | None
 ) -> tuple[int, int] | None:
-    """Return the byte position of index entry `entry` and the offset expected there (after the batches before it), if
-    the headers at this entry and at the earlier entry `before` fit the entries; None if they do not. Here
+    """Return the byte position of index entry `entry`, and the offset expected there after the batches before it.
+    Return None if the headers at this entry and at the earlier entry `before` do not fit the entries. Here
     `relative_offset` of both entries has absolute offsets.
     """
     heads = [source.read(offset_entry.position, BATCH.size) for offset_entry in (before, entry)]

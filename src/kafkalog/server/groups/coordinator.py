@@ -193,9 +193,9 @@ class Coordinator:
         assignments. A request of the leader stores its assignments for all members, and the group becomes stable. A
         member's session timer restarts when it gets its assignment.
 
-        The response has an error if group, member or generation is unknown. Other errors are COORDINATOR_NOT_AVAILABLE
-        if the assignments are too large, INCONSISTENT_GROUP_PROTOCOL if the protocol is null in a version that has this
-        field, and REBALANCE_IN_PROGRESS if a new rebalance has begun or the leader is too late.
+        The response has an error if group, member or generation is unknown. It has COORDINATOR_NOT_AVAILABLE if the
+        assignments are too large. It has INCONSISTENT_GROUP_PROTOCOL if the protocol is null in a version that has this
+        field. It has REBALANCE_IN_PROGRESS if a new rebalance has begun or the leader is too late.
         """
         body, now = request.body, time.monotonic()
         if request.version >= _FIRST_WITH_PROTOCOL and None in (body["protocol_type"], body["protocol_name"]):

@@ -121,9 +121,10 @@ def _shape(batch: LogBatch, kept: Sequence[StoredRecord]) -> BatchHeader:
 
 
 def _refuse(shape: BatchHeader, kept: Sequence[StoredRecord]) -> None:
-    """Raise `IllegalArgumentError` for kept records that `MemoryRecordsBuilder` rejects: offsets that do not increase,
-    lie below the base offset or more than 2^31 - 1 above it, timestamps below -1, a transactional batch without
-    producer id, or a producer id with epoch -1 or with a negative sequence (which a control batch may have).
+    """Raise `IllegalArgumentError` for kept records that `MemoryRecordsBuilder` rejects. Offsets must increase, and
+    must not be below the base offset or more than 2^31 - 1 above it. Timestamps must not be below -1. A transactional
+    batch needs a producer id. A batch with a producer id needs an epoch other than -1. Unless it is a control batch, it
+    also needs a sequence that is not negative.
     """
     last = shape.base_offset - 1
     for record in kept:
