@@ -89,8 +89,8 @@ class StagingFile:
         self._file.append(batch.data)
 
     def _created(self) -> fs.AppendFile:
-        """Create the file of this attempt, and return it open for appending. Raises `UsageError` if the job's directory
-        is gone because the job is over, since a late attempt must not leave anything; `StorageError` for other errors.
+        """Create the file of this attempt, and return it open for appending. If the job is over, its directory is gone;
+        a late attempt must not leave anything, so `UsageError` is raised. Raises `StorageError` for other errors.
         """
         try:
             return fs.AppendFile(self.path, create=True)

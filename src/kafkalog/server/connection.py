@@ -184,8 +184,8 @@ class Connection:
         return piece
 
     def is_gone(self) -> bool:
-        """Whether a client that waits for a response has closed the connection, or the socket has failed. False while
-        unread data is left, and always for TLS. Does not block, and leaves the data in the socket.
+        """Return whether a client that waits for a response has closed the connection, or the socket has failed. Return
+        False while unread data is left, and always for TLS. Does not block, and leaves the data in the socket.
         """
         if self._tls is not None:
             return False

@@ -185,8 +185,9 @@ def _require_no_gap(partition: Partition, start: int, end: int) -> None:
 
 
 def _is_gap(segment: Segment, following: Segment) -> bool:
-    """Whether offsets are missing before the first batch of the segment `following`: no readable batch of `segment`
-    ends just before it, or its first batch begins behind its base offset.
+    """Return whether offsets are missing before the first batch of the segment `following`. They are missing if no
+    readable batch of `segment` ends just before it, or if its first batch begins after its base offset. Raises
+    `StorageError` if a file cannot be read.
     """
     last = following.base_offset - 1
     batches = list(islice(BatchReader([segment, following], start_offset=last, hold=False), 2))

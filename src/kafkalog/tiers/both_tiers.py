@@ -348,8 +348,9 @@ class BothTiers:
         yield PARTITION_METADATA, _Held(size=len(data), modified_ns=0, data=data)
 
     def _can_be_opened(self, item: RemoteObject) -> bool:
-        """Whether an object can be opened without `StorageError`; it is closed again. The caller lists a partition
-        without leader epochs if their object cannot be opened; reading the log then reports the error.
+        """Return whether an object can be opened without `StorageError`; it is closed again. If the object with the
+        leader epochs cannot be opened, the caller lists the partition without them, and reading the log reports the
+        error.
         """
         try:
             self._opened(_Held(size=item.size, modified_ns=item.modified_ns, item=item), item).close()

@@ -33,8 +33,8 @@ class Reach(Struct, frozen=True):
     schema: pa.Schema
 
     def may_pass(self, guarantee: Any) -> bool:
-        """Whether a row for which the pyarrow expression `guarantee` is true can pass the filter. True if that is
-        unknown, or there is no filter.
+        """Return whether a row for which the pyarrow expression `guarantee` is true can pass the filter. Return True if
+        that is unknown, or if there is no filter.
         """
         if self.filter is None:
             return True

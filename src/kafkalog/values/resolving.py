@@ -231,11 +231,9 @@ class _Pair:
         return True
 
     def _are_equivalent(self, writer: Type, reader: Type) -> bool:
-        """Whether two types are equivalent as in `WriterUnion.unionEquiv`: same kind, same short name (named types),
-        same symbols or size, and equivalent inner types.
-
-        Two unions must have equivalent branches in the same order; each branch is then read as the branch with the same
-        number.
+        """Return whether two types are equivalent as in `WriterUnion.unionEquiv`. They must have the same kind, the
+        same short name (named types), the same symbols or size, and equivalent inner types. Two unions must have
+        equivalent branches in the same order; each branch is then read as the branch with the same number.
         """
         if writer.kind != reader.kind:
             return False

@@ -79,8 +79,8 @@ class ContentFilter(Struct, frozen=True, kw_only=True):
         return self.start_time is None or batch.header.max_timestamp >= self.start_time
 
     def accepts(self, record: Record) -> bool:
-        """Whether the record fulfills the conditions on time, key, value and headers. `accepts_batch` has the
-        conditions on its batch. Raises `UsageError` if a regular expression takes too long.
+        """Return whether the record fulfills the conditions on time, key, value and headers. The conditions on its
+        batch are checked by `accepts_batch`. Raises `UsageError` if a regular expression takes too long.
         """
         if self.start_time is not None and record.timestamp < self.start_time:
             return False

@@ -244,8 +244,9 @@ def _print_deleted(summaries: list[PartitionHealth]) -> None:
 
 
 def _print_cut_names(summaries: list[PartitionHealth]) -> None:
-    """Print one line with the topic id for each partition directory in whose name the topic may be cut off, because
-    names of deleted and stray directories are limited in length. Prints nothing for other directories.
+    """Print one line with the topic id for each partition directory whose name may have only a part of the topic. Names
+    of deleted and stray directories are limited in length, so long topic names are cut off. Prints nothing for other
+    directories.
     """
     with SentenceWriter() as writer:
         for summary in summaries:

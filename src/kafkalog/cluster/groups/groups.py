@@ -234,9 +234,9 @@ def _modern_member(member_id: str, parts: Mapping[str, Mapping[str, Any]], names
 
 def _modern_state(building: _Building, epoch: int, assignment_epoch: int) -> str:
     """Return the state of a consumer, share or streams group as Kafka names it (`ConsumerGroup.maybeUpdateGroupState`).
-
-    It is Empty without members; Assigning if the group's epoch is newer than the target assignment's; Reconciling if a
-    member is not yet stable at the target assignment; else Stable. A share group is Stable as soon as it has members.
+    It is Empty without members. It is Assigning if the group's epoch is newer than the target assignment's, and
+    Reconciling if a member has not reached the target assignment. Otherwise it is Stable. A share group is Stable as
+    soon as it has members.
     """
     if not building.members:
         return EMPTY
@@ -343,8 +343,8 @@ def _owned_twice(group: Group, path: str) -> list[Finding]:
 
 
 def _refused(path: str, state: _State) -> list[Finding]:
-    """Return one finding if records give a group two types, so that coordinators from 4.0 on do not load this
-    partition; else an empty list.
+    """Return one finding if records give a group two types; otherwise an empty list. Coordinators from 4.0 on do not
+    load such a partition.
     """
     if state.conflict is None:
         return []

@@ -240,10 +240,9 @@ def read_share_state(
 
 
 def _misplaced(key: _Key, number: int, count: int, path: str) -> list[Finding]:
-    """Return one finding if a share-partition's state is in another partition than its key's hash gives; else an empty
-    list (`SharePartitionKey.asCoordinatorKey`).
-
-    `number` is the partition where it is, `count` the number of partitions of `__share_group_state`.
+    """Return one finding if the state of a share-partition is in another partition than the hash of its key gives;
+    otherwise an empty list (`SharePartitionKey.asCoordinatorKey`). `number` is the partition where it is, and `count`
+    is the number of partitions of `__share_group_state`.
     """
     expected = coordinator_partition(":".join(map(str, key)), count)
     if expected == number:

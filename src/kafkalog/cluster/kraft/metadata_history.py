@@ -35,10 +35,9 @@ class PartitionChange(Struct, frozen=True, kw_only=True):
 
     @property
     def cause(self) -> str:
-        """Cause of the change in a few words, as far as the states before and after show it.
-
-        For example `created`, `topic removed`, `ISR shrinks`, `reassignment begins`, or the kind of an election;
-        `partition epoch only` if nothing else differs.
+        """Return the cause of the change in a few words, such as `created`, `topic removed`, `ISR shrinks`,
+        `reassignment begins`, or the kind of an election. It is derived from the states before and after. If nothing
+        but the partition epoch differs, it is `partition epoch only`.
         """
         before, after = self.before, self.after
         if before is None:

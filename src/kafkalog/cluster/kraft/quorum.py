@@ -114,8 +114,9 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def contradictions(self) -> list[str]:
-        """Sentences about copies that contradict the best one, that is, have different records at one offset of one
-        epoch, which no single quorum writes; at most one per copy, empty if there is no contradiction.
+        """Return sentences about copies that contradict the best one, at most one per copy; empty if there are none.
+        Two copies contradict each other if they have different records at one offset of one epoch. No single quorum
+        writes such records.
         """
         return [
             f"{self.best.root} and {each.log.root} hold different records at offset {each.contradicts[0]} of the same "

@@ -143,7 +143,7 @@ class QuorumLog:
 
     @property
     def ends_in_damage(self) -> bool:
-        """Whether the log is damaged and no valid batch follows the damage; a torn end does not count as damage."""
+        """Return whether the log is damaged and no valid batch follows. A torn end does not count as damage."""
         is_hurt = any(
             finding.severity is Severity.ERROR and finding.code not in _NO_DAMAGE
             and (finding.file or "").endswith(FileKind.LOG.value)

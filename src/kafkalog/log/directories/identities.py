@@ -218,8 +218,8 @@ def _nodes(known: Sequence[_Known]) -> Iterator[Finding]:
 
 
 def _are_replicas(named: Sequence[tuple[LogDir, int]]) -> bool:
-    """Whether log directories with different node ids have a live directory of the same partition. Then these are
-    replicas, so the directories belong to several brokers. `named` are pairs of a log directory and its node id.
+    """Return whether log directories with different node ids have a live directory of the same partition. These are
+    then replicas, so the directories belong to several brokers. `named` are pairs of a log directory and its node id.
     """
     holder: dict[PartitionName | None, int] = {}
     for log_dir, node in named:

@@ -67,8 +67,8 @@ class Selection(Struct, frozen=True):
         return not (self.excluded and matcher(self.excluded)(topic))
 
     def takes(self, topic: str | None, partition: int | None) -> bool:
-        """Whether a partition is selected: its topic and number match, and neither its topic nor `topic-number` is
-        excluded. A partition whose topic or number is unknown (None) is selected only by `ALL`.
+        """Return whether a partition is selected. Its topic and number must match, and neither its topic nor
+        `topic-number` may be excluded. A partition whose topic or number is unknown (None) is selected only by `ALL`.
         """
         if topic is None or partition is None:
             return self == ALL

@@ -389,9 +389,9 @@ def status_of(path: str) -> os.stat_result | None:
 
 
 def exists(path: str) -> bool:
-    """Whether anything has this path, even a dangling link. False also if the path is impossible: too long, below a
-    file, or with a NUL character. Raises `StorageError` if this cannot be found out, because access is denied, an I/O
-    error occurs, or a request to an object store fails.
+    """Return whether anything has this path, even a dangling link. Return False for an impossible path: too long, below
+    a file, or with a NUL character. Raises `StorageError` if access is denied, an I/O error occurs, or a request to an
+    object store fails.
     """
     if storage_of(path) is not None:
         return status_of(path) is not None
@@ -407,8 +407,8 @@ def exists(path: str) -> bool:
 
 
 def is_directory(path: str) -> bool:
-    """Whether the path is a directory, or a link to one. False if it does not exist or cannot be examined. Raises
-    `StorageError` only if a request to an object store fails.
+    """Return whether the path is a directory, or a link to one. Return False if it does not exist or cannot be
+    examined. Raises `StorageError` only if a request to an object store fails.
     """
     storage = storage_of(path)
     if storage is None:

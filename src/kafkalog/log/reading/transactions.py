@@ -396,9 +396,9 @@ class AbortedFilter:
         return any(undecided.first_offset <= last and undecided.last_offset >= first for undecided in self._undecided)
 
     def rejects(self, batch: RecordBatch) -> bool:
-        """Whether a batch is a transactional data batch of an aborted transaction, which a consumer with
-        `read_committed` skips. Control batches and batches without a producer id are never rejected. Advances the
-        filter to this batch: a transaction ends with the first batch of its producer after the transaction's last
+        """Return whether a batch is a transactional data batch of an aborted transaction; a consumer with
+        `read_committed` skips it. Control batches and batches without a producer id are never rejected. Advances the
+        filter to this batch. A transaction ends with the first batch of its producer after the transaction's last
         offset.
         """
         header = batch.header

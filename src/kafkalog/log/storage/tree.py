@@ -365,8 +365,8 @@ class Tree:
         return sorted(path for path in self.directories if "/" not in path and is_seen_by_java(path))
 
     def written_through(self) -> str | None:
-        """Return the original path of a dangling symbolic link in whose place a file was written; None if there is
-        none. If a directory was renamed, the link is looked for under its new name.
+        """Return the original path of a dangling symbolic link that a written file has replaced; None if there is none.
+        If a directory was renamed, the link is looked for under its new name.
         """
         old_name = {new: old for old, new in self.renamed_directories}
         for path in self.links:

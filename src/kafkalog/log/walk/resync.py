@@ -370,8 +370,8 @@ class Resync:
         return False
 
     def _is_torn_tail(self, position: int) -> bool:
-        """Whether no valid v2 batch begins at or after byte position `position`, so that the rest is an incomplete
-        tail. False if one does, or if the search takes too long. Reduces the remaining effort.
+        """Return whether no valid v2 batch begins at or after byte position `position`, so that the rest is an
+        incomplete tail. Return False if one does, or if the search takes too long. Reduces the remaining effort.
         """
         for candidate in _candidates(self.source, position, Expected(0, NO_OFFSET_LIMIT)):
             head = self._window.view(candidate, MAGIC_POSITION + 1)

@@ -38,9 +38,9 @@ _NEVER = 1 << 64
 
 
 def _entries_before(segment: Segment, timestamp: int) -> list[TimeEntry]:
-    """Return the last two time index entries with timestamps below `timestamp` (ms), in ascending order; fewer if there
-    are not two. Reading ends at an entry that does not increase. Empty if there are none, or if the index is missing or
-    not a regular file. Raises other `StorageError`.
+    """Return the last two time index entries with timestamps below `timestamp` (ms), in ascending order. The list has
+    fewer if there are not two, or if the index is missing or not a regular file. Reading ends at an entry that does not
+    increase. Raises `StorageError` if the index cannot be read for another reason.
     """
     path = segment.files.get(FileKind.TIME_INDEX)
     last: deque[TimeEntry] = deque(maxlen=_TRIES)

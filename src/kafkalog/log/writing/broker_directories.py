@@ -160,8 +160,9 @@ class BrokerDirectories:
         return counts
 
     def known_topic_id(self, topic: str) -> str | None:
-        """Return the topic id from the `partition.metadata` file of the topic's first partition, by number, that has a
-        readable one; None if none has. Missing and malformed files are skipped; other `StorageError` is raised.
+        """Return the topic id from a `partition.metadata` file of the topic; None if there is no readable one. The file
+        of the lowest partition number counts. Missing and malformed files are skipped. Raises `StorageError` if a file
+        cannot be read for another reason.
         """
         for key in sorted(key for key in self._places if key[0] == topic):
             path = os.path.join(self.path_of(*key), PARTITION_METADATA)

@@ -152,16 +152,17 @@ def build_partitions(
     option: str = "num_partitions",
 ) -> list[Built]:
     """Write partitions of a log directory from batches of columns. Return the result of each partition, in the order of
-    first use; for the columns see `encode.columns.build_batches`.
+    first use; for the columns see `encode.columns.build_batches`. Offsets continue from the end of the log, or are kept
+    with `keep_offsets`. Existing partitions are refused unless `append` is True.
 
-    `path` may be several directories, all log directories of one broker, or the directory that contains them: records
-    of an existing partition are appended to it in its directory, and a new partition is created in the directory with
-    the fewest. `topic` and `partition` replace the columns of that name, which may then be missing. With
-    `num_partitions` each topic has that many partitions. A record without a partition number then gets one by its key,
-    as `partitioner` says (`murmur2`, `hash`, or a function of a key's bytes and the number of partitions); records
-    without a key are distributed in turn. Without `num_partitions` a record without a number goes to partition 0.
-    Offsets continue from the end of the log, or are kept with `keep_offsets`. Existing partitions are refused unless
-    `append` is True. `option` is the name of `num_partitions` in messages.
+    `path` may be several directories, all log directories of one broker, or the directory that contains them. Records
+    of an existing partition are appended to it in its directory. A new partition is created in the directory with the
+    fewest. `topic` and `partition` replace the columns of that name, which may then be missing.
+
+    With `num_partitions` each topic has that many partitions; `option` is the name of this parameter in messages. A
+    record without a partition number then gets one by its key, as `partitioner` says (`murmur2`, `hash`, or a function
+    of a key's bytes and the number of partitions). Records without a key are distributed in turn. Without
+    `num_partitions`, a record without a number goes to partition 0.
 
     Raises `UsageError` for records or arguments that cannot be written, `FormatError` for a damaged log, and
     `StorageError` for I/O errors. Records written before the error stay in the logs, and notes of the error name them.

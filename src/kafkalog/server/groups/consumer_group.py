@@ -100,11 +100,9 @@ class ConsumerGroup(Struct, kw_only=True):
         self.target = uniform(wanted, counts, self.target)
 
     def is_outdated(self, counts: Mapping[str, int]) -> bool:
-        """Whether the number of partitions of a subscribed topic differs from `self.counts`, for which the target was
-        made.
-
-        `counts` are the current numbers by topic. If none differs, they replace `self.counts`, so that passing the same
-        mapping again is quick.
+        """Return whether the number of partitions of a subscribed topic differs from `self.counts`, the numbers for
+        which the target was made. `counts` are the current numbers by topic. If none differs, they replace
+        `self.counts`, so that passing the same mapping again is quick.
         """
         if counts is self.counts:
             return False

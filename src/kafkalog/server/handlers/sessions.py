@@ -106,11 +106,10 @@ class Sessions:
         return len(self._all)
 
     def open(self, partitions: OrderedDict[Key, Asked], *, uses_ids: bool) -> FetchSession | None:
-        """Open a fetch session with a random id for `partitions`, and return it; its next epoch is 1. `uses_ids` tells
-        whether requests name topics by id.
-
-        If there are too many sessions or partitions, sessions that were not used for two minutes are removed, the
-        oldest first. Returns None if there is still not enough room: then the fetch is answered without a session.
+        """Open a fetch session with a random id for `partitions`, and return it; its next epoch is 1. `uses_ids` says
+        whether requests name topics by id. If there are too many sessions or partitions, sessions that were not used
+        for two minutes are removed, the oldest first. If there is still not enough room, return None; the fetch is then
+        answered without a session.
         """
         with self._lock:
             now = time.monotonic()

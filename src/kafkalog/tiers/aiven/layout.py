@@ -75,7 +75,7 @@ class AivenTier:
 
     @classmethod
     def fits(cls, place: str, names: Iterable[str]) -> bool:
-        """Whether one of `names`, found directly below `place`, is a directory named `<topic>-<topic id>` with a
+        """Return whether one of `names`, found directly below `place`, is a directory named `<topic>-<topic id>` with a
         subdirectory named like a partition number. Raises `StorageError` if a directory cannot be listed.
         """
         for name in names:
