@@ -77,8 +77,8 @@ def _by_partition(option: str, text: str) -> tuple[tuple[TopicPartition, int], .
 
 
 def parse_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
-    """Return the (topic, partition) pairs of the option `assign`, JSON like `{"topic":[0,1]}`, in its order. Raises
-    `UsageError`, which names `option`, for other text.
+    """Return the (topic, partition) pairs in the text of the option `assign`, in its order. The text is JSON like
+    `{"topic":[0,1]}`. Raises `UsageError`, which names `option`, for other text.
     """
     form = '{"topic":[0,1]}'
     value = _json(option, text, form)

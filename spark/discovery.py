@@ -59,9 +59,9 @@ def _remote(path: str) -> list[str]:
 
 
 def expand_paths(paths: Sequence[str]) -> list[str]:
-    """Return the paths in the given order, with globs expanded (matches sorted) and without `file:`. A URI of an object
-    store with a pattern is expanded by the store. Raises `UsageError` if a path does not exist, a pattern has no match,
-    or a `file:` URI names another host; `StorageError` if an object store cannot be listed.
+    """Return the paths in the given order, without the scheme `file:`. A glob is replaced by its sorted matches. A URI
+    of an object store with a pattern is expanded by the store. Raises `UsageError` if a path does not exist, a pattern
+    has no match, or a `file:` URI names another host. Raises `StorageError` if an object store cannot be listed.
     """
     expanded: list[str] = []
     for path in paths:
@@ -383,8 +383,8 @@ def plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
 
 
 def wanted_names(options: ReadOptions) -> Wants:
-    """Return a predicate of a partition directory's name: whether the options subscribe, subscribePattern or assign
-    select the partition. It is always true if none of them is set.
+    """Return a function that takes a partition directory's name and returns whether the options select the partition
+    (subscribe, subscribePattern or assign). If none of these options is set, it always returns True.
     """
     if options.assign is not None:
         named = frozenset(options.assign)

@@ -284,8 +284,8 @@ class Producer:
         return known
 
     def _after(self, *futures: Future[RecordMetadata]) -> None:
-        """With `producer_type` `sync`, write all waiting batches, then raise the error of the first of `futures` that
-        failed; `flush` and `close` do not raise it again. With `async` do nothing.
+        """With `producer_type` `sync`, write all waiting batches, and then raise the error of the first of `futures`
+        that failed; `flush` and `close` do not raise it again. With `async`, do nothing.
         """
         if self._thread is not None:
             return

@@ -205,9 +205,9 @@ def codes_elsewhere(facts: ReportFacts) -> list[FindingCode]:
 
 
 def _elsewhere(lost: Measured | None, planned: Planned) -> str:
-    """Return `, unless …` with the place where the lost records may still be and the code of the finding about it:
-    segments under wrong names, or a file outside the logs. Empty if `lost` is None, or no such finding begins at a lost
-    offset.
+    """Return `, unless …` with the place that may still have the lost records, and the code of the finding about it.
+    The place is segments under wrong names, or a file outside the logs. Return an empty string if `lost` is None, or if
+    no such finding begins at a lost offset.
     """
     for code, where in ELSEWHERE.items():
         begins = [each.offset or 0 for each in planned.damages if each.code is code]

@@ -53,10 +53,9 @@ class Deferring:
 
     def large(self, data: bytes, connection: Connection, answer: Callable[[Request], Answer]) -> Later:
         """Parse and answer a large request in the thread for large requests; return a promise of the response. `data`
-        is the request without its size field.
-
-        `answer` is called in that thread with the parsed request. Polling the promise raises `RequestError`, which
-        closes the connection, if the request cannot be parsed or answered, or not within two minutes.
+        is the request without its size field. `answer` is called in that thread with the parsed request. If the request
+        cannot be parsed or answered, or not within two minutes, polling the promise raises `RequestError`, which closes
+        the connection.
         """
 
         def resolve() -> Resolved:

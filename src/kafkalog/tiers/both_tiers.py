@@ -262,11 +262,10 @@ class BothTiers:
                     yield segment_file(base, kind), held
 
     def _identity(self, key: Key, segment: RemoteSegment) -> Identity:
-        """Return the check that the log object of `segment` really contains the log that its name says. Used for a
-        partition without events in `__remote_log_metadata`.
-
-        The check uses the neighbouring segments and the leader epochs of the local log, or of the last remote segment
-        if the local log has none. Raises `StorageError` if the tier cannot be read.
+        """Return a check whether the log object of `segment` really contains this segment's log. It is used for a
+        partition without events in `__remote_log_metadata`. The check compares the object with the neighboring segments
+        and with the leader epochs of the local log, or of the last remote segment if the local log has none. Raises
+        `StorageError` if the tier cannot be read.
         """
         segments = self.segments(key)
         number = segments.index(segment)

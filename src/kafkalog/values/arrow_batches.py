@@ -173,7 +173,7 @@ class BatchDecoder:
 
 
 def _repeats_keys(column: pa.Array) -> bool:
-    """Whether a map in a column has a key twice, at any depth. The column must begin at the start of its buffers
+    """Return whether a map in a column has a key twice, at any depth. The column must begin at the start of its buffers
     (offset 0).
     """
     if pa.types.is_struct(column.type):

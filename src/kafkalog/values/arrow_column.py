@@ -304,8 +304,8 @@ def _typed(type: pa.DataType) -> Callable[[Any], Any] | None:
 
 
 def _each(change: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
-    """Return the function that applies `change` to every item of a list, or every value of a dict; the function returns
-    None for None. If `change` is None, return None.
+    """Return a function that applies `change` to every item of a list, or to every value of a dict. For None it returns
+    None. If `change` is None, return None instead of a function.
     """
     if change is None:
         return None

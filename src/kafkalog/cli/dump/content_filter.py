@@ -39,10 +39,9 @@ class ContentFilter(Struct, frozen=True, kw_only=True):
         headers: Sequence[str],
         header_regexes: Sequence[str],
     ) -> ContentFilter:
-        """Return the filter for texts of the command line; times are ms, `end_time` exclusive. A header text is NAME
-        (any value) or NAME=VALUE, and a header regex is NAME=REGEX; text becomes UTF-8 bytes.
-
-        Raises `UsageError` for an invalid regular expression, or a header regex without `=`.
+        """Return the filter for the texts of command-line options. Times are ms, and `end_time` is exclusive. A text of
+        `headers` is NAME (with any value) or NAME=VALUE, and a text of `header_regexes` is NAME=REGEX. All texts are
+        encoded as UTF-8. Raises `UsageError` for an invalid regular expression, or a header regex without `=`.
         """
         wanted = []
         for text in headers:

@@ -320,10 +320,9 @@ def read_groups(
 
 
 def _owned_twice(group: Group, path: str) -> list[Finding]:
-    """Return a warning for each assigned partition that an earlier member of the group owns too.
-
-    `path` is the file that the findings name. They are ordered by member, then by partition. Empty for share groups,
-    whose members share partitions.
+    """Return a warning for each assigned partition that an earlier member of the group owns too. The warnings are
+    ordered by member, then by partition; they name the file `path`. Return an empty list for share groups, whose
+    members share partitions.
     """
     if group.type == SHARE:
         return []

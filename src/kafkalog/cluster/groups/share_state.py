@@ -129,9 +129,8 @@ class _Building(Struct, kw_only=True):
             self.combine()
 
     def combine(self) -> tuple[StateBatch, ...]:
-        """Merge all batches added so far; return them in offset order without overlaps.
-
-        Parts of a batch that lie below a start offset added with it or later are cut off. The merged batches replace
+        """Merge all batches added so far; return them in offset order without overlaps. If a batch, or a later one, was
+        added with a start offset, the part of the batch below that start offset is cut off. The merged batches replace
         the added ones in this object.
         """
         highest = _UNCHANGED

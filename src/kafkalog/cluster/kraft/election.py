@@ -179,10 +179,9 @@ class _Change:
         return NO_LEADER, False
 
     def _lead(self, leader: int, *, unclean: bool) -> tuple[int, ...] | None:
-        """Set the leader; return the new ISR (only the leader) after an unclean election, else None.
-
-        An eligible leader replica that is elected leaves `self.elr` and becomes the only ISR member. An unclean
-        election sets `self.recovery` if the metadata version supports it.
+        """Set the leader. Return the new ISR, which has only the leader, after an unclean election, and None after any
+        other. If an eligible leader replica is elected, it leaves `self.elr` and becomes the only ISR member. An
+        unclean election sets `self.recovery` if the metadata version supports it.
         """
         self.leader = leader
         if leader in self.elr:

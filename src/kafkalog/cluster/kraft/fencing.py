@@ -52,11 +52,10 @@ def _hash(broker: BrokerImage, level: int) -> int:
 
 
 def fencing_order(brokers: Iterable[BrokerImage], level: int) -> tuple[frozenset[int], ...]:
-    """Predict the order in which a controller fences brokers whose sessions end together; return sets of broker ids, in
-    order.
-
-    The order within a set is unknown; for some releases all brokers are in one set. Brokers that are already fenced are
-    left out; the result is empty if all are. `level` is the controllers' release as `software_level` returns it.
+    """Predict the order in which a controller fences brokers whose sessions end together. Return sets of broker ids, in
+    order; the order within a set is unknown. For some releases all brokers are in one set. Brokers that are already
+    fenced are left out, so the result is empty if all are. `level` is the controllers' release as `software_level`
+    returns it.
     """
     registered = list(brokers)
     unfenced: Sequence[BrokerImage] = [image for image in registered if not image.fenced]

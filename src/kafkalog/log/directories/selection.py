@@ -130,9 +130,9 @@ class Selection(Struct, frozen=True):
         return selected
 
     def directories(self, root: str, names: Iterable[str]) -> frozenset[str] | None:
-        """Return the selected ones among `names`, the names of directories in the log directory `root`; None if
-        everything is selected. If none of the names is selected, raises `UsageError` if exclusions are the reason,
-        otherwise `UnknownName`.
+        """Return the selected names among `names`, which are directories in the log directory `root`. Return None if
+        everything is selected. If nothing is selected, raise `UsageError` if exclusions are the reason, and
+        `UnknownName` otherwise.
         """
         if self == ALL:
             return None

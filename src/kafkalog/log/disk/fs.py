@@ -223,8 +223,9 @@ def rename(path: str, target: str) -> None:
 
 
 def rename_new(path: str, target: str) -> None:
-    """Rename a file, but never replace another one: raises `StorageError` with errno EEXIST if `target` exists. On a
-    file system without hard links `target` is created as an empty file first, and then replaced.
+    """Rename a file, but never replace another one: if `target` exists, raise `StorageError` with errno EEXIST. On a
+    file system without hard links, `target` is first created as an empty file and then replaced. Raises `StorageError`
+    for other I/O errors too.
     """
     with _wrapped("rename the file", path):
         try:

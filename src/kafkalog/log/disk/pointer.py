@@ -93,9 +93,9 @@ def ends_of(run_id: str, *, is_foreign: bool = False) -> tuple[Advice, Advice]:
 
 
 def cut_short(run_id: str, *, is_foreign: bool = False, is_undo: bool = False) -> Sentence:
-    """Return the sentence for the user that a recovery has begun and not ended, with the advice how to complete or
-    reverse it. With `is_undo`, the undo of the recovery has not ended instead. With `is_foreign`, the sentence adds
-    that it was begun on another machine. `run_id` is the id of the recovery.
+    """Return a sentence for the user: the recovery with the id `run_id` has begun and not ended. It has advice how to
+    complete or reverse the recovery. With `is_undo`, the sentence is about an unfinished undo of the recovery. With
+    `is_foreign`, it adds that the recovery was begun on another machine.
     """
     where = ", begun on another machine," if is_foreign else ""
     complete, reverse = ends_of(run_id, is_foreign=is_foreign)

@@ -316,8 +316,8 @@ class TransactionIndex:
 
     def append(self, entry: AbortedTransaction) -> None:
         """Append an entry in memory; `store` writes it to the end of the file. Raises `IllegalArgumentError` if its
-        last offset is not above that of the previous entry appended through this object; entries that the file had
-        before are not compared.
+        last offset is not above the last offset of the previous entry. Only entries that were appended through this
+        object are compared, not those that the file had before.
         """
         if self._last_offset is not None and self._last_offset >= entry.last_offset:
             raise IllegalArgumentError("The last offset of appended transactions must increase sequentially")

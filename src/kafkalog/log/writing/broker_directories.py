@@ -135,9 +135,9 @@ class BrokerDirectories:
                     yield topic, partition
 
     def root_of(self, topic: str, partition: int) -> str:
-        """Return the log directory of a partition. If no directory has the partition, it is assigned to the one with
-        the fewest partitions (the first of equals), and stays assigned there in this object; nothing is created on
-        disk. Raises `UsageError` for an invalid topic name.
+        """Return the log directory of a partition. If no directory has the partition, it is assigned to the directory
+        with the fewest partitions; of several such directories, the first one is used. This object remembers the
+        assignment, and nothing is created on disk. Raises `UsageError` for an invalid topic name.
         """
         check_topic(topic)
         root = self._places.get((topic, partition))

@@ -55,8 +55,8 @@ class Asked(Struct, kw_only=True):
 
     @classmethod
     def of(cls, fields: Fields) -> Asked:
-        """Make an `Asked` from a partition of a `Fetch` request. Epochs that its version does not have are -1, as are
-        the bounds reported last.
+        """Return an `Asked` for a partition of a `Fetch` request. Epochs that the request's version does not have are
+        -1. The bounds that the server reported last are -1 too, because nothing was reported yet.
         """
         return cls(
             offset=fields["fetch_offset"], max_bytes=fields["partition_max_bytes"],
