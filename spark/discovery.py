@@ -159,8 +159,8 @@ class Range:
         first record at or after it. If there is no such record, it is the log end with
         startingOffsetsByTimestampStrategy=latest; otherwise `UsageError` is raised.
 
-        An offset outside the log raises `UsageError` too; with failOnDataLoss=false it is replaced by the nearer bound
-        of the log. With mode FAILFAST, damage that may hide a record for a timestamp raises `FormatError`. Raises
+        An offset outside the log raises `UsageError`. With failOnDataLoss=false it is replaced by the nearer bound of
+        the log. With mode FAILFAST, damage that may hide a record for a timestamp raises `FormatError`. Raises
         `StorageError` if a file cannot be read.
         """
         first, bound = self._partition.log_start_offset, self._options.start

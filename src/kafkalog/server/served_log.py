@@ -101,11 +101,10 @@ class ServedLog:
         return self._listed
 
     def update(self, partition: Partition) -> bool:
-        """Use a new listing of the partition; return whether it differs in segments, log start or leader epochs. If
-        not, nothing changes.
-
-        If it differs, bounds that were known are determined again, and cached facts about files that were replaced or
-        changed are dropped. Raises `StorageError` if the bounds cannot be read; the new listing is used even then.
+        """Use a new listing of the partition; return whether it differs in segments, log start or leader epochs. If it
+        does not, nothing changes. If it does, bounds that were known are determined again, and cached facts about files
+        that were replaced or changed are dropped. Raises `StorageError` if the bounds cannot be read; the new listing
+        is used even then.
         """
         with self._lock:
             before, same = self._listed, _stamps(self._listed) == _stamps(partition)

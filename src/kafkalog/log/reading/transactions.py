@@ -360,8 +360,9 @@ class AbortedFilter:
         return _AbortedColumns(self._all)
 
     def rejected(self, run: BatchRun | MessageRun) -> npt.NDArray[np.bool_]:
-        """Return a boolean mask, one element for each batch of the run: True if `rejects` would return True for it. The
-        offsets of the run must increase and be above all earlier ones. Advances the filter to the end of the run.
+        """Return a boolean mask with one element for each batch of the run. It is True if `rejects` would return True
+        for the batch. The offsets of the run must increase and be above all earlier ones. Advances the filter to the
+        end of the run.
         """
         mask, behind = self._columns.rejected(run)
         ids = run["producer_id"]

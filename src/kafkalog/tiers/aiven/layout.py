@@ -171,9 +171,8 @@ class AivenTier:
 
     def size(self, item: RemoteObject) -> int:
         """Return the size in bytes of the log or index in an object according to the manifest, before compression and
-        without the bytes added by encryption; 0 for an index that the segment does not have.
-
-        Raises `StorageError` if the manifest cannot be read or the object has a different size than the manifest says.
+        encryption. Return 0 for an index that the segment does not have. Raises `StorageError` if the manifest cannot
+        be read, or if the object has a different size than the manifest says.
         """
         manifest = self._manifest(item.path.rpartition(".")[0] + _MANIFEST)
         wanted = manifest.indexes_size if item.part else manifest.chunks.packed
