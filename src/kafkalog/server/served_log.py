@@ -364,7 +364,7 @@ class ServedLog:
         With `on_damage`, damage is reported to it and skipped; a batch with a wrong checksum counts as damage. With
         `committed`, batches whose transaction is undecided because of damage are skipped too.
 
-        Without `on_damage`, neither checksums nor `committed` are checked, and bytes that are no batch raise
+        Without `on_damage`, neither checksums nor `committed` are checked, and bytes that are not a batch raise
         `DamagedError`. An incomplete batch at the end of the last segment (`is_last`) raises it too, because a client
         would otherwise wait forever. In other segments it is skipped, as a broker does.
 

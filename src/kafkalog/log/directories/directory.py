@@ -239,10 +239,10 @@ class _Reader:
         self.findings.append(Finding(code, severity, None, None, detail, path))
 
     def small(self, name: str, code: FindingCode, decode: Callable[[bytes, str], _T]) -> _T | None:
-        """Read a small file called `name` in the log directory; return the result of `decode` for its content and path,
-        or None if there is none. A missing file is no fault. If the file cannot be decoded, is too large or is not a
-        regular file, an ERROR finding with `code` is recorded. If it cannot be read, `StorageError` is raised; a
-        tolerant reader records a finding instead.
+        """Read a small file called `name` in the log directory; return the result of `decode` for its content and path.
+        Return None if the file is missing, without a finding. If the file cannot be decoded, is too large or is not a
+        regular file, record an ERROR finding with `code` and return None. If it cannot be read, raise `StorageError`; a
+        tolerant reader records a finding and returns None instead.
         """
         path = os.path.join(self.path, name)
         try:

@@ -183,9 +183,9 @@ def fetch(
 
 
 def _read(segment: Segment, offset: int, max_bytes: int, most: int, limits: Limits) -> Chunk | None:
-    """Return a chunk of the segment's batches, beginning with the first that ends at or after `offset`; None if there
-    is no such batch. The chunk has at most `max_bytes` bytes. If its first batch is larger, this size is doubled until
-    the batch fits, up to `most`.
+    """Return a chunk of the segment's batches, beginning with the first that ends at or after `offset`. Return None if
+    no batch does. The chunk has at most `max_bytes` bytes. If its first batch is larger, this size is doubled until the
+    batch fits, up to `most`.
 
     Raises `LimitExceeded` if the first batch has more than `most` bytes, `FormatError` if damage comes before any
     batch, `StorageError` if the file cannot be read.
