@@ -51,12 +51,12 @@ class Sources:
     def open(self, request: Dump, form: Form) -> None:
         """Open the paths and set the attributes of this object. `partitions` are the chosen ones; with `--deleted` they
         are the deleted ones. `at_hand` are all readable partitions. `in_order` has side files (indexes, snapshots,
-        checkpoints) first and then partitions; in kafka-dump-log's form it follows the order of the paths. `findings`
-        are those of the paths. Side files are not opened.
+        checkpoints) first and then partitions; in kafka-dump-log's form it follows the order of the paths. Side files
+        are not opened. `findings` get the findings of the paths; a path that cannot be read is one of them.
 
         Raises `UsageError` for a path without Kafka data, `UnknownName` if a chosen topic or partition is missing. The
         message says so if only deleted copies of it exist, or copies that recoveries keep. Raises `StorageError` if a
-        path cannot be read.
+        log must be read to choose the longest copy and cannot be read.
         """
         if self._others:
             self._open(request)

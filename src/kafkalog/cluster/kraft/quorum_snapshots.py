@@ -151,7 +151,7 @@ def _read(path: str, end: int, epoch: int, limits: Limits) -> MetadataSnapshot:
 def why_impossible(snapshot: MetadataSnapshot, log: LogEnd) -> str | None:
     """Return the reason why the snapshot cannot belong to this log, as text; None if nothing contradicts it. The
     snapshot's epoch must equal the epoch of its own batches, and the epoch that the log has at the snapshot's last
-    offset. It must not be above the epochs in `quorum-state` and in the log.
+    offset. It must not be above both the epoch in `quorum-state` and the last epoch of the log.
 
     If the snapshot ends beyond the log, it is compared with the epoch and the time of the log's last record. If the log
     has no batch at the snapshot's last offset, or is empty, this comparison is omitted.

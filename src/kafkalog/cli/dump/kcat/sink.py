@@ -40,8 +40,7 @@ class KcatSink:
 
     def take(self, segment: Segment | None, batch: RecordBatch, records: Sequence[Record]) -> None:
         """Write a batch's records in kcat's format, all at once. A record that does not fit the letters of `-s` is
-        omitted, reported on standard error, and counted in `failed`. Raises `StorageError` if the output cannot be
-        written.
+        omitted, reported on standard error, and counted in `failed`.
         """
         pieces = []
         for record in records:
