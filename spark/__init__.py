@@ -36,9 +36,9 @@ def register(spark: "SparkSession") -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Import `recover_many` or `verify_many` when it is first used, and return it. They need PySpark, and every Python
-    process of Spark imports this module. Raises `AttributeError` for any other name, `UsageError` if PySpark is
-    missing.
+    """Import and return `recover_many` or `verify_many`. They are imported only when they are used, because they need
+    PySpark and every Python process of Spark imports this module. Raises `AttributeError` for any other name,
+    `UsageError` if PySpark is missing.
     """
     if name in ("recover_many", "verify_many"):
         from kafkalog.codec.common.extras import needed

@@ -77,8 +77,8 @@ def _by_partition(option: str, text: str) -> tuple[tuple[TopicPartition, int], .
 
 
 def parse_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
-    """Return the (topic, partition) pairs of the option `assign`, JSON like `{"topic":[0,1]}`, in its order. Raises
-    `UsageError`, which names `option`, for other text.
+    """Return the (topic, partition) pairs in the text of the option `assign`, in its order. The text is JSON like
+    `{"topic":[0,1]}`. Raises `UsageError`, which names `option`, for other text.
     """
     form = '{"topic":[0,1]}'
     value = _json(option, text, form)
@@ -115,8 +115,9 @@ def parse_bound(options: Mapping[str, str], edge: str, default: int) -> Bound:
 
 
 def refuse_in_batch(start: Bound, end: Bound) -> None:
-    """Raise `UsageError` if a batch query starts at the latest offset or ends at the earliest, for all partitions or
-    for one, or if it has another negative offset for a partition.
+    """Check that the bounds suit a batch query. Raises `UsageError` if the start is the latest offset or the end is the
+    earliest one, for all partitions or for a single one. Raises `UsageError` also if a bound names an offset below -2
+    for a partition; -1 and -2 mean latest and earliest.
     """
     for bound, wrong, word in ((start, LATEST, "latest"), (end, EARLIEST, "earliest")):
         if bound.offset == wrong:

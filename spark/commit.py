@@ -117,9 +117,13 @@ def _refuse_other(path: str, partition: Planned) -> None:
 
 
 def _planned(options: WriteOptions, staged: Sequence[Staged], job: str, *, overwrite: bool) -> Iterator[Planned]:
-    """Yield the plan of each partition to change, sorted by topic and number. It has the staged data and, for an
-    append, the log end offset and leader epoch of the existing log; with `overwrite` the new name of the old directory.
-    Raises `FormatError` if a log to append to is damaged, `StorageError` for I/O errors.
+    """Yield the planned change of each partition, sorted by topic and number. For an append these are the partitions
+    with staged data. Their plans have the log end offset and leader epoch of the existing log, or None and 0 if there
+    is none.
+
+    With `overwrite`, all existing partitions of the same topics and of the option `topic` are planned too. Their plans
+    have the new name and the inode of the existing directory. Lists the log directory. Raises `FormatError` if a log to
+    append to is damaged, `StorageError` for I/O errors.
     """
     by_owner: dict[TopicPartition, list[tuple[str, list[tuple[int, int, int]]]]] = {}
     for message in staged:
@@ -166,9 +170,10 @@ def _inode_of(path: str) -> int | None:
 
 
 def _topic_id(options: WriteOptions, partition: Planned) -> str | None:
-    """Return the topic id for a new partition directory: the requested one, otherwise the replaced directory's,
-    otherwise the id of another partition of the topic; None if there is none. Raises `StorageError` if a directory
-    cannot be read.
+    """Return the topic id for a new partition directory. It is the requested id if there is one for this topic.
+    Otherwise it is the id in the directory that this commit replaces. If that has none, it is the id in any other
+    directory of the topic. Return None if none of these directories has a `partition.metadata` file. Raises
+    `StorageError` if a directory cannot be read.
     """
     name = parse_partition_directory(partition.name)
     assert name is not None  # noqa: S101 - it was made from a PartitionName
@@ -288,9 +293,9 @@ def _name_of(partition: Planned) -> PartitionName:
 
 
 def _prove(options: WriteOptions, work: str, partition: Planned, path: str) -> None:
-    """Raise `RecoveryRefused` unless the log, from the start of an unfinished commit on, contains nothing but the first
-    batches of that commit's data, so that they may be truncated. If staged files are missing and there is something to
-    compare, the data counts as different. Raises `StorageError` if the log cannot be read.
+    """Check that the log may be truncated to the offset at which an unfinished commit began. The batches from there on,
+    up to the first damage, must be the first batches that the commit staged. Raises `RecoveryRefused` if one differs or
+    if a staged file for the comparison is missing, `StorageError` if the log cannot be read.
     """
     start = partition.start or 0
     written = read_partition(path, _name_of(partition), None).batches(start_offset=start, on_damage=STOP)

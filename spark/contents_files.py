@@ -160,10 +160,12 @@ def checkpoint_rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
 
 
 def finding_places(inventory: Inventory) -> list[Place]:
-    """Return the units of work for contents=findings, in this order: log directories, each with all directories of its
-    broker; the partitions in them; partitions in no log directory; and, if there are any, the findings that need all
-    directories together. Raises `UsageError` for a log directory in an object store, because local files are needed to
-    predict a broker's start.
+    """Return the units of work for contents=findings. First come the log directories, each with the paths of all
+    directories of its broker, then the partitions in them, then the partitions in no log directory. The last unit has
+    the findings across directories; it is omitted if there are none.
+
+    Raises `UsageError` for a log directory in an object store, because local files are needed to predict a broker's
+    start. Raises `StorageError` if a file cannot be read.
     """
     remote = next((log_dir.path for log_dir in inventory.log_dirs if is_uri(log_dir.path)), None)
     if remote is not None:
@@ -198,8 +200,9 @@ def finding_places(inventory: Inventory) -> list[Place]:
 
 
 def finding_rows(place: Place) -> Iterator[Row]:
-    """Yield the findings of `verify` for one place (a log directory, a partition, or findings known beforehand) as
-    rows. All places together give all findings of `verify`. Raises `StorageError` if a file cannot be read.
+    """Yield the findings of `verify` for one place as rows. A place is a log directory, a partition, or a list of
+    findings known beforehand. The rows of all places together are all findings of `verify`. Raises `StorageError` if a
+    file cannot be read.
     """
     if place.partition is None:
         yield from map(_finding_row, _of_log_dir(place) if place.path else place.known)

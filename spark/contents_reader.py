@@ -43,8 +43,12 @@ class ContentsReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[ContentsPartition]:
-        """Return the inputs of the tasks: one for each partition or log directory, or a single one for the state of a
-        cluster. Lists the paths. Raises `UsageError` if a path or a selected partition does not exist.
+        """Return the inputs of the tasks. There is a single one for the state of a cluster, one per log directory for
+        `checkpoints`, one per unit of `finding_places` for `findings`, and otherwise one per selected partition.
+
+        Lists the paths, except for the state of a cluster. Raises `UsageError` if a path or a selected partition does
+        not exist, and for `findings` also if a log directory is in an object store. Raises `StorageError` if a
+        directory cannot be read.
         """
         options = self._options
         if options.contents in OF_A_CLUSTER:
@@ -62,9 +66,9 @@ class ContentsReader(DataSourceReader):
         return [ContentsPartition(place) for place in places]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the Arrow batches of one task. Afterwards, errors that were found in the data raise `FormatError` with
-        mode FAILFAST, and cause a warning otherwise. Yield nothing for Spark's placeholder of an empty plan. Raises
-        `StorageError` if a file cannot be read.
+        """Yield the Arrow batches of one task; none for Spark's placeholder of an empty plan. After the last batch, an
+        error in the data raises `FormatError` with mode FAILFAST. In other modes all findings are reported in one
+        warning. Raises `StorageError` if a file cannot be read.
         """
         if not isinstance(partition, ContentsPartition):  # Spark's placeholder if there is nothing to read
             return

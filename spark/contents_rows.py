@@ -32,7 +32,10 @@ def _microseconds(value: object) -> int | None:
 
 
 def _as_column(value: object, kind: DataType) -> object:
-    """Convert a value of a JSON line for a column: times to microseconds, also inside lists and structs."""
+    """Convert a value of a JSON line to the type `kind` of its column. Times in ms become microseconds, also inside
+    lists and structs. A struct's missing fields become None, and its unknown fields are dropped. Other values are
+    returned unchanged.
+    """
     if isinstance(kind, TimestampType):
         return _microseconds(value)
     if isinstance(value, list | tuple) and isinstance(kind, ArrayType):

@@ -32,7 +32,7 @@ _SHOWN = 3
 def decided(options: ReadOptions) -> DecodedParts:
     """Return the keys and values to decode and their types according to the options; `NOTHING_DECODED` if no option
     asks for decoding. Reads schemas and the first records of each topic. Raises `UsageError` if no single type fits all
-    data, or if a package is missing.
+    data or if a package is missing, `StorageError` if a file cannot be read.
     """
     if not options.formats:
         return NOTHING_DECODED
@@ -69,8 +69,9 @@ class _Deciding:
 
     @cached_property
     def _topics(self) -> dict[str | None, list[Partition]]:
-        """Partitions to read, by topic; None is the topic of a single segment file. Selected partitions that do not
-        exist cause no error. Raises `UsageError` if a path does not exist.
+        """Return the partitions to read, by topic. The key None stands for a single segment file, which has no topic.
+        Selected partitions that do not exist are left out. Raises `UsageError` if a path does not exist, `StorageError`
+        if a directory cannot be listed.
         """
         inventory = open_all(*self._options.in_both_tiers(expand_paths(self._options.paths)))
         topics: defaultdict[str | None, list[Partition]] = defaultdict(list)
@@ -91,7 +92,7 @@ class _Deciding:
 
     def _reader(self, part: str, frames: dict[str | None, list[Framed]]) -> Schema:
         """Return the latest schema of the subject to which all frames of `part` (`key` or `value`) belong. Raises
-        `UsageError` if they belong to several subjects or none.
+        `UsageError` if they belong to several subjects or to none, or if there are no frames.
         """
         registry = self._decoder.registry
         of = {topic: subjects_of(registry, topic, part, payloads) for topic, payloads in frames.items()}

@@ -131,9 +131,9 @@ class DecodedParts:
         return column_decoder
 
     def decode(self, batch: pa.RecordBatch, topic: str | None) -> DecodedBatch:
-        """Decode keys and values of a batch, whose columns have them as bytes. Return the decoded columns by part
-        (`key`, `value`), and the problems by row number and part, with the reason as text. A value with a problem is
-        null.
+        """Decode the keys and values of a batch, which are columns of bytes. Return the decoded columns by part (`key`,
+        `value`), and for each row number with problems the reason by part. A value that cannot be decoded, or does not
+        fit its Spark type, is null.
         """
         from kafkalog.values.fitting import fitting
         from kafkalog.values.to_arrow import headers_of

@@ -59,9 +59,9 @@ def _remote(path: str) -> list[str]:
 
 
 def expand_paths(paths: Sequence[str]) -> list[str]:
-    """Return the paths in the given order, with globs expanded (matches sorted) and without `file:`. A URI of an object
-    store with a pattern is expanded by the store. Raises `UsageError` if a path does not exist, a pattern has no match,
-    or a `file:` URI names another host; `StorageError` if an object store cannot be listed.
+    """Return the paths in the given order, without the scheme `file:`. A glob is replaced by its sorted matches. A URI
+    of an object store with a pattern is expanded by the store. Raises `UsageError` if a path does not exist, a pattern
+    has no match, or a `file:` URI names another host. Raises `StorageError` if an object store cannot be listed.
     """
     expanded: list[str] = []
     for path in paths:
@@ -127,8 +127,9 @@ def partitions_to_read(inventory: Inventory, options: ReadOptions, *, all_there:
 
 
 def check_named(bound: Bound, partitions: Sequence[Partition]) -> None:
-    """Raise `UsageError` unless a bound by partition names exactly `partitions`, the partitions to read; also if one of
-    these is a single segment file, which has no name. A bound that is the same for all partitions is accepted.
+    """Check a bound that names partitions. Raises `UsageError` unless it names exactly `partitions`, which are the
+    partitions to read. Raises `UsageError` also if one of them is a single segment file, which has no name. A bound
+    that is the same for all partitions is accepted.
     """
     if bound.named is None:
         return
@@ -158,8 +159,8 @@ class Range:
         first record at or after it. If there is no such record, it is the log end with
         startingOffsetsByTimestampStrategy=latest; otherwise `UsageError` is raised.
 
-        An offset outside the log raises `UsageError` too; with failOnDataLoss=false it is replaced by the nearer bound
-        of the log. With mode FAILFAST, damage that may hide a record for a timestamp raises `FormatError`. Raises
+        An offset outside the log raises `UsageError`. With failOnDataLoss=false it is replaced by the nearer bound of
+        the log. With mode FAILFAST, damage that may hide a record for a timestamp raises `FormatError`. Raises
         `StorageError` if a file cannot be read.
         """
         first, bound = self._partition.log_start_offset, self._options.start
@@ -182,10 +183,12 @@ class Range:
         return self._there(bound, int(offset or 0), first)
 
     def end(self) -> int:
-        """Return the end (exclusive) of the requested offsets; `NO_END` for the latest offset, which is the default,
-        and if no record is at or after the requested timestamp. An offset outside the log raises `UsageError`; with
-        failOnDataLoss=false the log start offset replaces a lower one, and a higher one is returned unchanged. Raises
-        `StorageError` if a file cannot be read.
+        """Return the end (exclusive) of the requested offsets. For a timestamp it is the offset of the first record at
+        or after it. Return `NO_END` if there is no such record, and for the latest offset, which is the default.
+
+        An offset outside the log raises `UsageError`. With failOnDataLoss=false an offset below the log start becomes
+        the log start, and an offset above the log end is returned unchanged. Raises `StorageError` if a file cannot be
+        read.
         """
         bound = self._options.end
         timestamp = bound.timestamp_of(self._key)
@@ -247,8 +250,8 @@ def _wanted(partition: Partition, options: ReadOptions) -> _Wanted:
 
 
 def _bytes_of(wanted: _Wanted) -> int:
-    """Return the approximate number of log bytes of the requested offsets, from the offset indexes; 0 if no offset is
-    requested. Raises `StorageError` if an index cannot be read.
+    """Estimate from the offset indexes how many log bytes the requested offsets have. Return 0 if no offset is
+    requested; each segment with requested offsets counts at least 1. Raises `StorageError` if an index cannot be read.
     """
     partition, start, end = wanted
     total = 0
@@ -346,8 +349,8 @@ def _believed(segment: Segment, span: Span, next_base: int) -> Span:
 
 
 def _up_to(end: int, segment: Segment, all_spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield the spans that begin below the offset `end`, and the first other one, extended to the end of the segment.
-    Later spans are dropped.
+    """Yield the spans that begin below the offset `end`. The next span is yielded too, extended to the end of the
+    segment; all later spans are dropped.
     """
     for span in all_spans:
         if span.first_offset >= end:
@@ -380,8 +383,8 @@ def plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
 
 
 def wanted_names(options: ReadOptions) -> Wants:
-    """Return a predicate of a partition directory's name: whether the options subscribe, subscribePattern or assign
-    select the partition. It is always true if none of them is set.
+    """Return a function that takes a partition directory's name and returns whether the options select the partition
+    (subscribe, subscribePattern or assign). If none of these options is set, it always returns True.
     """
     if options.assign is not None:
         named = frozenset(options.assign)

@@ -81,13 +81,15 @@ class FollowedLogs:
         self._stays_open = StaysOpen()
 
     def look(self, *, all_there: bool = False, patient: bool = True) -> dict[TopicPartition, View]:
-        """List the directories and return the view of each selected partition that has a segment. With `all_there`,
-        raises `UsageError` if a topic or partition that the options name does not exist. Sleeps first if the last look
-        was a short time ago, and looks again if a file vanishes meanwhile.
+        """List the directories and return the view of each selected partition that has a segment. Sleeps first if the
+        last look was a short time ago, and looks again if a file vanishes meanwhile.
 
         If an open transaction ends the committed data, that is logged as a warning, once for each transaction. With
         `patient` it is not logged while the log was modified within the last 60 seconds, because a live writer may
-        still end the transaction. Raises `UsageError`, `StorageError`.
+        still end the transaction.
+
+        With `all_there`, raises `UsageError` if a topic or partition that the options name does not exist. Raises
+        `UsageError` for a path that does not exist, `StorageError` if a file cannot be read.
         """
         time.sleep(max(0.0, self._next_look - time.monotonic()))
         started = time.monotonic()
@@ -135,8 +137,9 @@ class FollowedLogs:
         return views
 
     def starts(self, views: Mapping[TopicPartition, View]) -> dict[TopicPartition, int]:
-        """Return partition -> start offset of a new stream, for all partitions of `views`. With "latest", and with a
-        start timestamp that no record reaches, it is the end up to which the stream can read now (`View.end`).
+        """Return partition -> start offset of a new stream, for all partitions of `views`. It is usually the offset
+        that `Range.start` returns. With "latest", and if no record reaches the start timestamp, it is `View.end`, the
+        end up to which the stream can read now.
 
         Raises `UsageError` if a bound by partition does not name exactly these partitions, and the errors of
         `Range.start`.
@@ -163,9 +166,10 @@ class FollowedLogs:
         }
 
     def check(self, views: Mapping[TopicPartition, View], start: Offsets) -> None:
-        """Report missing data, as `lost` does: partitions of `start` (partition -> next offset to read) that no longer
-        exist or that the options no longer select, logs that were truncated or whose records were deleted before they
-        were read, and new partitions that do not begin at offset 0.
+        """Report missing data by calling `lost` once for each partition. `start` has the next offset to read by
+        partition. A partition in it is reported if it no longer exists, is no longer selected, was truncated below this
+        offset, or lost records to deletion before they were read. A new partition is reported if it does not begin at
+        offset 0.
         """
         for key, offset in start.items():
             view = views.get(key)
@@ -194,8 +198,9 @@ class FollowedLogs:
 
     def plan(self, start: Offsets, end: Offsets) -> list[tuple[Piece, ...]]:
         """Return one tuple of pieces for each Spark task, for the records from the offsets `start` to `end`
-        (exclusive); empty if there are none. Lists the directories again. Missing data raises `StorageError`, or is a
-        warning with failOnDataLoss=false. Raises `MissingFileError` if files vanish repeatedly.
+        (exclusive); empty if there are none. Lists the directories again, and repeats this if files vanish meanwhile.
+        Raises `MissingFileError` if they vanish each time. Other missing data raises `StorageError`, or is a warning
+        with failOnDataLoss=false.
         """
         for attempt in range(_TRIES):
             try:
@@ -261,8 +266,8 @@ class FollowedLogs:
 
 
 def bytes_between(view: View, low: int, high: int) -> int:
-    """Return the approximate number of log bytes with the offsets from `low` to `high` (exclusive), assuming that
-    offsets are evenly distributed within each segment.
+    """Estimate how many log bytes the offsets from `low` to `high` (exclusive) have; 0 if no segment has such offsets.
+    Offsets are assumed to be evenly distributed within each segment. Reads no file.
     """
     total = 0
     segments = view.partition.segments

@@ -122,7 +122,7 @@ def _read(work: str, name: str) -> dict[str, object] | None:
 
 def _write(work: str, name: str, content: Mapping[str, object]) -> None:
     """Replace a JSON file in the work directory by `content` with a version, the directory's inode and a checksum. It
-    is durable when this returns. Raises `StorageError`.
+    is durable when this returns. Raises `StorageError` if it cannot be written.
     """
     bound = {**content, "directory": _inode(work)}
     whole = {"version": _VERSION, **bound, "checksum": _checksum(bound)}
@@ -161,8 +161,8 @@ def _number(value: object) -> int:
 
 
 def _planned(value: dict[str, object], job: str) -> Planned:
-    """Return the change of a partition from its JSON object in a journal; `job` is the job of the journal. Raises
-    `ValueError`, `TypeError` or `KeyError` if a commit would not have written it.
+    """Return the planned change of a partition from its JSON object in the journal of the job `job`. Raises
+    `ValueError`, `TypeError` or `KeyError` if a commit would not have written this object.
     """
     name = parse_partition_directory(str(value["name"]))
     if name is None or str(name) != value["name"] or name.state.value or os.path.basename(str(name)) != str(name):
@@ -216,7 +216,7 @@ def load_journal(work: str) -> Journal | None:
 
 def save_journal(work: str, journal: Journal) -> None:
     """Write the journal, in the work directory, which is created if it is missing. It is durable when this returns, so
-    that the commit can begin. Raises `StorageError`.
+    that the commit can begin. Raises `StorageError` if it cannot be written.
     """
     fs.make_directory(work, follow=False)
     _write(work, COMMIT_JOURNAL, to_builtins(journal))
@@ -224,7 +224,7 @@ def save_journal(work: str, journal: Journal) -> None:
 
 def remove_journal(work: str) -> None:
     """Remove the journal of a commit that is finished or rolled back, durably; nothing happens if there is none. Raises
-    `StorageError`.
+    `StorageError` if it cannot be removed.
     """
     fs.remove(os.path.join(work, COMMIT_JOURNAL))
     fs.sync_directory(work)

@@ -66,9 +66,9 @@ class Piece(Struct, frozen=True, kw_only=True):
 
 
 def target_bytes(total: int, *, largest: int, min_partitions: int | None, cores: int) -> int:
-    """Return the size in bytes of a task, at least 1, for `total` bytes to read. It is at most `largest`, and is chosen
-    so that all cores get the same number of tasks if there is enough data. With `min_partitions` tasks become smaller
-    if there would be fewer than that (None: no minimum).
+    """Return the size in bytes of one task, from 1 to `largest`, if `total` bytes are to be read. It is chosen so that
+    all cores get the same number of tasks, if there is enough data. If there would be fewer than `min_partitions`
+    tasks, the size is reduced to give about that number (None: no minimum).
     """
     smallest = min(SMALLEST_TARGET, largest)
     rounds = max(_TASKS_FOR_A_CORE, -(-total // (largest * cores)))
@@ -124,11 +124,10 @@ def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
 
 
 def _wanted(segment: SegmentFacts, first: int, reached: int, facts: PartitionFacts) -> list[Span]:
-    """Return the spans to read, in order: from the span with index `first` through the last one that starts below
-    `facts.end_offset`, and after it as many as are needed to reach that offset. `reached` is the offset (exclusive) up
-    to which earlier segments go.
-
-    No span in between is left out because of its headers. If they are wrong, the reader reports it.
+    """Return the spans to read, in order. They begin with the span at index `first`. Every span up to the last one that
+    starts below `facts.end_offset` is included, so that the reader reports those with wrong headers. Later spans are
+    added while the offsets do not reach `facts.end_offset`. `reached` is the offset (exclusive) that earlier segments
+    reach.
     """
     spans = segment.spans
     last = max((index for index, span in enumerate(spans) if span.first_offset < facts.end_offset), default=-1)
@@ -142,11 +141,9 @@ def _wanted(segment: SegmentFacts, first: int, reached: int, facts: PartitionFac
 
 
 def _below(segment: SegmentFacts, start: int) -> int:
-    """Return how many spans at the beginning of a segment certainly have only offsets below `start`, so that they need
-    not be read.
-
-    The count ends at a span with unknown or decreasing offsets, and at one that does not have sound headers throughout,
-    since anything may follow it.
+    """Return how many spans at the beginning of a segment have only offsets below `start`, so that they need not be
+    read. Counting stops at the first span with unknown or decreasing offsets, and at the first one with an unsound
+    batch header. Anything may follow such a span.
     """
     expected = segment.base_offset
     for number, span in enumerate(segment.spans):
@@ -195,12 +192,12 @@ def _aborted(
 
 
 def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
-    """Divide a piece into pieces of at most `most` offsets each; yield (piece, number of its offsets), in order. A
-    batch that two of them share is read for both.
+    """Divide a piece at offsets into pieces of at most `most` offsets each. Yield (piece, number of its offsets), in
+    order. If a cut lies within a batch, both pieces read that batch.
 
-    Only offsets claimed by batches are counted, and per batch no more than it may have records. So gaps from compaction
-    and damaged headers add nothing. A cut is only made where everything before claims lower offsets and everything
-    after it higher ones, so a piece may be larger than `most`.
+    Only offsets that batches claim are counted, and no more per batch than its bytes can hold records. So gaps from
+    compaction and damaged headers add nothing. A cut is made only if all batches before it have lower offsets and all
+    batches after it higher ones. A piece without such a place may be larger than `most`.
     """
     piece, spans = cut
     whole = piece.slice
@@ -237,9 +234,9 @@ def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
 
 
 def _claimed(spans: Sequence[Span], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield for each span, in order, its first offset between `start` and `end` (exclusive) that no earlier span
-    claims, and the number of such offsets, limited to the records that its bytes can hold. The number is 0 if there is
-    no such offset.
+    """Yield (first offset, number of offsets) for each span, in order. Counted are its offsets between `start` and
+    `end` (exclusive) that no earlier span claims, but no more than the records that its bytes can hold. The number is 0
+    if there is no such offset.
     """
     for span in spans:
         first, span_end = max(start, span.first_offset), min(end, span.next_offset)

@@ -72,8 +72,8 @@ class LogReader(DataSourceReader):
 
     def partitions(self) -> list[LogInputPartition]:
         """Return one Spark input partition for each task; empty if there is nothing to read. Lists the paths and reads
-        indexes and headers. Raises `UsageError` for missing paths or partitions, `StorageError`, and with FAILFAST
-        `FormatError` if damage may hide where a timestamp begins.
+        indexes and headers. Raises `UsageError` for missing paths or partitions, `StorageError` if a file cannot be
+        read. With FAILFAST, raises `FormatError` if damage may hide the first record of a timestamp.
         """
         from kafkalog.spark.discovery import plan_read
 
@@ -205,9 +205,10 @@ class _Task:
         return json.dumps(row | {"bytes_b64": base64.b64encode(data).decode()})
 
     def _decoded(self, piece: Piece, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch with keys and values decoded, and the columns in Spark's order. A record that cannot be
-        decoded raises `FormatError` with FAILFAST. With PERMISSIVE its key or value is null and the corrupt column, if
-        requested, has the reason or the bytes. With DROPMALFORMED it is removed and counted in `_undecodable`.
+        """Return a batch with keys and values decoded, and the columns in Spark's order. With FAILFAST, a record that
+        cannot be decoded raises `FormatError`. With PERMISSIVE, the key or value that cannot be decoded is null. The
+        corrupt column, if requested, then has the reason if it is text, and the bytes if it is binary. With
+        DROPMALFORMED, the record is removed and counted in `_undecodable`.
         """
         columns, problems = self._layout.decoded.decode(batch, piece.topic)
         if not problems:

@@ -25,8 +25,9 @@ class KafkaLogSource(DataSource):
         return "kafkalog"
 
     def schema(self) -> StructType:
-        """Return the default schema for the options. If keys or values are to be decoded, the first records are read.
-        Raises `UsageError` for wrong options, missing paths, and data that no single type fits.
+        """Return the default schema for the options. With another option `contents` than `records`, these are its fixed
+        columns. If keys or values are to be decoded, the first records are read. Raises `UsageError` for wrong options,
+        missing paths, and data that no single type fits; `StorageError` if a file cannot be read.
         """
         from kafkalog.spark.discovery import expand_paths
         from kafkalog.spark.options import RECORDS, parse_options
@@ -46,7 +47,7 @@ class KafkaLogSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the batch reader for the columns of `schema`, which are the default ones or those of the user. If keys
         or values are to be decoded, the first records are read. Warns about options without an effect. Raises
-        `UsageError` for wrong options, columns or paths.
+        `UsageError` for wrong options, columns or paths, `StorageError` if a file cannot be read.
         """
         from kafkalog.spark.deciding import decided
         from kafkalog.spark.discovery import expand_paths
@@ -70,7 +71,7 @@ class KafkaLogSource(DataSource):
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
         """Return the streaming reader for the columns of `schema`, which are the default ones or those of the user. If
         keys or values are to be decoded, the first records are read. Warns about options without an effect. Raises
-        `UsageError` for wrong options or columns.
+        `UsageError` for wrong options or columns, `StorageError` if a file cannot be read.
         """
         from kafkalog.spark.deciding import decided
         from kafkalog.spark.query_warnings import tell
@@ -87,7 +88,7 @@ class KafkaLogSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the batch writer for rows of `schema`; with `overwrite` the topics that have rows are replaced.
         Creates the directory for staged files beside the log directory, and warns about options without an effect.
-        Raises `UsageError` for wrong options or columns, `StorageError`.
+        Raises `UsageError` for wrong options or columns, `StorageError` if the directory cannot be created.
         """
         from kafkalog.spark.writer import LogArrowWriter
 

@@ -45,8 +45,8 @@ class Staged(WriterCommitMessage):
 
 
 def _persistently(change: Callable[[], object], *disturbed: int) -> None:
-    """Call `change`. If it fails with `StorageError` and one of the errno values `disturbed`, which concurrent jobs
-    cause, call it again, up to `_TRIES` times in total. Raises the last error, and any other error at once.
+    """Call `change` until it succeeds, at most `_TRIES` times. It is only repeated after a `StorageError` with one of
+    the errno values `disturbed`, which concurrent jobs cause. Raises the last such error, and any other error at once.
     """
     for tries_left in reversed(range(_TRIES)):
         try:
@@ -59,7 +59,7 @@ def _persistently(change: Callable[[], object], *disturbed: int) -> None:
 
 def begin(work: str, job: str) -> None:
     """Create the directory for the staged files of a job in the work directory `work`, which is created too if it is
-    missing. Directories that exist are kept. Raises `StorageError`.
+    missing. Directories that exist are kept. Raises `StorageError` if a directory cannot be created.
     """
 
     def make() -> None:
@@ -81,7 +81,7 @@ class StagingFile:
 
     def append(self, owner: TopicPartition, batch: BuiltBatch) -> None:
         """Write a batch of the partition `owner` at the end of the file, and record its extent. Raises `UsageError` if
-        the job is over, `StorageError`.
+        the job is over, `StorageError` if the batch cannot be written.
         """
         if self._file is None:
             self._file = self._created()
@@ -89,8 +89,8 @@ class StagingFile:
         self._file.append(batch.data)
 
     def _created(self) -> fs.AppendFile:
-        """Create the file of this attempt, and return it open for appending. Raises `UsageError` if the job's directory
-        is gone because the job is over, since a late attempt must not leave anything; `StorageError` for other errors.
+        """Create the file of this attempt, and return it open for appending. If the job is over, its directory is gone;
+        a late attempt must not leave anything, so `UsageError` is raised. Raises `StorageError` for other errors.
         """
         try:
             return fs.AppendFile(self.path, create=True)
@@ -100,8 +100,8 @@ class StagingFile:
             raise UsageError("the job was ended before this attempt of a task began to write") from error
 
     def close(self, *, durable: bool) -> None:
-        """Close the file, if a batch was written. With `durable` its data is flushed to the disk first, as a commit
-        needs it. Raises `StorageError`.
+        """Close the file, if a batch was written. With `durable` its data is first flushed to disk, as a commit
+        requires. Raises `StorageError` if that fails.
         """
         if self._file is not None:
             if durable:
@@ -110,11 +110,12 @@ class StagingFile:
 
 
 def placed(staged: Iterable[tuple[str, list[Extent]]], offset: int, leader_epoch: int) -> Iterator[RecordBatch]:
-    """Yield the batches of staged files, in order, with consecutive offsets from `offset` on and the given leader
-    epoch. `staged` has each file's path with (position, size, number of records) per batch.
+    """Yield the batches of staged files, in order. They get consecutive offsets from `offset` on and the leader epoch
+    `leader_epoch`. `staged` has each file's path with (position, size, number of records) per batch.
 
-    Base offset and leader epoch are outside a batch's checksum, so nothing is decoded; the checksum is verified. Raises
-    `FormatError` if a batch is damaged or not the one that a task wrote, `StorageError`.
+    Records are not decoded, because a batch's checksum does not cover base offset and leader epoch. The checksum is
+    verified. Raises `FormatError` if a batch is damaged or not the one that a task wrote, `StorageError` if a file
+    cannot be read.
     """
     offset_start, offset_end = BATCH.position("base_offset"), BATCH.end("base_offset")
     epoch_start, epoch_end = BATCH.position("partition_leader_epoch"), BATCH.end("partition_leader_epoch")
@@ -133,8 +134,8 @@ def placed(staged: Iterable[tuple[str, list[Extent]]], offset: int, leader_epoch
 
 
 def discard(work: str, jobs: Iterable[str]) -> None:
-    """Remove the directories with the staged files of jobs from the work directory `work`, and `work` too if it is
-    empty then. Jobs without a directory are skipped. Raises `StorageError`.
+    """Remove the directories with the staged files of jobs from the work directory `work`. Remove `work` too if it is
+    empty afterwards. Jobs without a directory are skipped. Raises `StorageError` if a directory cannot be removed.
     """
     for job in sorted(set(jobs)):
         removal = partial(fs.remove_tree, os.path.join(work, job))
@@ -145,7 +146,7 @@ def discard(work: str, jobs: Iterable[str]) -> None:
 
 def discard_all(work: str, prefix: str) -> None:
     """Remove the staged files of all jobs whose name starts with `prefix`, as `discard` does. Nothing happens if `work`
-    does not exist or is a link. Raises `StorageError`.
+    does not exist or is a link. Raises `StorageError` if a directory cannot be listed or removed.
     """
     if os.path.isdir(work) and not os.path.islink(work):
         discard(work, [entry.name for entry in scan_directory(work) if entry.name.startswith(prefix)])

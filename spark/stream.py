@@ -69,8 +69,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
         """Return the start offsets of a new query, like `{"topic": {"0": 23}}`. They are determined by the first call
-        and then kept. A query with a checkpoint ignores them and continues from there. Raises `UsageError`,
-        `StorageError`.
+        and then kept. A query with a checkpoint ignores them and continues from the checkpoint. Raises `UsageError` if
+        the options do not fit the partitions, `StorageError` if a file cannot be read.
         """
         if self._initial is None:
             views = self._logs.look(all_there=True)
@@ -81,10 +81,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def latestOffset(self, start: Any = None, limit: ReadLimit | None = None) -> dict[str, dict[str, int]]:  # noqa: N802
-        """Return the offsets at which the next batch ends (exclusive), within `limit`. They are equal to `start` if
-        there is nothing new, or less than minOffsetsPerTrigger before the maximum delay has passed. The first batch of
-        a query that begins at the latest offset is empty, so that Spark stores its start. With the trigger AvailableNow
-        no offset is beyond the ends of the logs when the query began. If `start` is None, the last result is the start.
+        """Return the offsets (exclusive) at which the next batch ends, within `limit`. They are equal to `start` if
+        there is nothing new. They are also equal to `start` if there are fewer new offsets than minOffsetsPerTrigger
+        and the maximum delay has not passed. If `start` is None, the last result is the start.
+
+        If a query begins at the latest offset, its first batch is empty, so that Spark stores its start. With the
+        trigger AvailableNow no offset is beyond the ends of the logs when the query began.
 
         Lists the directories again. Data from `start` on that no longer exists raises `StorageError`, or is a warning
         with failOnDataLoss=false. Raises `UsageError` if `start` is not of a kafkalog stream.
@@ -154,8 +156,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._available is None else to_json(self._available)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Look for the ends of the logs now; the query reads up to them and then stops. Raises `UsageError`,
-        `StorageError`.
+        """Look for the ends of the logs now; the query reads up to them and then stops. Raises `UsageError` for a path
+        that does not exist, `StorageError` if a file cannot be read.
         """
         self._target = {key: view.end for key, view in self._logs.look(patient=False).items()}
 

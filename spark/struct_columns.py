@@ -68,13 +68,12 @@ def struct_of(
     types: Mapping[str, DataType] | None = None,
     as_json: bool = False,
 ) -> StructType:
-    """Return a schema with a column for each field of the shapes, in their order; of several fields with the same name
-    only the first. `last` are moved to the end, in the order given, because they were added later than the others;
-    `without` are left out. `names` has other names of columns, by shape and field (`Unread.first_offset`), and `types`
-    other types, by column.
+    """Return a schema with a column for each field of the shapes, in their order. If several fields have the same name,
+    only the first gets a column. `without` names columns to leave out. `last` names columns to move to the end, in this
+    order. `names` gives fields (`Unread.first_offset`) another column name. `types` gives columns another type.
 
-    With `as_json` names are those of JSON, and times are numbers. Raises `TypeError` for a field that has no type in
-    Spark.
+    With `as_json` the columns have the names of the JSON fields, and times are numbers. Raises `TypeError` for a field
+    that has no type in Spark.
     """
     columns: dict[str, DataType] = {}
     for shape in shapes:

@@ -17,9 +17,9 @@ __all__ = ["check_left_out", "is_wanted"]
 
 
 def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
-    """Report each file or directory of a selected partition that cannot be read, such as a link or a FIFO with the name
-    of a segment. With FAILFAST the first one raises `StorageError`; otherwise each is a warning. Recoveries that were
-    not completed are a warning with any mode and for any partition.
+    """Report the files and directories of selected partitions that cannot be read, such as a link with the name of a
+    segment. With FAILFAST the first one raises `StorageError`; with other modes each one is a warning. An unfinished
+    recovery is a warning with any mode and for any partition.
     """
     unread = (FindingCode.FOREIGN_FILE, FindingCode.FOREIGN_DIRECTORY, FindingCode.UNREADABLE)
     for finding in inventory.findings:

@@ -72,11 +72,12 @@ class _Task:
         self._partitions = ColumnPartitions(self._options.partitioner, first_turn=task)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add rows from Spark: assign them to partitions and keep them until a partition has enough for some batches,
-        or all together have `_HELD_BYTES`; then batches are written to the attempt's file. Missing timestamps become
-        the current time.
+        """Add rows from Spark: assign them to partitions and keep them. When a partition has enough rows for some
+        batches, or all together have `_HELD_BYTES`, batches are written to the attempt's file. Missing timestamps
+        become the current time.
 
-        Raises `UsageError` for rows that cannot be written, such as a wrong partition number, and `StorageError`.
+        Raises `UsageError` for rows that cannot be written, such as a wrong partition number, and `StorageError` if the
+        file cannot be written.
         """
         if not batch.num_rows:
             return
@@ -95,7 +96,7 @@ class _Task:
 
     def finish(self) -> None:
         """Write batches of all rows that are held to the attempt's file. Raises `UsageError` if a batch is too large,
-        `StorageError`.
+        `StorageError` if the file cannot be written.
         """
         for owner in list(self._held):
             self._flush(owner)
@@ -138,9 +139,10 @@ class _Task:
             yield owner, chosen
 
     def _numbers(self, column: pa.Array | None, keys: pa.Array, counts: Numbers) -> Numbers:
-        """Return the partition number of each row, in order: from the column `partition` if it is there and not null,
-        otherwise by the partitioner from the key, or in turn without a key. Raises `UsageError` if a number is negative
-        or too large (numPartitions or a default maximum).
+        """Return the partition number of each row, in order. It is the value of the column `partition` if there is one.
+        If that is null or missing, the partitioner computes the number from the key; rows without a key are spread over
+        the partitions. Raises `UsageError` if a number is negative, or if it is not less than numPartitions or, without
+        this option, a default maximum.
         """
         numbers = self._partitions.numbers(keys, counts, column)
         most = self._options.num_partitions or max(_MOST_PARTITIONS, int(counts.max()))
@@ -159,7 +161,8 @@ def _check_name(owner: TopicPartition) -> None:
 def write_task(prepared: Prepared, batches: Iterator[pa.RecordBatch], job: str, task: int, attempt: str) -> Staged:
     """Run one attempt of a task: write the rows in `batches` to one staged file of the job. Return its name and the
     extents of each partition (position, size and number of records per batch). No file is created if there are no rows.
-    The file is durable when this returns; the log directory does not change. Raises `UsageError`, `StorageError`.
+    The file is durable when this returns; the log directory does not change. Raises `UsageError` for rows that cannot
+    be written or if the job is over, `StorageError` for I/O errors.
     """
     file = StagingFile(work_directory(prepared.options.path), job, f"{task}-{attempt}.batches")
     done = False

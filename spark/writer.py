@@ -71,7 +71,8 @@ class LogArrowWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Run one attempt of a task on an executor: write the rows to a staged file, and return the message for
-        `commit`. Raises `UsageError`, `StorageError`.
+        `commit`. Raises `UsageError` for rows that cannot be written or if the job is over, `StorageError` for I/O
+        errors.
         """
         task, attempt, _ = _attempt()
         return write_task(self._prepared, iterator, self._prepared.job, task, attempt)
@@ -107,7 +108,8 @@ class LogStreamArrowWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Run one attempt of a task of a stream's batch on an executor: create the job's directory, write the rows to a
-        staged file in it, and return the message for `commit`. Raises `UsageError`, `StorageError`.
+        staged file in it, and return the message for `commit`. Raises `UsageError` for rows that cannot be written or
+        if the job is over, `StorageError` for I/O errors.
         """
         task, attempt, query = _attempt()
         job = f"stream-{query}-{self._prepared.job}"

@@ -58,10 +58,10 @@ class Acting(Generic[Plan]):
         """Context manager: on `RecoveryRefused`, `StorageError` or `UsageError`, print what was done so far, then raise
         the error again.
 
-        With --json, the callback `reports` makes one object per directory, which is printed on standard output; if this
-        command changed the directory, the object names the execution. On standard error, one sentence is printed for
-        each execution that this command began or ended, according to `happened`. Sets `is_unreadable` of a
-        `RecoveryRefused` if a plan could not read everything.
+        With --json, print an object for each report that the callback `reports` makes, one per directory; if this
+        command changed the directory, the object names the execution. On standard error, print a sentence for each
+        execution in `happened` that this command began or ended. If a plan could not read everything, set
+        `is_unreadable` of a `RecoveryRefused`.
         """
         try:
             yield
@@ -102,9 +102,9 @@ class Acting(Generic[Plan]):
 
 
 def _as_it_is(report: Struct, happened: Happened) -> Struct:
-    """Return a copy of `report` for a directory that was changed: `changed` is true, and `run_id` and `quarantine` name
-    the execution that changed it, if `report` has these fields. Returns `report` itself if it has no `changed` field or
-    no path, or if its directory was not changed.
+    """Return a copy of `report` that says what this command did to its directory. `changed` is true, and `run_id` and
+    `quarantine`, if `report` has them, name the execution. Return `report` itself if its directory was not changed, or
+    if it has no path or no field `changed`.
     """
     names = report.__struct_fields__
     path = getattr(report, "path", None) or getattr(report, "root", None)

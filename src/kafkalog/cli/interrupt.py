@@ -50,11 +50,11 @@ class Happened:
         self._before = {path: _runs(path, quarantine) for path in paths}
 
     def sentences(self, *, only_new: bool = False) -> list[str]:
-        """Return sentences about executions on the log directories; empty if there are none. They name executions that
-        are unfinished, and those that were completed, undone or deleted since this object was created, with the
-        commands that continue or reverse them.
+        """Return sentences about executions on the log directories; empty if there are none to report. They name
+        unfinished executions, and executions that were completed, undone or deleted since this object was created. They
+        include the commands that continue or reverse these.
 
-        With `only_new`, executions that were unfinished before and have not changed since are omitted. Reads the
+        With `only_new`, an execution that was unfinished before is omitted unless it has changed since. Reads the
         directories of the executions.
         """
         return [
@@ -149,9 +149,9 @@ def _runs(path: str, quarantine: str | None) -> Documents:
 @contextmanager
 def held_back(said: str) -> Iterator[Callable[[], None]]:
     """Context manager that delays Ctrl-C in a section that must not be interrupted. It yields a function that raises
-    `Interrupted` with the text `said` if Ctrl-C was pressed since the section began. If this function is not called
-    afterwards, the first Ctrl-C has no effect. A second Ctrl-C ends the section at once with `Interrupted`. Replaces
-    the SIGINT handler and restores it at the end.
+    `Interrupted` with the text `said` if Ctrl-C was pressed in the section. Call this function after the section;
+    otherwise the first Ctrl-C has no effect. A second Ctrl-C ends the section at once with `Interrupted`. The SIGINT
+    handler is replaced, and restored at the end.
     """
     pressed = False
     before = signal.getsignal(signal.SIGINT)

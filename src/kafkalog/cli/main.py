@@ -153,12 +153,12 @@ def _write_out(stream: TextIO, text: str = "") -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code. Every exception except `SystemExit` becomes an exit code and a
-    sentence on standard error. With `--json`, an error before any output is also printed as a JSON object on standard
-    output; with `--debug` the traceback is printed.
+    """Run one command line and return its exit code. Without arguments, print the help and return `ExitCode.USAGE`. If
+    the reader of standard output has closed it, return `PIPE_CLOSED`.
 
-    Without arguments, prints the help and returns `ExitCode.USAGE`. Returns `PIPE_CLOSED` if the reader of standard
-    output has closed it.
+    Every exception except `SystemExit` becomes an exit code and a sentence on standard error. With `--json`, an error
+    before any output is also printed as a JSON object on standard output. With `--debug` the traceback is printed
+    first.
     """
     if not arguments and COMPLETE_VARIABLE not in os.environ:
         sys.stderr.write(cli.get_help(click.Context(cli, info_name="kafkalog")) + "\n")
@@ -211,8 +211,9 @@ def _blocks_printed() -> int:
 
 
 def _as_json(text: str, code: int) -> int:
-    """Print an error as a JSON object on standard output and as a sentence on standard error; return `code`, or
-    `PIPE_CLOSED` if standard output is closed.
+    """Print an error as a JSON object on standard output and as a sentence on standard error, and return `code`. If
+    standard output is closed, return `PIPE_CLOSED` without the sentence. Other `OSError` of standard output are
+    ignored.
     """
     from kafkalog.cli.output import ErrorLine, print_json
 

@@ -168,10 +168,10 @@ def remark(text: str) -> None:
 
 
 def said(text: str) -> str:
-    """Return `kafkalog: TEXT` as lines for standard error, with a newline after each and control characters escaped.
-    They are wrapped to the width of the terminal or of COLUMNS; without either, the text is one line.
-
-    A sentence with a command in its middle is not wrapped, because a part of a command would be a different command.
+    """Return `kafkalog: TEXT` as lines for standard error, each with a newline at its end. Control characters are
+    escaped. The lines are wrapped to the width of the terminal or of COLUMNS; if neither is known, the text is one
+    line. A sentence with a command in its middle is not wrapped, because a part of a command would be a different
+    command.
     """
     line, width = f"kafkalog: {escape_controls(text)}", terminal_width(sys.stderr)
     # one command behind a colon gets lines that a shell reads as one

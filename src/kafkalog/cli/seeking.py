@@ -15,10 +15,12 @@ _SHOWN = 5
 
 
 def seeks_past(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield a sentence with the `kafka-consumer-groups.sh` command that moves a group past an unreadable batch: one for
-    each partition and offset in findings that have a last offset and are about a live partition directory. At most
-    `_SHOWN` are yielded; a last line counts the others. Findings about exceeded limits of kafkalog are skipped, because
-    Kafka has no such limits.
+    """Yield sentences with the `kafka-consumer-groups.sh` commands that move a group past unreadable batches. There is
+    one for each partition and offset of the findings. At most `_SHOWN` are yielded, and a last sentence counts the
+    others.
+
+    A finding must have a last offset and be about a live partition directory; others are skipped. Findings about
+    exceeded limits of kafkalog are skipped too, because Kafka has no such limits.
     """
     places: dict[tuple[str, int], None] = {}
     for finding in findings:

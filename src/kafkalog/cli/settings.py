@@ -99,8 +99,9 @@ def given_words(
 
 
 def planning_words(request: Recovery, server_properties: str | None) -> list[str]:
-    """Return the options of a plan as words of a command line, without the mode, bit repair and the options that only
-    affect the execution. `server_properties` is the path of that file, or None.
+    """Return the options of a plan as words of a command line. The mode, bit repair and the options that only affect
+    the execution are omitted. `server_properties` is the path of the option `--server-properties`; if it is None, the
+    option is omitted too.
     """
     words = option_words(request, of_acting=False)
     if server_properties is None:

@@ -85,11 +85,12 @@ def print_table(
     *,
     fits: bool = False,
 ) -> None:
-    """Print a table with a title on standard output. A blank line precedes it if this command has already printed a
-    table. `totals` is a last row, shown only if there are at least two others. Without rows, prints `TITLE: none`.
+    """Print a table with a title on standard output. If this command has already printed a table, a blank line comes
+    first. If there are no rows, print only `TITLE: none`. `totals` is a last row, which is shown only if there are at
+    least two others.
 
-    On a terminal, columns are wrapped or dropped so that the table fits its width; with `fits`, this is also done in a
-    pipe, for `text_width` columns.
+    On a terminal, columns are wrapped or dropped so that the table fits its width. With `fits`, a table in a pipe is
+    fitted too, to `text_width` columns.
     """
     wanted = [Column(column) if isinstance(column, str) else column for column in columns]
     values = [list(row) for row in rows]
@@ -118,8 +119,8 @@ def print_table(
 
 
 def _is_another() -> bool:
-    """Whether this command has printed a table before. Each call counts as printing one, which is noted in the click
-    context. False outside of a command.
+    """Return whether this command has already noted a table in the click context, and note one. Return False and note
+    nothing outside of a command.
     """
     context = click.get_current_context(silent=True)
     if context is None:
@@ -216,11 +217,12 @@ def _fitted(
     kept: Sequence[int],
     width: int,
 ) -> list[int] | None:
-    """Return a width for each column so that the shown columns fit into `width`. Headings may take several lines, and
-    text is wrapped in columns that allow it. None if they cannot fit.
+    """Return a width for each column, so that the columns with the indexes `kept` fit into `width`; None if they cannot
+    fit. Text is wrapped in columns that allow it, and headings may take several lines. If no shown column can be
+    dropped, other text columns are narrowed as well.
 
-    `kept` has the indexes of the shown columns. For each column, `natural` has the width of the widest cell, `words`
-    the longest word that must not be broken, and `right` whether it is right-aligned.
+    For each column, `natural` has the width of the widest cell, `words` the length of the longest word that must not be
+    broken, and `right` whether it is right-aligned.
     """
     heads = [_longest_word([column.name]) for column in columns]
     widths = [max(pair) for pair in zip(natural, heads, strict=True)]

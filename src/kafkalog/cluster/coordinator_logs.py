@@ -76,13 +76,13 @@ class CoordinatorLogs(Struct, frozen=True, kw_only=True):
         return next(filter(None, map(self.why_partial, sorted({*self.read, *self.lost}))), None)
 
     def why_unknown(self, name: str | None, count: int | None = None) -> str | None:
-        """Return the reason why an object that was not read may still exist, as text; None if it certainly does not
-        exist.
+        """Return the reason why an object that was not read may still exist, as text. Return None if it certainly does
+        not exist.
 
-        `name` is its key: a group or a transactional id. None means any name, for which all known partitions must have
-        been read. If the metadata states the number of partitions, only the partition that the hash of `name` selects
-        is examined. Otherwise `count` is that number, and any other known partition may be the reason too. If neither
-        number is known, all known partitions are examined.
+        `name` is the object's key: a group or a transactional id. If it is None, the object may be in any partition, so
+        all known partitions are examined. If the metadata states the number of partitions, only the partition for the
+        hash of `name` is examined. Otherwise `count` is that number, and all other known partitions are examined too,
+        because `count` may be wrong. If neither number is known, all known partitions are examined.
         """
         known = self.count or count
         if name is None or known is None:
@@ -102,12 +102,12 @@ class CoordinatorLogs(Struct, frozen=True, kw_only=True):
 def coordinator_logs(
     partitions: Sequence[Partition], topic: str, findings: list[Finding], limits: Limits = DEFAULT_LIMITS
 ) -> CoordinatorLogs:
-    """Determine which partitions of `topic` were read completely, and which are missing.
+    """Determine which partitions of `topic` were read completely, and which are missing. `partitions` are all
+    partitions that were read. Partitions of other topics only show which log directories were read.
 
-    `partitions` are all partitions that were read; partitions of other topics only show which log directories were
-    read. `findings` are the findings of that reading; findings about missing directories, segments and ends of logs are
-    appended to it. Reads checkpoints and the cluster's metadata in the log directories; metadata that cannot be read
-    counts as missing. Raises `StorageError` if files cannot be read, and no other error of this library.
+    `findings` are the findings of that reading. Findings about missing directories, segments and ends of logs are
+    appended to it. Reads checkpoints and the cluster's metadata in the log directories; those that cannot be read count
+    as missing. Raises `StorageError` if other files cannot be read, and no other error of this library.
     """
     of_topic = [each for each in partitions if each.topic == topic and each.partition is not None]
     for partition in of_topic:
@@ -127,11 +127,12 @@ def coordinator_logs(
 
 
 def _short(partition: Partition, earlier: Sequence[Finding], limits: Limits) -> Iterable[Finding]:
-    """Yield findings about the missing beginning or end of a live partition's log.
+    """Yield findings about the missing beginning or end of a live partition's log. Yields nothing for a stray, deleted
+    or future replica, or if the partition is not a directory.
 
-    Compares the log with its log start offset and high watermark checkpoints and its leader epochs, which are read from
-    disk. `earlier` are the findings so far, including the damage of the partition's segments. Yields nothing for a
-    stray, deleted or future replica, or if the partition is not a directory.
+    The log is compared with its leader epochs and its checkpoints of log start offset and high watermark, which are
+    read from disk. A checkpoint that cannot be read counts as missing. `earlier` are the findings so far, including the
+    damage of the partition's segments. Raises `StorageError` if another file cannot be read.
     """
     name = partition.name
     if name is None or name.state is not DirectoryState.LIVE or not is_directory(partition.path):
@@ -155,11 +156,12 @@ def _watermark(partition: Partition) -> int | None:
 
 
 def _why(partition: Partition, findings: Iterable[Finding]) -> str | None:
-    """Describe the first finding about a partition's files that may hide records; None if there is none.
+    """Describe the first finding about a partition's files that may hide records; return None if there is none. Every
+    error may hide records. So may warnings about missing segments, unknown record versions, records that were removed
+    since, and a log that ends below its high watermark.
 
-    All errors may hide records, and so may warnings about missing segments, unknown record versions, records that were
-    removed since, and a log that ends below its high watermark. Damage at the end of the log is ignored if a high
-    watermark is recorded, because there is another finding if the log ends below it.
+    Damage at the end of the log is ignored if a high watermark is recorded. If the log ends below it, there is another
+    finding about that.
     """
     own = [each for each in findings if each.file is not None
            and (each.file == partition.path or each.file.startswith(os.path.join(partition.path, "")))]  # fmt: skip
@@ -212,11 +214,14 @@ def _identity(root: str) -> tuple[int, str | None]:
 
 
 def _lost_in(root: str, topic: str, read: set[int], known: _Known, here: set[str]) -> Iterable[tuple[int, Finding]]:
-    """Yield (partition number, finding) for each partition of `topic` that is missing in the log directory `root`.
+    """Yield (partition number, finding) for each partition of `topic` that is missing in the log directory `root`. A
+    partition is expected there if a checkpoint file or `known.assigned` names it. Partitions in `read` (the numbers
+    that were read anywhere) are never yielded.
 
-    A partition is expected there if a checkpoint file or `known.assigned` names it. `read` are the partition numbers
-    that were read, `here` the names of the directories in `root` that were read. Yields nothing if only some of the
-    directory's partitions of the topic were read, or if it has none and its other partitions were not all read.
+    `here` has the names of the directories in `root` that were read. Yields nothing if a live partition of the topic in
+    `root` was not read. If `root` has no partition of the topic, all its other partitions must have been read too;
+    otherwise yields nothing. A checkpoint file that cannot be read counts as missing. Raises `StorageError` if `root`
+    cannot be listed.
     """
     names = [entry.name for entry in scan_directory(root)]
     parsed = {name: directory for name in names if (directory := parse_partition_directory(name)) is not None}

@@ -164,11 +164,13 @@ def _node(log_dir: LogDir) -> int | None:
 
 
 def _in_sync(log_dirs: Sequence[LogDir], known: Mapping[str, KnownTopic]) -> Iterable[Finding]:
-    """Yield findings about in-sync or eligible replicas that are missing, or that end below a recorded high watermark.
+    """Yield findings about in-sync or eligible replicas that are missing, or whose log ends below a recorded high
+    watermark. They are ordered by topic, partition and broker. Reads the ends of logs; raises `StorageError` if a file
+    cannot be read.
 
     `known` are the topics of the metadata by name. A replica is missing if none of its broker's directories in
-    `log_dirs` has a live one. Its log end is compared with the largest high watermark of its partition in any of
-    `log_dirs`. Only brokers with a known node id are examined. The findings are ordered by topic, partition and broker.
+    `log_dirs` has a live one. Its log end is compared with the largest high watermark of the partition in any of
+    `log_dirs`. Only brokers with a known node id are examined.
     """
     watermarks: dict[tuple[str, int], tuple[int, int | None]] = {}
     for log_dir in log_dirs:
@@ -203,12 +205,13 @@ def _in_sync(log_dirs: Sequence[LogDir], known: Mapping[str, KnownTopic]) -> Ite
 def cross_check(
     log_dirs: Iterable[LogDir], known: Mapping[str, KnownTopic], clusters: Mapping[str, str] | None = None
 ) -> tuple[int, list[Finding]]:
-    """Compare live partitions in log directories with the metadata; return their number and findings about
-    contradictions.
+    """Compare live partitions in log directories with the metadata. Return the number of compared partitions, and
+    findings about contradictions. Partitions of `__cluster_metadata` and directories without a valid partition name are
+    not compared.
 
-    The partitions of `__cluster_metadata`, and directories without a valid partition name, are not compared. `known`
-    are the topics of the metadata by name. `clusters` are the cluster ids by chroot as `cluster_ids` returns them; a
-    directory with another id is reported, unless there are none.
+    `known` are the topics of the metadata by name. `clusters` are the cluster ids by chroot as `cluster_ids` returns
+    them. A directory with another cluster id is reported, unless `clusters` is None or empty. Raises `StorageError` if
+    a file cannot be read.
     """
     count = 0
     log_dirs = list(log_dirs)

@@ -153,9 +153,9 @@ def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
 
 
 def _damages(findings: Sequence[Finding], with_bytes: bool) -> Iterator[Damage]:
-    """Yield up to `_OF_ONE_KIND` findings of each code and file, in order and at most `MOST_DAMAGES` in total. If
-    `with_bytes`, each has the bytes around it. If a file has more findings of a code, the last one that is yielded
-    counts them too.
+    """Yield the damages to show for findings, in order. At most `_OF_ONE_KIND` findings of each code and file are
+    shown, and at most `MOST_DAMAGES` in total. If `with_bytes`, each has the bytes around it. If a file has more
+    findings of a code, the last one that is shown has the number of the others.
     """
     counts: dict[tuple[FindingCode, str | None], int] = {}
     for finding in findings:
@@ -201,8 +201,8 @@ def _runs(root: str) -> tuple[RunInfo, ...]:
 def _compared(
     paths: Sequence[str], inventory: Inventory, asked: Asked, watch: Watch, size: int
 ) -> tuple[Comparison | None, KafkaLogError | None]:
-    """Return the comparison of the copies and None; if it failed (`StorageError` or `UsageError`), None and the error.
-    Both are None if no partition is in two places; then nothing is read.
+    """Return (comparison of the copies, None). If the comparison failed with `StorageError` or `UsageError`, return
+    (None, error). If no partition is in two places, nothing is read, and the result is (None, None).
     """
     if not inventory.duplicates():
         return None, None
@@ -222,11 +222,11 @@ def _planned(
     inventory: Inventory, placed: Sequence[tuple[str, Partition]], asked: Asked, watch: Watch
 ) -> Iterator[Planned]:
     """Yield a plan for each chosen log directory, and for each partition directory that was passed by its own path.
-    Other directories with the same partitions serve as copies. If planning fails, it is tried again without copies; if
-    that fails too, an entry with the first error is yielded.
+    Other directories with the same partitions serve as copies. If planning fails, it is tried again without copies. If
+    that fails too, yield an entry with the first error.
 
-    Directories of one broker that share a partition are not copies of each other: no broker starts on them, and their
-    plans say so. These plans are yielded last.
+    Directories of one broker that share a partition are not copies of each other. No broker starts on them, and their
+    plans say so; these plans are yielded last.
     """
     wanted = {directory for directory, _partition in placed}
     roots = [log_dir.path for log_dir in inventory.log_dirs if log_dir.path in wanted or asked.chosen == ALL]

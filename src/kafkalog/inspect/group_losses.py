@@ -51,10 +51,9 @@ class GroupLoss(Struct, frozen=True, kw_only=True):
 
 def commits_of(found: Comparison, limits: Limits = DEFAULT_LIMITS) -> tuple[list[CommittedOffset], list[Finding]]:
     """Return the committed offsets of the groups, and findings. They are read from the best copy of each compared
-    partition of `__consumer_offsets`; both lists are empty without such partitions. Raises `StorageError`.
-
-    The best copy may have commits that the present coordinator lacks. They count too, since the group has read the
-    records.
+    partition of `__consumer_offsets`; both lists are empty without such partitions. The best copy may have commits that
+    the present coordinator lacks. They count too, because the group has read the records. Raises `StorageError` if a
+    file cannot be read.
     """
     logs = [
         partition
@@ -68,7 +67,7 @@ def commits_of(found: Comparison, limits: Limits = DEFAULT_LIMITS) -> tuple[list
 
 def group_losses(found: Comparison, commits: Iterable[CommittedOffset]) -> list[GroupLoss]:
     """Return the losses of each commit, in the order of `commits`; a commit may have none or several. Commits to
-    partitions that were not compared or have no best copy are skipped.
+    partitions that were not compared or have no best copy are skipped. Reads no file.
     """
     compared = {(each.topic, each.partition): each for each in found.partitions}
     losses = []

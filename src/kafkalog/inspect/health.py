@@ -120,8 +120,8 @@ class PartitionHealth(Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Reasons why segments do not end well, then the codes of warnings and errors, each once; empty if all is well.
-        If `is_settled` is True (a broker has the log open), only the codes.
+        """Return the reasons why segments do not end well, and then the codes of warnings and errors, each once; empty
+        if all is well. If a broker has the log open (`is_settled`), only the codes are returned.
         """
         stops = [
             str(segment.stop) for segment in self.segments if segment.stop is not StopReason.END and not self.is_settled
@@ -231,9 +231,10 @@ def health_of(
 
 
 def _settled(found: DirectoryHealth, select: Selection, jobs: int) -> DirectoryHealth:
-    """Examine again a directory that a broker has open, because the broker may have been writing during the first walk.
-    Return its health with only those findings that persist. It is marked `is_in_use`, and its partitions are marked
-    `is_settled`. Partitions that were deleted meanwhile are omitted.
+    """Check the findings about a directory that a broker has open, because the broker may have been writing during the
+    first examination. The affected places are read again. Return the health with only those findings that are still
+    there. It is marked `is_in_use`, and its partitions are marked `is_settled`. Partitions that were deleted meanwhile
+    are omitted.
     """
 
     def again(paths: frozenset[str]) -> dict[str, Sequence[Finding]]:
@@ -266,9 +267,9 @@ def _looked(
     *,
     is_again: bool = False,
 ) -> tuple[DirectoryHealth, ...]:
-    """Read the wanted partitions once, and return the health of each log directory: first unreadable paths, then log
-    directories, then partitions that were passed by their own path. Log directories that have partitions, but none of
-    the wanted ones, are omitted, except with `is_again`.
+    """Read the wanted partitions once, and return the health of each log directory. First come unreadable paths, then
+    log directories, then partitions that were passed by their own path. A log directory that has partitions, but none
+    of the wanted ones, is omitted, except with `is_again`. It is kept if a selected partition in it is unreadable.
 
     `jobs` processes read at a time, and `on_read` is called with the number of bytes read. Checks of a whole directory
     are made only if everything is selected.
@@ -326,9 +327,9 @@ def _reached(read: PartitionHealth) -> int | None:
 def _as_rows(
     log_dir: LogDir, findings: Sequence[Finding], select: Selection
 ) -> tuple[list[Finding], tuple[PartitionHealth, ...]]:
-    """Separate the findings about partition directories of this log directory that cannot be listed. Return the other
-    findings, and one health without segments for each such directory that is selected. Such findings about partitions
-    that are not selected are dropped.
+    """Separate the findings about partition directories of this log directory that cannot be listed. Return two
+    results: the other findings, and a health without segments for each such directory that is selected. Findings about
+    such directories that are not selected are dropped.
     """
     rest, rows = [], []
     for finding in findings:

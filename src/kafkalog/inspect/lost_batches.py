@@ -71,8 +71,8 @@ def is_of_batch(finding: Finding) -> bool:
 
 def lost_batch_at(path: str, position: int) -> LostBatch:
     """Return facts about the damaged place at byte `position` of the segment's log file `path`: the largest timestamp
-    of the batch before it and the offset after that batch, and the claims of the damaged header itself. Returns an
-    empty `LostBatch` if the file cannot be read.
+    of the batch before it, the offset after that batch, and what the damaged header claims. Facts that cannot be
+    determined are None. Return an empty `LostBatch` if the file cannot be read.
     """
     try:
         with FileSource(path) as source:
@@ -134,8 +134,8 @@ def _header_before(source: FileSource, path: str, position: int) -> BatchHeader 
 
 
 def _start_before(path: str, position: int) -> int:
-    """Return the byte position of a batch before `position`, at which to begin a walk. It is 0 if `position` is at most
-    `_NEAR` bytes into the segment. Otherwise it comes from the offset index; 0 if the index has no earlier entry or
+    """Return the byte position of a batch before `position`, from which to read forward. It comes from the offset
+    index. Return 0 if `position` is at most `_NEAR` bytes into the segment, or if the index has no earlier entry or
     cannot be read.
     """
     if position <= _NEAR:

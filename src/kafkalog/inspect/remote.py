@@ -169,8 +169,9 @@ class _Looking:
         return segments_of(self._tier, listed) if listed and self._tier is not None else []
 
     def _epochs(self, key: Key, local: Mapping[str, LocalPart]) -> Sequence[LeaderEpoch]:
-        """Return the leader epochs of the local copy with the largest end offset. If it has none, return the epochs
-        stored with the last remote segment, which reads an object of the tier. Empty if unknown.
+        """Return the leader epochs of the local copy with the largest end offset. If it has none, and the log has
+        events, return the epochs stored with the last remote segment, which reads an object of the tier. Return an
+        empty result if neither is known.
         """
         known = max(local.values(), key=lambda each: each.end, default=None)
         if known is not None and known.partition.leader_epochs:

@@ -69,9 +69,10 @@ def _missing(row: RemoteRow) -> Iterator[Finding]:
 
 
 def _incomplete(row: RemoteRow, partition: RemotePartition) -> Iterator[Finding]:
-    """Yield at most one finding about a listed segment of a log without events: that files of the segment or its leader
-    epochs are missing, or else that it is not read because another segment has its offsets. Yields nothing if the log
-    has events or the segment was not listed.
+    """Yield at most one finding about a listed segment of a log without events. If files of the segment or its leader
+    epochs are missing, the finding says so. Otherwise, if another segment has its offsets or the log was truncated
+    before them, the finding says that the segment is not read. Yield nothing if the log has events or the segment was
+    not listed.
     """
     if partition.has_events or row.listed is None:
         return
@@ -138,9 +139,9 @@ def _stuck(row: RemoteRow) -> Iterator[Finding]:
 
 
 def _overlapping(partition: RemotePartition) -> Iterator[Finding]:
-    """Yield a finding for each readable remote segment whose leader epochs are not those of the log at its offsets,
-    so that no broker reads it. Yields nothing if no local copy has leader epochs. Skips segments below the log start
-    offset, which a broker deletes, and segments that were copied twice.
+    """Yield a finding for each readable remote segment with other leader epochs than the log has at its offsets; no
+    broker reads it. Yield nothing if no local copy has leader epochs. Segments below the log start offset, which a
+    broker deletes, and segments that were copied twice are skipped.
     """
     if not any(local_part.partition.leader_epochs for local_part in partition.local.values()):
         return
@@ -213,9 +214,10 @@ def _behind(partition: RemotePartition) -> Iterator[Finding]:
 
 
 def _past_retention(found: RemotePartition, part: LocalPart, now: int) -> Iterator[Finding]:
-    """Yield one finding of severity INFO if local retention has passed for local segments that are in the remote
-    tier too: a broker deletes them (`UnifiedLog.deleteRetentionMsBreachedSegments` and its counterpart for sizes).
-    Yields nothing if tiering or copying is disabled or the settings are unknown. `now` is in ms since 1970.
+    """Yield one finding of severity INFO about local segments that a broker will delete: local retention has passed for
+    them, and they are in the remote tier too. (Kafka does so in `UnifiedLog.deleteRetentionMsBreachedSegments` and its
+    counterpart for sizes.) Yield nothing if there are none, if tiering or copying is disabled, or if the settings are
+    unknown. `now` is in ms since 1970.
     """
     settings = found.settings
     if settings is None or settings.get(REMOTE_STORAGE_ENABLE, "").lower() != "true":
@@ -253,9 +255,10 @@ def _limit(values: Mapping[str, str], what: str) -> int:
 
 
 def _cached(partition: RemotePartition) -> Iterator[Finding]:
-    """Yield a finding for each index of a readable remote segment in a broker's cache (`RemoteIndexCache`) whose size
-    differs from the one in the remote tier, or is not a whole number of entries. Indexes whose size in the tier itself
-    is wrong are skipped, as that is a finding of its own. Examines file sizes only.
+    """Yield a finding for each cached index of a readable remote segment that has a wrong size. The cache is a broker's
+    (`RemoteIndexCache`). A size is wrong if it differs from the size in the remote tier, or is not a whole number of
+    entries. If the size in the tier itself is wrong, the index is skipped, because another finding says that. Only file
+    sizes are examined.
     """
     for directory in partition.local:
         for row in partition.rows:

@@ -110,9 +110,9 @@ class Stretch(Struct, frozen=True):
     """number of stretches that were joined because there were too many"""
 
     def joined(self, other: Stretch) -> Stretch:
-        """Return one stretch for this one and the next, `other`. It has the worse kind of the two with its detail (this
-        one's if the kinds are equal), and the sums of batches and records. `places` is the sum if the kinds differ,
-        otherwise the larger number.
+        """Return one stretch for this one and the next one, `other`. Its kind is the worse kind of the two, with the
+        detail of that stretch, or of this one if the kinds are equal. Numbers of batches and records are added.
+        `places` is the sum if the kinds differ, otherwise the larger number.
         """
         worse = max(self, other, key=lambda stretch: stretch.kind.rank)
         offsets = [
@@ -198,8 +198,8 @@ class _Drawing:
 
     def batch(self, facts: BatchFacts) -> None:
         """Add a batch that can be read. Bytes between the previous batch and this one become a hole. The batch counts
-        as sound, or as `Kind.AFTER` if consumers stop at damage before it. If a finding at this batch's own position
-        stops consumers, all later batches count as `Kind.AFTER`.
+        as `Kind.AFTER` if consumers stop at damage before it, and otherwise as sound. If a finding at this batch's own
+        position stops consumers, all later batches count as `Kind.AFTER`.
         """
         self.hole(facts.position)
         kind = Kind.AFTER if self._is_behind else Kind.SOUND
@@ -240,8 +240,8 @@ class _Drawing:
         return SegmentMap(self.segment, tuple(stretches)), self._is_behind
 
     def _named(self, findings: Sequence[Finding]) -> Iterator[Stretch]:
-        """Yield the stretches in order, with kind and description of the worst warning or error at a position in
-        them. Stretches without one, and those that could not be read, stay unchanged.
+        """Yield the stretches in order. If a warning or error has a position in a stretch, the stretch gets kind and
+        description of the worst one. A stretch without one stays unchanged, and so does one that could not be read.
         """
         placed = sorted(
             (
@@ -302,12 +302,11 @@ def segment_maps(
     limits: Limits = DEFAULT_LIMITS,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Iterator[SegmentMap]:
-    """Yield the maps of a partition's segments in order. After an I/O error the walk continues with the next
-    segment.
+    """Yield the maps of a partition's segments in order. Bytes that the operating system cannot read become a stretch
+    of kind unread, and the next segment is read; this raises no error.
 
-    `known` are findings by log file from earlier checks. `listener.batch` is called for every batch that can be
-    read, and `on_bytes` with the number of bytes read. Bytes that the operating system cannot read become a stretch
-    of kind unread.
+    `known` are findings by log file from earlier checks. `listener.batch` is called for every batch that can be read,
+    and `on_bytes` with the number of bytes read.
     """
     left, is_behind = list(segments), False
     while left:

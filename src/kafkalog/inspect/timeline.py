@@ -57,11 +57,11 @@ class Timeline(Struct, kw_only=True):
     _entries: int = 0
 
     def add(self, topic: str, timestamp: int, records: int, size: int) -> None:
-        """Add a batch to its time bucket; `size` is in bytes and `timestamp` the largest in ms since 1970. A
-        negative timestamp means none: its records are only counted in `untimed`.
+        """Add a batch to its time bucket. `size` is in bytes, and `timestamp` is its largest timestamp in ms since
+        1970. If `timestamp` is negative, the batch has no time, and its records are only counted in `untimed`.
 
-        Topics beyond `_MOST_TOPICS` become one entry. If there are too many buckets, all are widened, so memory
-        stays bounded.
+        Topics beyond `_MOST_TOPICS` are counted together as one. If there are too many buckets, all are widened, so
+        memory stays bounded.
         """
         if timestamp < 0:
             self.untimed += records
@@ -124,7 +124,7 @@ class Timeline(Struct, kw_only=True):
 
     def _window(self) -> tuple[int, int]:
         """Return the numbers of the first and the last bucket to show (inclusive). Outer buckets with few bytes are
-        left out if the range becomes less than a quarter as long; otherwise all are shown.
+        left out if less than a quarter of the whole range then remains. Otherwise all buckets are shown.
         """
         numbers = sorted(self._buckets)
         sizes = {number: sum(size for _records, size in self._buckets[number].values()) for number in numbers}
@@ -141,8 +141,8 @@ class Timeline(Struct, kw_only=True):
 
 
 def _outermost(numbers: list[int]) -> Iterable[int]:
-    """Yield the numbers of a sorted list from both ends inwards: each time, the end that is farther from its neighbor.
-    The last remaining number is not yielded.
+    """Yield the numbers of a sorted list from both ends inwards. Of the two outermost numbers that remain, the one that
+    is farther from its neighbor is yielded next. The last remaining number is not yielded.
     """
     low, high = 0, len(numbers) - 1
     while low < high:

@@ -41,8 +41,8 @@ class _PartitionWalk:
         self._before: BatchFacts | None = None
 
     def batch(self, facts: BatchFacts) -> None:
-        """Add one batch to the totals, to the range of offsets and times (ms since 1970; negative times are ignored)
-        and to the timeline.
+        """Add one batch to the totals, to the range of offsets, to the range of times (ms since 1970; a negative time
+        is ignored), and to the timeline.
         """
         self.batches += 1
         self.records += facts.records
@@ -75,9 +75,9 @@ class _Gallery:
         self.segments = self.not_sound = 0
 
     def add(self, partition: PartitionFacts, maps: Sequence[SegmentMap], not_sound: int) -> None:
-        """Count a partition's segments, of which `not_sound` are not sound, and keep some of `maps` for drawing: at
-        most `MOST_DAMAGED` of each rank of damage, `MOST_CLEAN` sound ones of partitions that have unsound segments,
-        and `MOST_CLEAN` of the other partitions.
+        """Count a partition's segments; `not_sound` of them are not sound. Keep some of `maps` for drawing: of damaged
+        segments at most `MOST_DAMAGED` of each rank, of sound segments at most `MOST_CLEAN` in partitions that also
+        have unsound ones, and at most `MOST_CLEAN` in other partitions.
         """
         self.not_sound += not_sound
         self.segments += partition.segments
@@ -92,9 +92,10 @@ class _Gallery:
                 self._clean.append((partition, segment_map))
 
     def drawn(self) -> tuple[tuple[PartitionFacts, SegmentMap], ...]:
-        """Return the (partition, map) pairs to draw: the worst damaged segments (at most `MOST_DAMAGED`), the sound
-        segments that were kept in the same partitions, and further sound segments until there are `MOST_CLEAN` sound
-        ones. Partitions with drawn damage come first; then the order is by path and base offset.
+        """Return the (partition, map) pairs to draw. They are the worst damaged segments (at most `MOST_DAMAGED`), and
+        the sound segments that were kept for the same partitions. If the latter are fewer than `MOST_CLEAN`, sound
+        segments of other partitions are added up to this number. Partitions with drawn damage come first; then the
+        order is by path and base offset.
         """
         worst_first = [each for rank in sorted(self._by_rank, reverse=True) for each in self._by_rank[rank]]
         damaged = worst_first[:MOST_DAMAGED]

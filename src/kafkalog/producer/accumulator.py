@@ -29,12 +29,11 @@ class Accumulator:
         self, topic: str, partition: int | None, partitions: int, waiting: Waiting, now_ms: int
     ) -> tuple[int, bool]:
         """Add a record to the last batch of its partition; begin a new batch if there is none or the record does not
-        fit. Return the partition, and whether its first batch is ready to be written: it is full, or another batch
-        follows it.
+        fit. Return the partition, and whether its first batch is ready to be written, because it is full or another
+        batch follows it.
 
-        If `partition` is None, the sticky partitioner chooses one of the topic's partitions, whose number is
-        `partitions`; it may switch to another partition when a batch is full. `now_ms` is the current time of a
-        monotonic clock.
+        If `partition` is None, the sticky partitioner chooses one; `partitions` is the topic's number of partitions. It
+        may switch to another partition when a batch is full. `now_ms` is the current time of a monotonic clock.
         """
         if partition is not None:
             if self._add(topic, partition, waiting) is None:

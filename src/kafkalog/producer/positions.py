@@ -93,11 +93,12 @@ class Positions:
             self._looked = time.monotonic()
 
     def _first(self, key: TopicPartition, partition: Partition) -> int:
-        """Return the first offset to read in a new partition: the committed offset if it is within log start and log
-        end (both included), otherwise log start or end according to `reset`.
+        """Return the first offset to read in a new partition. It is the committed offset if that is between log start
+        and log end (both included). If there is none, or it is out of range, it is log start or log end according to
+        `reset`.
 
         If `reset` is None, raises `UsageError` for a missing committed offset and `OffsetOutOfRangeError` for one out
-        of range.
+        of range. Raises `FormatError` or `StorageError` if the end of the log cannot be read.
         """
         committed = self._committed.get(key)
         if committed is None:
@@ -123,14 +124,13 @@ class Positions:
         return self._limit(partition, self._reset)
 
     def to_read(self, key: TopicPartition) -> tuple[Partition, int, int | None] | None:
-        """Return the partition and the offsets to read now: first offset, and the offset after the last one (None: to
-        the end of the log). Returns None if the partition disappeared or has no segments, or, with `follow`, if it has
-        no new records.
+        """Return the partition and the offsets to read now: the first one, and the one after the last (None: up to the
+        end of the log). Return None if the partition disappeared or has no segments, or, with `follow`, if it has no
+        new records.
 
-        With `follow`, the end is the last stable offset for `read_committed`, else the end of the last complete batch;
-        only bytes added since the last call are examined. A position out of range is reset first, in `offsets` too; if
-        `reset` is None, `OffsetOutOfRangeError` is raised. An open transaction at the end is recorded in
-        `open_transactions`.
+        With `follow`, only bytes added since the last call are examined. The end is the end of the last complete batch,
+        or for `read_committed` the last stable offset; an open transaction there is recorded in `open_transactions`. A
+        position out of range is first reset, in `offsets` too; if `reset` is None, `OffsetOutOfRangeError` is raised.
         """
         with self.guard:
             partition, offset = self._there.get(key), self.offsets[key]
@@ -167,10 +167,9 @@ class Positions:
             return {key: why for key, (_, _, why) in self._open.items()}
 
     def tell_of_open(self, keys: Iterable[TopicPartition], *, patient: bool) -> None:
-        """Log a warning for each of `keys` whose committed data ends at an open transaction, once per transaction.
-        `keys` are (topic, partition) pairs.
-
-        With `patient`, logs that were written to within the last minute are skipped: their transactions may still end.
+        """Log a warning for each of `keys`, which are (topic, partition) pairs, if its committed data ends at an open
+        transaction. Each transaction is reported once. With `patient`, a log that was written to within the last minute
+        is skipped, because its transaction may still end.
         """
         with self.guard:
             for topic, number in [key for key in keys if key in self._open]:

@@ -170,12 +170,12 @@ class Producer:
         return future
 
     def send_all(self, records: Iterable[Outgoing]) -> list[Future[RecordMetadata]]:
-        """Send several records whose keys and values are already bytes; return one future for each, in order.
+        """Send several records whose keys and values are already bytes. Return one future for each, in order; the
+        future of a record that the hook `before_enqueue` drops is cancelled.
 
-        With `producer_type` `sync` one batch is written for each partition if its records fit, and the first error of
-        these records is raised after all were tried. With `async` errors are in the futures. A record that the hook
-        `before_enqueue` drops has a cancelled future. Raises `UsageError` for an invalid record and `QueueFullError` if
-        there is no room; records before it stay queued.
+        With `producer_type` `sync`, the records of a partition are written as one batch if they fit. All are tried, and
+        then the first error is raised. With `async` errors are in the futures. Raises `UsageError` for an invalid
+        record and `QueueFullError` if there is no room; records before it stay queued.
         """
         futures = []
         for record in records:
@@ -201,13 +201,13 @@ class Producer:
         return NewRecord(value_bytes, key_bytes, timestamp, headers)
 
     def _enqueue(self, outgoing: Outgoing, key: Any, callback: OnDelivery | None) -> Future[RecordMetadata]:
-        """Pass a record through the hooks, choose its partition, and add it to the batch of that partition; return its
-        future.
+        """Pass a record through the hooks, choose its partition, and add it to the batch of that partition. Return its
+        future. If the hook `before_enqueue` returns None, the record is dropped and the future is cancelled. `key` is
+        the key before encoding, for the partitioner. If there is no room and no background thread, waiting batches are
+        written first.
 
-        `key` is the key before encoding, for the partitioner. If the hook `before_enqueue` returns None, the record is
-        dropped and a cancelled future is returned. If there is no room and no background thread, waiting batches are
-        written first. Raises `UsageError` for an invalid record or partition, a closed producer, or a transactional
-        producer without an open transaction; `QueueFullError` if there is no room in time.
+        Raises `UsageError` for an invalid record or partition, a closed producer, or a transactional producer without
+        an open transaction. Raises `QueueFullError` if there is no room in time.
         """
         self._process.require()
         to_send = self._hooks.before_enqueue(outgoing)
@@ -250,8 +250,8 @@ class Producer:
         """Reserve room for a record and add it to the batch of its partition (None: the sticky partitioner chooses).
         `partitions` is the topic's number of partitions. Wakes the background thread if a batch became ready.
 
-        With `async` it may wait for room; raises `QueueFullError` if there is no room in time. Raises `UsageError` if
-        the producer is closed, or a transactional producer has no open transaction; this is checked again after
+        With `async` it may wait for room; raises `QueueFullError` if there is none in time. Raises `UsageError` if the
+        producer is closed, or if a transactional producer has no open transaction. Both are checked again after
         waiting.
         """
         with self._changed:
@@ -284,8 +284,8 @@ class Producer:
         return known
 
     def _after(self, *futures: Future[RecordMetadata]) -> None:
-        """With `producer_type` `sync`, write all waiting batches, then raise the error of the first of `futures` that
-        failed; `flush` and `close` do not raise it again. With `async` do nothing.
+        """With `producer_type` `sync`, write all waiting batches, and then raise the error of the first of `futures`
+        that failed; `flush` and `close` do not raise it again. With `async`, do nothing.
         """
         if self._thread is not None:
             return
@@ -315,12 +315,12 @@ class Producer:
 
     def _deliver(self, *, everything: bool) -> None:
         """Write the batches that are ready until none is left, and complete their futures. With `everything`, or while
-        a sender waits for buffer space, batches that are not yet ready are written too.
+        a sender waits for buffer space, batches that are not yet ready are written too. If a hook calls this while
+        batches are being written, it does nothing, because the call in progress writes the new batch too.
 
         A failed batch does not stop the others: its error is in its futures and is raised by the next `flush` or
         `close`. An interruption such as `KeyboardInterrupt` is raised at once, and all batches that were removed from
-        the queues fail with it. If a hook calls this while batches are being written, it does nothing: the call in
-        progress writes the new batch too.
+        the queues fail with it.
         """
         with self._writing:
             if self._writer is not None:
@@ -369,11 +369,11 @@ class Producer:
 
     def _finish(self, batch: OpenBatch, first: int, failure: BaseException | None) -> None:
         """Release the room of a batch that was written or failed, complete the futures of its records with their
-        metadata, and call their callbacks.
+        metadata, and call their callbacks. `first` is the offset of the batch's first record, -1 if none was written.
+        Timestamps in the metadata are -1 unless the log keeps the producer's.
 
-        `first` is the offset of the batch's first record, -1 if none was written. With `failure` the futures and
-        callbacks get this error, and the transaction is marked as failed; if no earlier error is waiting, it is kept
-        for the next `flush` or `close`. Timestamps in the metadata are -1 unless the log keeps the producer's.
+        With `failure` the futures and callbacks get this error, and the transaction is marked as failed. The next
+        `flush` or `close` raises the error, unless an earlier one is waiting.
         """
         with self._changed:
             self._room.give(sum(each.upper_bound for each in batch.waiting), len(batch.waiting))
@@ -395,7 +395,7 @@ class Producer:
 
     def _call_hook(self, hook: Callable[..., object], *arguments: object) -> None:
         """Call the function `hook` of the caller with the arguments `arguments`. If it raises an `Exception`, no record
-        fails: the error is raised by the next `flush`, `commit_transaction` or `close`, unless an earlier error is
+        fails. The error is raised by the next `flush`, `commit_transaction` or `close`, unless an earlier error is
         waiting.
         """
         try:
@@ -437,12 +437,12 @@ class Producer:
 
     def commit_transaction(self) -> None:
         """Write all records sent, flush them, then write a COMMIT marker to each partition of the transaction and flush
-        again.
+        again. If a crash comes between two markers, no coordinator remembers the commit, unlike with a broker: the next
+        producer with this id aborts the partitions that are still open.
 
         Raises `UsageError` if no transaction is open, in a callback, or if a record of the transaction could not be
-        written; then it can only be aborted. Raises `StorageError` for I/O errors, and after the commit the error of a
-        hook, if any. Unlike with a broker, no coordinator remembers a commit if a crash comes between two markers: the
-        next producer with this id aborts the partitions that are still open.
+        written; it can then only be aborted. Raises `StorageError` for I/O errors. If a hook failed, its error is
+        raised after the commit.
         """
         with self._still(), self._ending():
             self._deliver(everything=True)
@@ -464,8 +464,8 @@ class Producer:
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
-        """Context in which `send` raises `UsageError`, because the transaction is being ended. Raises `UsageError` if
-        no transaction is open.
+        """Context manager for the end of a transaction; in its block `send` raises `UsageError`. Entering it raises
+        `UsageError` if no transaction is open.
         """
         with self._changed:
             self._identity.begin_ending()

@@ -36,11 +36,12 @@ class Room:
         """number of records that wait for room; meanwhile no batch lingers"""
 
     def take(self, size: int, *, may_wait: bool) -> bool:
-        """Reserve room for one record of at most `size` bytes; return whether it had to wait.
+        """Reserve room for one record of at most `size` bytes; return whether it had to wait. It waits for up to
+        `max_block_ms` if there are too many bytes, and for up to `queue_enqueue_timeout_ms` (negative: forever) if
+        there are too many records.
 
-        Waits for up to `max_block_ms` for bytes and `queue_enqueue_timeout_ms` for the number of records (negative:
-        forever). Raises `QueueFullError` if there is no room and `may_wait` is False, or none in time; then nothing is
-        reserved. Raises `UsageError` if `size` exceeds `buffer_memory`.
+        Raises `QueueFullError` if there is no room in time, or at once if `may_wait` is False; nothing is reserved
+        then. Raises `UsageError` if `size` exceeds `buffer_memory`.
         """
         config = self._config
         if size > config.buffer_memory:

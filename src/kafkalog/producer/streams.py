@@ -154,8 +154,9 @@ def open_streams(
 
 
 def balanced(partitions: Iterable[Partition], count: int) -> list[list[Partition]]:
-    """Divide partitions into `count` lists of about the same number of bytes: the largest first, each added to the list
-    with the fewest bytes so far (with equal bytes, the fewest partitions). Lists may be empty.
+    """Divide partitions into `count` lists of about the same number of bytes. The largest partition comes first; each
+    is added to the list with the fewest bytes so far, and if several have the same number of bytes, to the one with the
+    fewest partitions. Lists may be empty.
     """
     shares: list[list[Partition]] = [[] for _ in range(count)]
     sizes = [0] * count

@@ -28,11 +28,11 @@ class Moved(Struct, frozen=True, kw_only=True):
 def moved_offsets(
     commits: Iterable[CommittedOffset], maps: Mapping[tuple[str, int], OffsetMap], renamed: Mapping[str, str]
 ) -> list[Moved]:
-    """Translate committed offsets of the source into offsets of the target.
+    """Translate committed offsets of the source into offsets of the target. Return them ordered by group, target topic
+    and partition. `maps` has the offset map of each replayed (source topic, partition); commits of other partitions are
+    left out. `renamed` maps source topics to their names in the target, if they differ.
 
-    `maps` has the offset map of each replayed (source topic, partition); commits of other partitions are left out.
-    `renamed` has the target's name of renamed topics by source name. The result is ordered by group, target topic and
-    partition. A commit at the end of a log becomes the end of the map, or 0 if the map is empty.
+    A commit at the end of a log becomes the end of the map, or 0 if the map is empty.
     """
     return sorted(
         (

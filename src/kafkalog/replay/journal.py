@@ -71,10 +71,9 @@ class Journal:
         self._file.sync()
 
     def add(self, topic: str, partition: int, start: int, next_offset: int, runs: list[Run]) -> None:
-        """Append a transaction that is about to be committed, and flush it to disk (fsync). Raises `StorageError`.
-
-        The transaction has the source records from offset `start` up to `next_offset` (exclusive), where the next
-        transaction begins. `runs` are the source and target offsets of its records.
+        """Append a transaction that is about to be committed, and flush it to disk (fsync). The transaction has the
+        source records from offset `start` up to `next_offset` (exclusive), where the next transaction begins. `runs`
+        are the source and target offsets of its records. Raises `StorageError` if writing fails.
         """
         self._append({
             "topic": topic, "partition": partition, "from": start, "next": next_offset,
@@ -91,8 +90,9 @@ class Journal:
         """Return the offset map of all transactions that were committed from source offset `begin` up to `committed`
         (exclusive); empty if `committed` is not above `begin`.
 
-        The transactions are followed back from `committed`, each to the end of the previous one, so aborted ones are
-        left out. Raises `UsageError` if a transaction is missing in the journal.
+        The transactions are found backwards: first the one that ends at `committed`, and then each time the one that
+        ends where the next begins. So aborted transactions are left out. Raises `UsageError` if a transaction is
+        missing in the journal.
         """
         chain: list[list[Run]] = []
         end = committed

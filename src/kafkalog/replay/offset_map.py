@@ -74,10 +74,9 @@ class OffsetMap:
         return sum(run.count for run in self._runs)
 
     def moved(self, offset: int, *, empty: int = 0) -> int:
-        """Return the target offset at which a consumer continues that had read everything below `offset` in the source.
-
-        It is the target offset of the first record at or after `offset`. After the last record, it is the target offset
-        of the last record plus one. It is `empty` if the map has no records.
+        """Return the target offset for a consumer that has read everything below `offset` in the source. It is the
+        target offset of the first record at or after `offset`. If there is no such record, it is the target offset of
+        the last record plus one. It is `empty` if the map has no records.
         """
         number = bisect_right(self._sources, offset) - 1
         if number >= 0:
@@ -90,9 +89,9 @@ class OffsetMap:
 
 
 def read_parquet(path: str, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], OffsetMap]:
-    """Read the offset maps of the (source topic, partition) pairs in `wanted` from a file of `write_parquet`.
+    """Read offset maps from a file of `write_parquet`. Return a map for each (source topic, partition) in `wanted`; it
+    is empty if the file has no rows for it. Other rows are ignored.
 
-    The result has a map for each wanted pair, an empty one if the file has no rows of it; other rows are ignored.
     Raises `UsageError` if the file is not such a map or pyarrow is not installed, `StorageError` if it cannot be read
     or is missing.
     """

@@ -81,11 +81,10 @@ class ReplayPlan(Struct, frozen=True, kw_only=True):
         return tuple(log.waiting for log in logs if log.waiting is not None)
 
     def refuse(self, options: Replay) -> None:
-        """Raise `RecoveryRefused` if records would be lost, unless `options.accept_loss` is set.
-
-        The `reason` of the exception is `damaged` if a partition has damage, because records after it would not be
-        replayed. It is `retention` if topics keep their old settings (`keep_settings`) and the target would at once
-        delete or compact replayed records because of them.
+        """Raise `RecoveryRefused` if records would be lost, unless `options.accept_loss` is set. Its `reason` is
+        `damaged` if a partition has damage, because records after it would not be replayed. Its `reason` is `retention`
+        if topics keep their old settings (`keep_settings`) and the target would therefore delete or compact replayed
+        records at once.
         """
         if options.accept_loss:
             return
@@ -208,8 +207,9 @@ def _refuse_one_name(targets: Sequence[str]) -> None:
 
 
 def _identity(paths: Sequence[str], options: Replay) -> str:
-    """Return the default identity of a replay: 12 hex digits of a hash of the real paths of the directories, in any
-    order, and of the requested bounds of offsets and times. Other options do not change it.
+    """Return the default identity of a replay: 12 hex digits of a hash. The hash covers the real paths of the
+    directories, whose order does not matter, and the requested bounds of offsets and times. Other options do not change
+    it.
     """
     real = sorted(os.path.realpath(path) for path in paths)
     part = options.start_offset, options.end_offset, options.start_time, options.end_time

@@ -55,13 +55,14 @@ def settings_for(
     old: Mapping[str, str], partitions: Iterable[Partition], now: int, *, keep: bool = False,
     further: Mapping[str, str] | None = None,
 ) -> Settings:  # fmt: skip
-    """Return the settings with which a topic is created in the target; `old` are its settings in the source.
+    """Return the settings with which a topic is created in the target; `old` are its settings in the source. Retention
+    is switched off, and compaction of a compacted topic is delayed forever. With `keep`, both stay as in `old`. Record
+    timestamps are always kept (`CreateTime` of any age). `further` overrides all of this.
 
-    Retention is switched off, and for a compacted topic compaction is delayed forever; with `keep` both stay as in
-    `old`. Record timestamps are always kept (`CreateTime` of any age). `further` overrides all of this. Settings of old
-    brokers, throttling and remote storage are left out (`left_out`). `put_back` has the old value of each changed
-    setting (Kafka's default or '' if there was none). The logs of `partitions` are read to count the offsets that the
-    old retention time would expire at the time `now` (ms since 1970); the count is `expired`.
+    Settings of old brokers, throttling and remote storage are left out; they are in `left_out`. `put_back` has the old
+    value of each changed setting (Kafka's default or '' if there was none). `expired` is the number of offsets that the
+    old retention time would expire at the time `now` (ms since 1970). To count them, the logs of `partitions` are read;
+    raises `StorageError` if that fails.
     """
     left_out = {name: value for name, value in old.items() if name in (*_OF_OLD_BROKERS, *_OF_ONE_CLUSTER)}
     kept = {name: value for name, value in old.items() if name not in left_out}
@@ -85,11 +86,11 @@ def settings_for(
 
 def _expired(old: Mapping[str, str], partitions: Iterable[Partition], now: int) -> int:
     """Return the number of offsets that are expired under the old settings at the time `now` (ms since 1970), over all
-    partitions.
+    partitions. Return 0 if the cleanup policy does not contain `delete` or the retention time is unlimited.
 
-    In each partition these are the offsets before the first record that is not older than `retention.ms` (default: a
-    week), or all offsets if there is no such record. 0 if the cleanup policy does not contain `delete` or the retention
-    time is unlimited. An invalid `retention.ms` is treated as a week. Damaged batches are skipped.
+    In each partition these are the offsets before the first record that is not older than `retention.ms`, or all
+    offsets if there is no such record. A missing or invalid `retention.ms` means a week. Damaged batches are skipped.
+    Raises `StorageError` if a file cannot be read.
     """
     if "delete" not in old.get("cleanup.policy", "delete").split(","):
         return 0

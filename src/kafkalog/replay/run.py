@@ -176,10 +176,10 @@ class _Replay:
         )  # fmt: skip
 
     def _is_left(self, progress: Mapping[tuple[str, int], int]) -> bool:
-        """Whether the directories have records to replay that are not in the existing map.
-
-        `progress` has the next source offset by (target topic, partition). Reads the logs from these offsets. Raises
-        `UsageError` if a planned partition has no progress: then the map belongs to another replay.
+        """Return whether the directories have records to replay that are not in the existing map. `progress` has the
+        next source offset by (target topic, partition). The logs are read from these offsets. Raises `UsageError` if a
+        planned partition has no progress, because the map then belongs to another replay; `StorageError` if a file
+        cannot be read.
         """
         is_left = False
         for topic in self._plan.topics:
@@ -192,11 +192,11 @@ class _Replay:
 
     def _take_over_map(self, progress: Mapping[tuple[str, int], int], journal: Journal) -> None:
         """Copy the offset map of a finished replay (a Parquet file) to the journal, so that the replay can be
-        continued; one transaction per partition. Partitions without progress beyond their log start offset, or whose
-        progress is already in the journal, are skipped.
+        continued. Each partition becomes one transaction. `progress` has the next source offset by (target topic,
+        partition). A partition is skipped if its progress is not beyond its log start offset, or is already in the
+        journal.
 
-        `progress` has the next source offset by (target topic, partition). Raises the errors of `read_parquet` and
-        `Journal.add`.
+        Raises the errors of `read_parquet` and `Journal.add`.
         """
         missing = {}
         for topic in self._plan.topics:
@@ -225,11 +225,11 @@ class _Replay:
         )
 
     def _groups_left_out(self) -> list[Moved]:
-        """Commit the offsets of groups that have none yet in the target, translated with the map file of the finished
-        replay; return the committed offsets.
+        """Commit the offsets of groups that have none yet in the target; return the committed offsets. They are
+        translated with the map file of the finished replay. Only commits for replayed partitions count. If the target
+        has offsets for all of them, no file is read, nothing is changed, and the list is empty.
 
-        Only commits for replayed partitions count. If the target has them all, no file is read, nothing is changed, and
-        the list is empty. Raises `ClusterError`, and the errors of `read_parquet`.
+        Raises `ClusterError` if the cluster fails, and the errors of `read_parquet`.
         """
         renamed = {topic.name: topic.target for topic in self._plan.topics}
         replayed = {(topic.name, number) for topic in self._plan.topics for number in topic.partitions}
@@ -320,12 +320,11 @@ class _Replay:
 
 
 def check_target(plan: ReplayPlan, bootstrap: str, options: Replay) -> tuple[str, ...]:
-    """Return the target's names of the planned topics that already exist there, in the order of the plan; changes
-    nothing.
+    """Return the planned topics that already exist in the target, by their names there, in the order of the plan.
+    Changes nothing. `bootstrap` is `HOST:PORT` of a broker.
 
-    `bootstrap` is `HOST:PORT` of a broker. If the replay was not begun in this cluster, raises `RecoveryRefused` for an
-    existing topic with too few partitions, or with records unless `options.append` is set. Raises `ClusterError` if the
-    cluster cannot be reached.
+    If the replay was not begun in this cluster, raises `RecoveryRefused` for an existing topic with too few partitions;
+    unless `options.append` is set, also for one with records. Raises `ClusterError` if the cluster cannot be reached.
     """
     with Target(bootstrap, plan.identity, options.client, compression=options.compression, batch_bytes=0) as target:
         existing = target.topics()

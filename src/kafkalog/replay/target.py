@@ -160,8 +160,8 @@ class Target:
         return {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
 
     def is_empty(self, topic: str, partition: int) -> bool:
-        """Whether no record was ever written to a partition, that is, its high watermark is 0. Raises
-        `ClusterError`.
+        """Return whether no record was ever written to a partition, that is, whether its high watermark is 0. Raises
+        `ClusterError` if the cluster cannot be asked.
         """
         with self._translated_errors(f"cannot ask for the offsets of {topic}-{partition}"):
             _low, high = self._consumer.get_watermark_offsets(
@@ -240,11 +240,11 @@ class Target:
 
     def write(self, topic: str, partition: int, records: Sequence[Record]) -> Written:
         """Write records to a partition in a new transaction, and wait until all are delivered. Return a `Written` with
-        their offsets in the target; the records become visible when its `commit` is called.
+        their offsets in the target; the records become visible when its `commit` is called. A negative timestamp is
+        sent as 0, for which librdkafka uses the current time.
 
-        Negative timestamps are sent as 0, for which librdkafka uses the current time. If not all records are delivered,
-        in order, within about two minutes, the transaction is aborted and `ClusterError` is raised. `AbortedError`
-        means that the transaction was aborted and can be repeated.
+        If not all records are delivered in order within about two minutes, the transaction is aborted and
+        `ClusterError` is raised. `AbortedError` is raised if the transaction was aborted and can be repeated.
         """
         with self._transaction():
             self._producer.begin_transaction()

@@ -86,8 +86,8 @@ def total_for_good(facts: ReportFacts) -> Measured:
 
 
 def total_by_start(facts: ReportFacts) -> Measured | None:
-    """Return the total loss if Kafka is simply started on all directories. None if there are no plans, if Kafka does
-    not load one of the directories, or if that is unknown.
+    """Return the total loss if Kafka is simply started on all directories. Return None if there are no plans, or if
+    Kafka would not load one of the directories or the outcome for one is unknown.
     """
     if not facts.planned or any(
         planned_directory.forecast is None or planned_directory.forecast.outcome != "loaded"
@@ -205,9 +205,9 @@ def codes_elsewhere(facts: ReportFacts) -> list[FindingCode]:
 
 
 def _elsewhere(lost: Measured | None, planned: Planned) -> str:
-    """Return `, unless …` with the place where the lost records may still be and the code of the finding about it:
-    segments under wrong names, or a file outside the logs. Empty if `lost` is None, or no such finding begins at a lost
-    offset.
+    """Return `, unless …` with the place that may still have the lost records, and the code of the finding about it.
+    The place is segments under wrong names, or a file outside the logs. Return an empty string if `lost` is None, or if
+    no such finding begins at a lost offset.
     """
     for code, where in ELSEWHERE.items():
         begins = [each.offset or 0 for each in planned.damages if each.code is code]
@@ -227,8 +227,8 @@ def _is_any(lost: Measured | None) -> bool:
 
 
 def _amount(lost: Measured | None) -> str:
-    """Return text such as `3 (offsets 3 to 5)`, `none` or `none; 7 records on disk that readers skip`; empty if
-    `lost` is None, which means unknown.
+    """Return text about the number of lost records, such as `3 (offsets 3 to 5)`, `none` or `none; 7 records on disk
+    that readers skip`. Return an empty string if `lost` is None, which means unknown.
     """
     if lost is None:
         return ""
@@ -239,7 +239,9 @@ def _amount(lost: Measured | None) -> str:
 
 
 def with_skipped(text: str, lost: Measured) -> str:
-    """Text about lost records, followed by the number of those that are kept and that no reader gets, if any."""
+    """Return text about lost records, followed by the number of records that are kept but that no reader gets, if there
+    are any.
+    """
     hidden = lost.records_hidden
     return f"{text}; {counted(hidden, 'record')} on disk that readers skip" if hidden else text
 

@@ -75,8 +75,8 @@ def _numbers(copy: CopyReport) -> list[Content]:
 
 def standing_of(partition: PartitionComparison, copy: CopyReport) -> str:
     """Return how a copy compares with the best one, in a few words: `unreadable: …`, `best`, `the only copy`, `same`,
-    or its differences in records, separated by commas. `other start or end` means that the records are equal and only
-    the start or end of the log differs.
+    or its differences in records, separated by commas. If the records are equal and only the start or end of the log
+    differs, it is `other start or end`.
     """
     if copy.error is not None:
         return f"unreadable: {copy.error}"

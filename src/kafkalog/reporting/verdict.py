@@ -110,8 +110,8 @@ def _sentence(facts: ReportFacts, code: ExitCode) -> str:
 
 
 def _copies(facts: ReportFacts) -> str:
-    """Return a clause for the verdict: how many of the partitions with several copies have copies that differ. If none
-    has, the clause says that the compared directories are not as they should be.
+    """Return a clause for the verdict. It says how many of the partitions with several copies have copies that differ.
+    If there are none, or nothing was compared, it says that the compared directories are not as they should be.
     """
     several = [] if facts.comparison is None else [each for each in facts.comparison.partitions if len(each.copies) > 1]
     differing = sum(not partition_comparison.is_clean for partition_comparison in several)
@@ -135,8 +135,8 @@ def _gone(for_good: Measured) -> str:
 
 
 def _start(facts: ReportFacts) -> str:
-    """Return text about permanent losses and about Kafka's own start, if it fails or drops readable records. Empty if
-    nothing is lost and the start succeeds or is unknown.
+    """Return text about permanent losses, and about Kafka's own start if that fails or drops readable records. Return
+    an empty string if nothing is lost and the start succeeds or is unknown.
     """
     for_good = total_for_good(facts)
     unless = " or ".join(f"{ELSEWHERE[code]} ({code})" for code in codes_elsewhere(facts))
@@ -160,8 +160,8 @@ def _start(facts: ReportFacts) -> str:
 
 
 def _refusing(forecasts: Sequence[BrokerForecast]) -> Sequence[str]:
-    """Return the names of the groups of Kafka releases that do not start on one of the directories, each once. A
-    forecast that lists none counts as the modeled release.
+    """Return the names of the groups of Kafka releases that do not start on one of the directories, each once. If a
+    forecast names no group, the release that kafkalog models is used for it.
     """
     named: dict[str, None] = {}
     for forecast in forecasts:

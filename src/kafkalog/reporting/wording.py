@@ -66,8 +66,8 @@ def span_text(first: int | None, last: int | None) -> str:
 
 
 def duration_text(milliseconds: int) -> str:
-    """Return a duration as text in the largest unit of which it is at least one: `3 d`, `1.5 h`, `20 s`; in ms below
-    one second.
+    """Return a duration as text, in the largest unit that is not longer than it: `3 d`, `1.5 h`, `20 s`. Below one
+    second it is in ms.
     """
     for length, unit in _DURATIONS:
         if milliseconds >= length:

@@ -77,10 +77,8 @@ def _at_once(answer: Callable[[Handlers], Callable[[Request], Fields]], **flags:
 
 def _of_groups(answer: Callable[[GroupHandler], Callable[[Request], Fields]], **flags: bool) -> _Served:
     """Return the table entry for a request about groups. `answer` takes a `GroupHandler` and returns its method that
-    answers the request; `flags` are fields of `_Served`.
-
-    The method runs in the calling thread if the committed offsets in the files have been read already and the files
-    have not changed since. Otherwise a worker thread runs it.
+    answers the request. `flags` are fields of `_Served`. The method runs in a worker thread if the committed offsets in
+    the files must be read first. If they are known and the files have not changed, it runs in the calling thread.
     """
 
     def answered(handlers: Handlers, request: Request, connection: Connection) -> Answer:

@@ -77,11 +77,10 @@ class Complaints:
         self._this_minute: set[str] = set()
 
     def __call__(self, text: str) -> None:
-        """Pass a message to `tell`, unless it is repeated or there are too many.
-
-        A text already reported in the current minute is dropped (port numbers are ignored). From the sixth new text in
-        a second on, texts are only counted; the first call in a later second reports their number. Text about a client
-        must begin with its address.
+        """Pass a message to `tell`, unless it is repeated or there are too many. A text that was already reported in
+        the current minute is dropped; port numbers are ignored in this comparison. At most five new texts are reported
+        in a second, and further ones are only counted. The first call in a later second reports their number. A text
+        about a client must begin with its address.
         """
         with self._lock:
             now = int(time.monotonic())
@@ -155,12 +154,11 @@ class Server:
 
     def handle(self, request: Request, connection: Connection) -> Answer:
         """Answer a request: return the fields of the response, or a promise (`Later`) that is polled until the response
-        is ready.
+        is ready. If more than 1000 partitions are served, requests whose answer may be large are computed in another
+        thread. A request that this server does not support, such as a write, is answered with an error code.
 
-        If more than 1000 partitions are served, requests whose answer may be large are computed in another thread. A
-        request that this server does not support, such as a write, is answered with an error code. Raises
-        `CrowdedError` if too many requests wait for a thread, and `RequestError` if the connection is to be closed: if
-        the client is not authenticated but must be, or for a Produce request with `acks=0`.
+        Raises `CrowdedError` if too many requests wait for a thread. Raises `RequestError` if the connection is to be
+        closed, because the client is not authenticated but must be, or because of a Produce request with `acks=0`.
         """
         self._sasl.admit(request, connection)
         served = SERVED.get(request.api.name)
@@ -197,12 +195,10 @@ class Server:
         return self._deferring.large(data, connection, answer)
 
     def _keep(self) -> None:
-        """Run until the server stops (in its own thread). Every 0.1 s advance the timers of groups and return free
-        memory to the system. Every `refresh_seconds` (0 or less: never) list the directories again and announce changes
-        to waiting fetches.
-
-        Listing takes at most a tenth of the time. Unexpected errors of the listing are reported and do not end the
-        thread.
+        """Run in its own thread until the server stops. Every 0.1 s, advance the timers of groups and return free
+        memory to the system. Every `refresh_seconds`, list the directories again and announce changes to waiting
+        fetches; never if it is 0 or less. Listing takes at most a tenth of the time. Unexpected errors of the listing
+        are reported and do not end the thread.
         """
         next_listing = time.monotonic() + self._refresh_seconds
         while not self._stopping.wait(_TICK_S):

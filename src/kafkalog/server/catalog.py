@@ -122,10 +122,9 @@ class Catalog:
         return changed
 
     def _unread(self, inventory: Inventory) -> list[Partition]:
-        """Return the served partitions that still exist but are missing from the new listing `inventory`, because
-        something could not be read. They are served as before. Empty if everything could be read.
-
-        If there are such partitions, their number and the first error are reported, but the same message only once.
+        """Return the served partitions that are missing in the new listing `inventory` but still exist; they are served
+        as before. Something could not be read in this case, so the result is empty if everything could be read. The
+        number of these partitions and the first error are reported, but the same message only once.
         """
         if not inventory.all_unreadable:
             return []

@@ -84,11 +84,11 @@ class CommittedWalk:
 
     def go(self, partition: Partition, log_end: int) -> Committed | None:
         """Read batches for about 0.1 s. Return the transactions if the log end offset `log_end` is reached. Otherwise
-        return None; the next call continues.
+        return None; the next call continues. Damaged batches are skipped. The caller must hold `lock`.
 
-        If the log was truncated, the walk starts over. It also starts over, once, if the snapshots and transaction
-        indexes beside the log list transactions that the batches do not show. Damaged batches are skipped. The caller
-        must hold `lock`. Raises `StorageError`.
+        If the log was truncated, reading starts over. It also starts over, once, if the snapshots and transaction
+        indexes beside the log show transactions that the batches do not show. Raises `StorageError` if a file cannot be
+        read.
         """
         if log_end < self._next:
             self._begin(None)

@@ -126,12 +126,13 @@ class Connection:
         return None
 
     def read(self) -> bytes | None:
-        """Receive available data without blocking, and return the next request without its size field. None if the
-        request is not complete yet, or if a large request must wait for memory; in the second case `is_starved` is set.
+        """Receive available data without blocking, and return the next request without its size field. Return None if
+        the request is not complete yet. Return None also if a large request must wait for memory; `is_starved` is then
+        set. Reserves memory for a large request, adds 1 to `requests` for each complete one, and sets `progress` to the
+        current time when a request begins.
 
-        Reserves memory for a large request, adds 1 to `requests` for each complete one, and sets `progress` to the
-        current time when a request begins. Raises `ConnectionClosedError` if the client closed the connection, the
-        socket fails, or the size is not positive or larger than `largest`.
+        Raises `ConnectionClosedError` if the client closed the connection, if the socket fails, or if the size is not
+        positive or larger than `largest`.
         """
         while True:
             if self._expected is None and len(self._received) >= SIZE.size:
@@ -183,8 +184,8 @@ class Connection:
         return piece
 
     def is_gone(self) -> bool:
-        """Whether a client that waits for a response has closed the connection, or the socket has failed. False while
-        unread data is left, and always for TLS. Does not block, and leaves the data in the socket.
+        """Return whether a client that waits for a response has closed the connection, or the socket has failed. Return
+        False while unread data is left, and always for TLS. Does not block, and leaves the data in the socket.
         """
         if self._tls is not None:
             return False
@@ -234,11 +235,11 @@ class Connection:
 
     def _send_range(self, part: FileRange, most: int) -> int:
         """Send up to `most` bytes of a range of a log file without blocking. Return the number of bytes that were sent,
-        which may be less; 0 for an empty range.
+        which may be less; 0 for an empty range. `sendfile` is used if possible. For TLS, and for logs without a
+        descriptor, up to 256 KiB are read into memory and sent.
 
-        Uses `sendfile`. For TLS, and for logs without a descriptor, up to 256 KiB are read into memory and sent. Raises
-        `ConnectionClosedError` if the file became shorter, `BlockingIOError` if the socket is not ready, and other
-        `OSError`s of the socket or file.
+        Raises `ConnectionClosedError` if the file became shorter, `BlockingIOError` if the socket is not ready, and
+        other `OSError`s of the socket or file.
         """
         if part.size == 0:
             return 0

@@ -53,10 +53,9 @@ class Deferring:
 
     def large(self, data: bytes, connection: Connection, answer: Callable[[Request], Answer]) -> Later:
         """Parse and answer a large request in the thread for large requests; return a promise of the response. `data`
-        is the request without its size field.
-
-        `answer` is called in that thread with the parsed request. Polling the promise raises `RequestError`, which
-        closes the connection, if the request cannot be parsed or answered, or not within two minutes.
+        is the request without its size field. `answer` is called in that thread with the parsed request. If the request
+        cannot be parsed or answered, or not within two minutes, polling the promise raises `RequestError`, which closes
+        the connection.
         """
 
         def resolve() -> Resolved:
@@ -77,9 +76,9 @@ class Deferring:
         """Call `answer` with the request in a worker thread; return a promise of the response. `answer` may return a
         generator that computes the response in slices.
 
-        Raises `CrowdedError` if the waiting requests already have too many elements. A request of up to 100 elements
-        may always wait. A request that already runs in the thread for large requests (`request.pace` is set) is not
-        refused: it is answered at once, in the calling thread.
+        Raises `CrowdedError` if the waiting requests already have too many elements; a request of up to 100 elements
+        may always wait. No error is raised for a request that already runs in the thread for large requests
+        (`request.pace` is set): it is answered at once, in the calling thread.
         """
 
         def work() -> Sliced[Resolved]:
@@ -102,10 +101,11 @@ class Deferring:
 
     def _promised(self, future: Future[Resolved], request: Request | None = None) -> Later:
         """Return a promise for the result of `future`. It is polled when a worker finishes, and ends after two minutes.
+        If the client leaves, the work is cancelled.
 
         If the work fails, the error is passed to `complain`, and the response has KAFKA_STORAGE_ERROR. If it is not
         done in two minutes, the response has UNKNOWN_SERVER_ERROR. If `request` is None, because it was not parsed yet,
-        polling raises `RequestError` in both cases instead. If the client leaves, the work is cancelled.
+        there is no response: polling raises `RequestError` in both cases.
         """
         future.add_done_callback(lambda _: self._changed(Change.WORK))
 
@@ -125,11 +125,9 @@ class Deferring:
         return Later(poll, _SLOW_MS, Change.WORK, lambda: _give_up(future))
 
     def walk(self, log: ServedLog, looking: Sliced[object]) -> None:
-        """Run the generator `looking`, which searches `log`, in a worker thread; announce a change of logs when it
-        ends. Does nothing if a search of this log is already running.
-
-        If it raises `KafkaLogError` or `OSError`, the error is reported, and no new search of the log may begin for a
-        second.
+        """Run the generator `looking`, which searches `log`, in a worker thread. Announce a change of logs when it
+        ends. Do nothing if a search of this log is already running. If it raises `KafkaLogError` or `OSError`, the
+        error is reported, and a new search of the log cannot begin for a second.
         """
         if id(log) in self._walking:
             return

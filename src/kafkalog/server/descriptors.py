@@ -33,11 +33,10 @@ class Descriptors(Struct, frozen=True):
 
 
 def descriptors_for(connections: int) -> Descriptors:
-    """Raise this process's limit of open files to the hard limit (at most 1,048,576), and divide it: return the limit,
-    the number of clients to admit, and the number of logs kept open.
-
-    Fewer clients than `connections` are admitted if the limit is low, but at least one. These descriptors are reserved:
-    other reads in this process may not use them. Raises `ValueError` or `OSError` if the limit cannot be set.
+    """Raise this process's limit of open files to the hard limit (at most 1,048,576), and divide it. Return the limit,
+    the number of clients to admit, and the number of logs kept open. The number of clients is `connections`; if the
+    limit is low, it is lower, but at least one. The descriptors are reserved: other reads in this process may not use
+    them. Raises `ValueError` or `OSError` if the limit cannot be set.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MANY if hard == resource.RLIM_INFINITY else min(hard, _MANY)

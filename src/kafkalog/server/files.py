@@ -67,8 +67,8 @@ class OpenLog:
         return self.source.size
 
     def index(self, path: str | None) -> FileSource | None:
-        """Return the open offset index at `path`. It is opened at the first call and kept: later calls return the same
-        index and ignore `path`. None if it was not opened before and `path` is None or the file cannot be opened.
+        """Return the open offset index at `path`. It is opened at the first call and kept open. Later calls return the
+        same index and ignore `path`. If no index is open, return None if `path` is None or the file cannot be opened.
         """
         if self._index is None and path is not None:
             try:
@@ -131,7 +131,7 @@ class IndexBlock(msgspec.Struct, frozen=True):
     @classmethod
     def read(cls, index: FileSource, first: int) -> IndexBlock:
         """Read up to 512 entries of an index, beginning with entry number `first`. The block is empty if the index has
-        no such entry. A partial entry at the end is ignored. Raises `StorageError`.
+        no such entry. A partial entry at the end is ignored. Raises `StorageError` if the index cannot be read.
         """
         data = index.read(first * OFFSET_ENTRY.size, _SLOTS * OFFSET_ENTRY.size)
         count = len(data) // OFFSET_ENTRY.size
@@ -143,11 +143,10 @@ class IndexBlock(msgspec.Struct, frozen=True):
 
     @classmethod
     def around(cls, index: FileSource, target: int, near: int) -> IndexBlock:
-        """Return the block with the last entry whose position is below `target`, or the first block if there is no such
-        entry; the block is empty if the index is.
-
-        `near` is an entry number: the block that begins with it and the one after it are tried first, then a binary
-        search is made. Raises `StorageError`.
+        """Return the block with the last entry whose position is below `target`. If there is no such entry, return the
+        first block; it is empty if the index is empty. `near` is an entry number: the block that begins there and the
+        one after it are tried first, and then the index is searched by bisection. Raises `StorageError` if the index
+        cannot be read.
         """
         for first in (near, near + _SLOTS - 1):
             index_block = cls.read(index, first)

@@ -84,8 +84,8 @@ class RequestMemory:
             self._on_release()
 
     def trim(self) -> None:
-        """Return the process's free memory to the system if large requests were released since the last time, at most
-        every 5 seconds, since it takes time. Without glibc this has no effect.
+        """Return the process's free memory to the system, if large requests were released since the last time. This
+        takes time, so it is done at most every 5 seconds. Without glibc it has no effect.
         """
         with self._lock:
             now = time.monotonic()

@@ -164,8 +164,8 @@ class Processor(threading.Thread):
         return max(0.0, until - time.monotonic())
 
     def _guarded(self, connection: Connection, act: Callable[[Connection], None]) -> None:
-        """Call `act` with a connection. If it raises an exception, that is reported and the connection closed; the
-        thread continues. An exception without a text (the client has left) is not reported.
+        """Call `act` with a connection. If it raises an exception, the connection is closed and the exception is
+        reported; the thread continues. An exception without a text means that the client has left, and is not reported.
         """
         try:
             act(connection)
@@ -240,10 +240,9 @@ class Processor(threading.Thread):
                 return
 
     def _bound(self, present: Connection) -> None:
-        """If unsent responses of this thread's connections hold more memory than allowed, close the connections that
-        hold the most until the rest is within the limit. Each closed connection is reported.
-
-        If `present`, the connection being served, must be closed, `ConnectionClosedError` is raised instead.
+        """Check how much memory the unsent responses of this thread's connections hold. If it is more than allowed,
+        close and report the connections that hold the most, until the rest is within the limit. If `present`, the
+        connection being served, is one of these, raise `ConnectionClosedError` instead of closing it.
         """
         held = {each: each.held for each in self._wanted}
         total = sum(held.values())
@@ -270,12 +269,12 @@ class Processor(threading.Thread):
         self._take(connection, request, answer)
 
     def _take(self, connection: Connection, request: Request, answer: Answer | list[Part]) -> Later | None:
-        """Queue the answer of a request for sending and return None; if it is a promise, store it with the connection,
-        schedule it and return it. A list of parts is an encoded response; other answers are encoded here.
+        """Queue the answer of a request for sending and return None. If the answer is a promise, store it with the
+        connection, schedule it and return it. A list of parts is an encoded response; other answers are encoded here.
+        For `NoAnswer` nothing is sent. The memory of the request is released unless the answer is a promise.
 
-        The memory of the request is released unless the answer is a promise. `NoAnswer` sends nothing. If the thread's
-        connections hold too much unsent data, the largest are closed; raises `ConnectionClosedError` if this is one of
-        them.
+        If the thread's connections hold too much unsent data, the largest are closed; raises `ConnectionClosedError` if
+        this is one of them.
         """
         if isinstance(answer, Later):
             connection.later = request.bare(), answer
@@ -345,11 +344,10 @@ class Processor(threading.Thread):
         self._wanted[connection] = want
 
     def _tick(self) -> None:
-        """Close connections that made no progress within their time limit, and report why; idle ones are closed
-        silently. The limit for the TLS handshake and authentication counts from the start of the connection.
-
-        Connections that wait for a promise have no limit here. If the selector does not watch them, they are closed
-        once the client has left.
+        """Close connections that made no progress within their time limit, and report why; an idle one is closed
+        without a report. For the TLS handshake and authentication, the time counts from the start of the connection. A
+        connection that waits for a promise has no limit; it is closed only if the selector does not watch it and the
+        client has left.
         """
         now = time.monotonic()
         self._next_tick = now + _TICK_S
@@ -365,9 +363,9 @@ class Processor(threading.Thread):
                 self._close(connection)
 
     def _patience(self, connection: Connection) -> tuple[float, str]:
-        """Return the time limit in seconds for the current state of a connection (handshake or not authenticated,
-        sending, waiting for memory, holding memory that others wait for, reading, idle), and the message if it is
-        exceeded; '' for an idle connection, which is closed silently.
+        """Return the time limit in seconds for the current state of a connection, and the message if it is exceeded.
+        The message is '' for an idle connection, which is closed without a report. The other states are: handshake or
+        not authenticated, sending, waiting for memory, holding memory that others wait for, and reading.
         """
         limits = self._limits
         if connection.is_handshaking or (limits.first_bytes is not None and not connection.authenticated):

@@ -101,11 +101,10 @@ class ServedLog:
         return self._listed
 
     def update(self, partition: Partition) -> bool:
-        """Use a new listing of the partition; return whether it differs in segments, log start or leader epochs. If
-        not, nothing changes.
-
-        If it differs, bounds that were known are determined again, and cached facts about files that were replaced or
-        changed are dropped. Raises `StorageError` if the bounds cannot be read; the new listing is used even then.
+        """Use a new listing of the partition; return whether it differs in segments, log start or leader epochs. If it
+        does not, nothing changes. If it does, bounds that were known are determined again, and cached facts about files
+        that were replaced or changed are dropped. Raises `StorageError` if the bounds cannot be read; the new listing
+        is used even then.
         """
         with self._lock:
             before, same = self._listed, _stamps(self._listed) == _stamps(partition)
@@ -126,7 +125,7 @@ class ServedLog:
 
     def bounds(self) -> Bounds:
         """Return start and end of the log. They are determined at the first call after a new listing and then kept.
-        Raises `StorageError`.
+        Raises `StorageError` if the log cannot be read.
         """
         with self._lock:
             if self._bounds is None:
@@ -173,11 +172,12 @@ class ServedLog:
         return run_slices(self.finding_committed())
 
     def finding_committed(self) -> Sliced[Committed]:
-        """Find the transactions of the log up to its present end. A generator that yields between slices of work; the
-        transactions are its return value. They are kept for later calls, and several callers share one walk over the
-        log.
+        """Find the transactions of the log up to its present end. This is a generator that yields between slices of
+        work; the transactions are its return value. They are kept for later calls, and several callers share one
+        reading of the log.
 
-        A transaction that stays open, and transactions whose end is damaged, are reported once. Raises `StorageError`.
+        Open transactions, and transactions with a damaged end, are reported once. Raises `StorageError` if a file
+        cannot be read.
         """
         while True:
             walk = self._walk
@@ -221,8 +221,8 @@ class ServedLog:
             self._complain(news)
 
     def _tell_of_undecided(self, committed: Committed) -> None:
-        """If there are more transactions whose end is hidden by damage than at the last report, pass one message to
-        `complain`: the finding of the first one, and the number of the others.
+        """Report transactions whose end is hidden by damage, if there are more of them than at the last report.
+        `complain` then gets one message: the finding about the first one, and the number of the others.
         """
         undecided = [each for some in committed.undecided.values() for each in some]
         if len(undecided) <= self._told_of_undecided:
@@ -236,9 +236,9 @@ class ServedLog:
     def reading(
         self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool, committed: Committed | None = None
     ) -> Sliced[None]:
-        """Search for the batches that `read` would return for these arguments, in slices, so that a later `read` finds
-        them quickly: a generator that yields between slices and returns None. Damage ends the search silently. Raises
-        `NoneLeftError` if too many logs are open, `StorageError` if the log cannot be read.
+        """Search in slices for the batches that `read` would return for these arguments, so that a later `read` finds
+        them quickly. This is a generator that yields between slices and returns None. Damage ends the search without an
+        error. Raises `NoneLeftError` if too many logs are open, `StorageError` if the log cannot be read.
         """
         patience, before = Patience(_SLICE_HEADERS, may_search=True), -1
         with suppress(DamagedError):
@@ -258,15 +258,17 @@ class ServedLog:
         self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool, patience: Patience | None = None,
         committed: Committed | None = None,
     ) -> Read:  # fmt: skip
-        """Return a file range of whole batches, from the batch that contains `offset` (or the next one) up to the
-        offset `upper`, of at most `max_bytes`, and the next offset to fetch (an upper bound if unknown).
+        """Return a file range of whole batches, and the next offset to fetch (an upper bound if it is unknown). The
+        range begins with the batch that contains `offset`, or with the next one, ends below the offset `upper`, and has
+        at most `max_bytes`. With `at_least_one` the first batch is included even if it is larger. If there is no batch
+        below `upper`, or the first one is too large, the range is None and the next offset is `offset`.
 
-        With `at_least_one` the first batch is included even if it is larger. The range is None, and the next offset is
-        `offset`, if there is no batch below `upper` or the first one is too large. `patience` limits the number of
-        headers read: raises `TooFarError` if they do not suffice. Raises `NoneLeftError` if too many logs are open, and
-        `DamagedError` at bytes that are not a batch, unless damage is left out (`on_damage`). Then at most 4 MiB are
-        returned, checksums are verified, and batches of transactions that `committed` has as undecided are left out
-        too.
+        With `on_damage`, damage is reported and left out. At most 4 MiB are then returned, checksums are verified, and
+        batches of transactions that are undecided in `committed` are left out too. Without it, bytes that are not a
+        batch raise `DamagedError`.
+
+        `patience` limits the number of headers read: raises `TooFarError` if more are needed. Raises `NoneLeftError` if
+        too many logs are open, `StorageError` if the log cannot be read.
         """
         patience = patience or patient()
         if self._on_damage is not None:
@@ -302,11 +304,10 @@ class ServedLog:
         return Read(None, offset)
 
     def _limit(self, log: OpenLog, segment: Segment, upper: int, following: int | None, patience: Patience) -> int:
-        """Return the position in a segment's log file of the first batch that reaches the offset `upper` and must not
-        be returned; the end of the file if there is none.
-
-        `following` is the base offset of the next segment, None for the last one. Found by a walk over headers and
-        remembered. Raises `TooFarError` if `patience` is exhausted.
+        """Return the position in a segment's log file at which the batches to return end. It is the start of the first
+        batch that reaches the offset `upper`, or the end of the file if there is none. `following` is the base offset
+        of the next segment, None for the last one. The position is found by reading headers, and remembered. Raises
+        `TooFarError` if `patience` is exhausted.
         """
         size = min(log.size, segment.size)
         if following is not None and following <= upper:
@@ -357,13 +358,17 @@ class ServedLog:
         self, log: OpenLog, segment: Segment, offset: int, limit: int, patience: Patience,
         committed: Committed | None, *, is_last: bool,
     ) -> Place | None:  # fmt: skip
-        """Return the first batch of a fetch: its last offset is at or after `offset`, and it begins before the position
-        `limit`. None if this segment has none.
+        """Return the first batch of this segment whose last offset is at or after `offset`. Return None if no such
+        batch begins before the position `limit`.
 
-        If damage is left out (`on_damage`), it is reported, and batches with a wrong checksum are skipped, as are those
-        whose transaction is undecided because of damage (`committed`). Otherwise raises `DamagedError`. An incomplete
-        batch at the end of a segment is skipped, as by a broker, unless it is in the last segment (`is_last`): skipping
-        it there would leave a client waiting forever. Raises `TooFarError` if `patience` is exhausted.
+        With `on_damage`, damage is reported to it and skipped; a batch with a wrong checksum counts as damage. With
+        `committed`, batches whose transaction is undecided because of damage are skipped too.
+
+        Without `on_damage`, neither checksums nor `committed` are checked, and bytes that are not a batch raise
+        `DamagedError`. An incomplete batch at the end of the last segment (`is_last`) raises it too, because a client
+        would otherwise wait forever. In other segments it is skipped, as a broker does.
+
+        Raises `TooFarError` if `patience` is exhausted, `StorageError` if the log cannot be read.
         """
         position = log.recall(Fact.BATCH_OF, offset)
         if position is None:
@@ -392,8 +397,8 @@ class ServedLog:
 
     def _end(self, log: OpenLog, segment: Segment, first: Place, target: int) -> tuple[int, int | None]:
         """Return the position after the last whole batch that ends at or before the position `target`, and the offset
-        after that batch (None if unknown). The batch `first` is always included. The range may end earlier if the
-        offset index does not help.
+        after that batch (None if unknown). The batch `first` is always included. If the offset index does not help, not
+        all headers are read, so the position may be that of an earlier batch.
         """
         if first.end >= target:
             return first.end, first.last_offset + 1
@@ -409,8 +414,8 @@ class ServedLog:
 
     @staticmethod
     def _indexed_before(log: OpenLog, segment: Segment, target: int, behind: int) -> tuple[int, int] | None:
-        """Return relative offset and position of the last offset index entry with a position below `target`, not
-        verified. None without a usable index, or if that position is not above `behind`.
+        """Return relative offset and position of the last offset index entry with a position below `target`; the entry
+        is not verified. Return None if there is no usable index, or if that position is not above `behind`.
         """
         index = log.index(segment.files.get(FileKind.OFFSET_INDEX))
         if index is None:
@@ -428,12 +433,12 @@ class ServedLog:
     def _sound_end(
         self, log: OpenLog, first: Place, end: int, next_offset: int | None, committed: Committed | None
     ) -> tuple[int, int | None]:
-        """Return the position at which the valid part of a file range ends (`end` if all of it is valid), and the
-        offset after that part. The range begins at the batch `first` and ends at position `end`.
+        """Return the position at which the valid part of a file range ends, and the offset after that part. The range
+        begins at the batch `first` and ends at position `end`. The valid part ends before the first batch with a wrong
+        checksum, or before the first batch whose transaction is undecided because of damage (`committed`).
 
-        The valid part ends before the first batch with a wrong checksum, or before the first batch whose transaction is
-        undecided because of damage (`committed`). The offset is `next_offset` if the whole range is valid, and None if
-        not even its first batch is. Ranges that were found valid are remembered.
+        If the whole range is valid, the result is `end` and `next_offset`. If not even the first batch is valid, the
+        offset is None. Ranges that were found valid are remembered. Raises `StorageError` if the log cannot be read.
         """
         may_hold = committed is not None and bool(committed.undecided)
         known = self._sound.get((log.path, first.position))
@@ -487,12 +492,13 @@ def _read(log: OpenLog, answered: Answered, upper: int) -> Read:
 def _up_to(
     log: OpenLog, position: int, next_offset: int | None, target: int, offsets: range | None = None
 ) -> tuple[int, int | None] | None:
-    """Read headers from the batch at byte `position`, and return the position after the last whole batch that ends at
-    or before the position `target`, with the offset after that batch.
+    """Read headers from the batch at byte `position`. Return the position after the last whole batch that ends at or
+    before the position `target`, and the offset after that batch. At most 2000 headers are read, so it may be an
+    earlier batch.
 
-    If already the first batch ends after `target`, return `position` itself with `next_offset`, or with the first
-    batch's base offset if `offsets` is passed. At most 2000 headers are read, so the end may be earlier. None if no
-    batch begins at `position`, or its last offset is not in `offsets`.
+    If the first batch already ends after `target`, return `position` itself and `next_offset`; if `offsets` is passed,
+    return the first batch's base offset instead of `next_offset`. Return None if no batch begins at `position`, or if
+    its last offset is not in `offsets`.
     """
     is_first, end = True, position
     with suppress(DamagedError):  # whoever fetches from there is told

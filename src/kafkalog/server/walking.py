@@ -35,7 +35,7 @@ class Patience:
         self._may_search = may_search
 
     def step(self, waypoints: Waypoints) -> None:
-        """Count a header. Raises `TooFarError`."""
+        """Count a header. Raises `TooFarError` if too many were counted."""
         if self._left is not None:
             self._left -= 1
             if self._left < 0:
@@ -58,7 +58,7 @@ def patient() -> Patience:
 
 
 def walked(places: Iterator[Place], waypoints: Waypoints, patience: Patience) -> Iterator[Place]:
-    """Yield the places and record them in `waypoints`. Raises `TooFarError`."""
+    """Yield the places and record them in `waypoints`. Raises `TooFarError` if `patience` is exhausted."""
     for place in places:
         patience.step(waypoints)
         yield place

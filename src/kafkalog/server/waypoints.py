@@ -34,9 +34,9 @@ class Waypoints:
             self.skipped(start, end)
 
     def skipped(self, start: int, end: int) -> None:
-        """Record that the walk has passed bytes `start` to `end` (exclusive): `reached` becomes `end`. The position
-        `end` is remembered if it is at least 4 KiB after the last remembered one. Does nothing unless `start` equals
-        `reached`, the place that the walk had reached before.
+        """Record that bytes `start` to `end` (exclusive) were passed: `reached` becomes `end`. Do nothing unless
+        `start` equals `reached`, the position that was reached before. The position `end` is remembered if it is at
+        least 4 KiB after the last remembered one.
         """
         if start != self.reached:
             return

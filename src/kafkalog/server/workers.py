@@ -58,11 +58,9 @@ class _Task:
         self.call = None
 
     def go_on(self) -> bool:
-        """Call the function, or continue its generator for up to 20 ms. Return whether the task is over; then the
-        future has the result.
-
-        If the future was cancelled, the task ends, and its generator is closed. Exceptions of the function are raised
-        to the caller without setting the future.
+        """Call the function, or continue its generator for up to 20 ms. Return whether the task is over; the future
+        then has the result. If the future was cancelled, the task ends, and its generator is closed. An exception of
+        the function is raised to the caller; the future does not get it here.
         """
         if not self.is_begun:
             call = self.call
@@ -110,7 +108,8 @@ class Workers:
             thread.start()
 
     def submit(self, task: Callable[[], T], owner: object = None) -> Future[Any]:
-        """Queue a task and return its future, which gets the task's result or exception.
+        """Queue a task and return its future, which gets the task's result or exception. A task whose future is
+        cancelled is dropped. A task submitted after `stop` is never run.
 
         If `task` returns a generator, the generator is run in slices, and its return value is the result. The tasks of
         one `owner` together get as much time as any other owner; tasks without an owner count as one owner.

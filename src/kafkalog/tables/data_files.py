@@ -180,7 +180,7 @@ class PartitionFiles:
 
     def finish(self) -> list[DataFile]:
         """Close all files, rename them to their final names, and return all files of the round, in the order in which
-        they were finished. Raises `StorageError`.
+        they were finished. Raises `StorageError` if a file cannot be written or renamed.
         """
         while self._open:
             self.finished.append(self._open.pop(next(iter(self._open))).finish())
@@ -205,8 +205,8 @@ def _days(timestamps: pa.Array) -> pa.Array:
 
 
 def made_directories(root: str, *names: str) -> str:
-    """Create the missing directories below `root`, which must exist, along `names`, each inside the one before. Return
-    the path of the last one. Raises `StorageError`.
+    """Create the directories `names` below `root`, which must exist, each inside the one before; existing ones are
+    kept. Return the path of the last one. Raises `StorageError` if one cannot be created.
     """
     path = root
     for name in names:

@@ -55,10 +55,8 @@ class DeltaTopicTable:
 
     def load(self) -> TableSettings | None:
         """Load the newest version of the table, which the other methods then use. Return its settings; None if the
-        table does not exist yet.
-
-        Raises `UsageError` if the folder has other files or a table that no export created, `StorageError` if the
-        folder cannot be listed.
+        table does not exist yet. Raises `UsageError` if the folder has other files or a table that no export created,
+        `StorageError` if the folder cannot be listed.
         """
         if not is_directory(self.path):
             return None
@@ -73,8 +71,9 @@ class DeltaTopicTable:
         return self._settings
 
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
-        """Return the positions of the given partitions, by partition, from Delta's application transactions of the
-        loaded version. Partitions without records in the table are omitted; empty without a table.
+        """Return the positions of the given partitions, by partition number. They are read from the application
+        transactions that the loaded version of the table contains. A partition without a stored position is omitted;
+        the result is empty if there is no table.
         """
         positions = {}
         for number in partitions if self._table is not None else ():
@@ -145,10 +144,9 @@ class DeltaTopicTable:
         return PartitionFiles(partition, place, schema, {}, by_day=DATE.name in self._by)
 
     def commit(self, commit: Commit) -> None:
-        """Commit the new files and the positions (as application transactions) in one version. If an error is reported
-        although the version was written, return normally.
-
-        Raises `RecoveryRefused` if another writer has committed first, `StorageError` if the version cannot be written.
+        """Commit the new files and the positions (as application transactions) in one version. If an error is reported,
+        the table is checked: if it has the version, the method returns normally. Otherwise raises `RecoveryRefused` if
+        another writer has committed first, and `StorageError` for other errors.
         """
         transactions = [
             Transaction(_application(number, name), value)

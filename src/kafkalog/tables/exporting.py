@@ -287,10 +287,8 @@ class _TopicExport(Struct, frozen=True, kw_only=True):
         return {one.span.number: one.span.partition for one in added if not one.is_whole}
 
     def _started(self, rows: TopicRows, schema: object, spans: list[Span], id: str) -> list[Future[_Added]]:
-        """Write each span of offsets to its own files, in `jobs` threads; return one finished future per span, in
-        order.
-
-        After the first error, the other threads are told to stop. Errors are in the futures.
+        """Write each span of offsets to its own files, in up to `jobs` threads. Return one finished future per span, in
+        order; errors are in the futures. After the first error, the other threads are told to stop.
         """
         stopped = Event()
         with ThreadPoolExecutor(self.jobs) as pool:

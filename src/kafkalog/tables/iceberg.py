@@ -77,9 +77,7 @@ class IcebergTopicTable:
 
     def load(self) -> TableSettings | None:
         """Load the newest metadata of the table, which the other methods then use. Return its settings; None if the
-        catalog or the table does not exist.
-
-        Raises `UsageError` for a table that no export created.
+        catalog or the table does not exist. Raises `UsageError` for a table that no export created.
         """
         if not exists(os.path.join(self._root, _FILE)):
             return None
@@ -91,10 +89,9 @@ class IcebergTopicTable:
         return self._settings
 
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
-        """Return the positions of the given partitions, by partition, from a table property. Partitions without records
-        in the table are omitted; empty without a table.
-
-        Raises `FormatError` if the property is invalid.
+        """Return the positions of the given partitions, by partition number, from a property of the table. A partition
+        without a stored position is omitted; the result is empty if there is no table. Raises `FormatError` if the
+        property is invalid.
         """
         if self._table is None:
             return {}
@@ -232,8 +229,8 @@ def _with_date(schema: pa.Schema, settings: TableSettings) -> pa.Schema:
 
 
 def _counted(plan: dict[int, Any], file: DataFile, ids: Mapping[str, int]) -> dict[int, Any]:
-    """Return the plan of statistics (field id -> mode) with mode none for columns that lack statistics in a row group,
-    such as columns that have only long texts.
+    """Return the plan of statistics (field id -> mode), with mode none for columns that lack statistics in one of the
+    row groups. For example, columns with only long texts lack them.
     """
     metadata = file.metadata[0]
     columns = [

@@ -50,11 +50,11 @@ class ParquetTable:
         self._schema: pa.Schema | None = None
 
     def load(self) -> TableSettings | None:
-        """Lock the table and read its manifest. Return its settings; None if the folder does not exist (then it is not
-        locked), or if no round was committed yet. The lock is held until `close`.
+        """Lock the table and read its manifest; the lock is held until `close`. Return the table's settings. Return
+        None if the folder does not exist, in which case nothing is locked, or if no round was committed yet.
 
         Raises `RecoveryRefused` if another export holds the lock or data files exist without a manifest, `UsageError`
-        if the folder has other files, `FormatError` for an invalid manifest.
+        if the folder has other files, `FormatError` for an invalid manifest, `StorageError` if a file cannot be read.
         """
         if not is_directory(self.path):
             return None
@@ -143,7 +143,7 @@ class ParquetTable:
         return [path for path in self._of_exports(self.path) if os.path.basename(path).startswith(_BEGINNING)]
 
     def _refuse_unaccounted(self, paths: Sequence[str]) -> None:
-        """Raise `RecoveryRefused` if `paths`, the data files that are not in the manifest, is not empty. Removes
+        """Raise `RecoveryRefused` unless `paths`, the data files that are not in the manifest, is empty. Removes
         nothing.
         """
         if paths:
@@ -182,7 +182,9 @@ class ParquetTable:
         }
 
     def _write(self, manifest: dict[str, Any], positions: Mapping[int, Position]) -> None:
-        """Replace the manifest in one step by `manifest` with these positions. Raises `StorageError`."""
+        """Replace the manifest in one step by `manifest` with these positions, and keep both in this object. Raises
+        `StorageError` if it cannot be written.
+        """
         positions_by_partition = {
             str(number): list(asdict(position).values()) for number, position in sorted(positions.items())
         }

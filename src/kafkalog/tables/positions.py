@@ -87,17 +87,17 @@ def span_of(
     accept_loss: bool,
     masked: bool = False,
 ) -> Span | None:
-    """Return the offsets of a partition to add to the table: up to its log end, the upper bound, or the first open
-    transaction (read_committed), whichever comes first; None if there are none.
+    """Return the offsets of a partition to add to the table; None if there are none. They end at the log end, at the
+    upper bound, or with read_committed at the first open transaction, whichever comes first. They begin at `known`, the
+    table's position. If it is None, because the table has no records of the partition, the lower bounds apply.
 
-    `known` is the table's position, None if the table has no records of the partition: then the lower bounds apply. If
-    damage or an open transaction is the reason for None, or if the log ends before the table, a finding is added to
-    `findings`. With `masked`, earlier records are compared by time and sizes only.
+    A finding is added to `findings` if damage or an open transaction is the reason for None, or if the log ends before
+    the table. With `masked`, earlier records are compared by time and sizes only.
 
-    Raises `RecoveryRefused` if records after the table's end were deleted or a segment of them is missing, also at the
-    beginning of a log of which the table has nothing yet, or if records in the table were replaced in the log. With
-    `accept_loss` the first two raise nothing: the span begins after the deleted records, or includes the gap. Raises
-    `StorageError` if a file cannot be read.
+    Raises `RecoveryRefused` if records in the table were replaced in the log. Raises it also if records after the
+    table's end were deleted, or if a segment of them is missing, even at the beginning of a log without records in the
+    table. With `accept_loss`, deleted or missing records raise nothing: the span begins after the deleted ones, or
+    includes the gap. Raises `StorageError` if a file cannot be read.
     """
     log_end = partition.log_end_offset()
     if known is None:
@@ -153,9 +153,10 @@ def _refused(why: str) -> RecoveryRefused:
 
 
 def _require_start(partition: Partition, wanted: int, start: int, asked: int | None) -> None:
-    """Raise `RecoveryRefused` if offsets from `wanted` up to `asked` (exclusive; None: all) are missing below the first
-    segment, as `verify` finds it, unless the export begins behind that segment's first offset anyway, at `start`.
-    Raises `StorageError` if a file cannot be read.
+    """Check that no offsets to export are missing below the first segment, as `verify` finds it. The offsets to export
+    go from `wanted` to `asked` (exclusive; None: all). Nothing is checked if the export begins after that segment's
+    first offset anyway, at `start`. Raises `RecoveryRefused` if offsets are missing, `StorageError` if a file cannot be
+    read.
     """
     begins = partition.segments[0].base_offset if partition.segments else 0
     if wanted < begins and start <= begins:
@@ -166,10 +167,8 @@ def _require_start(partition: Partition, wanted: int, start: int, asked: int | N
 
 def _require_no_gap(partition: Partition, start: int, end: int) -> None:
     """Raise `RecoveryRefused` if a segment with offsets from `start` up to `end` (exclusive) is missing, as `verify`
-    finds it.
-
-    The whole log is read only if offsets are missing before a segment, which may be due to compaction. Raises
-    `StorageError` if a file cannot be read.
+    finds it. If offsets are missing before a segment, compaction may be the reason; only then is the whole log read.
+    Raises `StorageError` if a file cannot be read.
     """
     pairs = pairwise(partition.segments)
     if not any(_is_gap(*pair) for pair in pairs if pair[0].base_offset < end and pair[1].base_offset > start):
@@ -186,8 +185,9 @@ def _require_no_gap(partition: Partition, start: int, end: int) -> None:
 
 
 def _is_gap(segment: Segment, following: Segment) -> bool:
-    """Whether offsets are missing before the first batch of the segment `following`: no readable batch of `segment`
-    ends just before it, or its first batch begins behind its base offset.
+    """Return whether offsets are missing before the first batch of the segment `following`. They are missing if no
+    readable batch of `segment` ends just before it, or if its first batch begins after its base offset. Raises
+    `StorageError` if a file cannot be read.
     """
     last = following.base_offset - 1
     batches = list(islice(BatchReader([segment, following], start_offset=last, hold=False), 2))
@@ -251,9 +251,10 @@ def _rewritten_from(partition: Partition, known: Position) -> int:
 
 
 def _epoch_in_log(partition: Partition, known: Position) -> int:
-    """Return the base offset of the batch with the table's last offset, if its leader epoch is later than the table's.
-    Otherwise return the table's position. This includes a batch that was deleted, cannot be read or is of an old
-    format.
+    """Return the offset up to which the table certainly agrees with the log. If the batch with the table's last offset
+    has a later leader epoch than the table, it is the base offset of this batch. Otherwise it is the table's position,
+    also if the batch was deleted, cannot be read or is of an old format. Raises `StorageError` if a file cannot be
+    read.
     """
     last = known.next_offset - 1
     if last < partition.log_start_offset:

@@ -132,11 +132,9 @@ class TopicRows:
         self, columns: dict[str, pa.Array], problems: dict[str, dict[int, str]], batch: pa.RecordBatch,
         partition: Partition,
     ) -> Iterator[Finding]:  # fmt: skip
-        """Treat values that do not fit their column like undecodable ones: add the reason to the column `finding` and,
-        without masks, the original bytes to the `_bytes` column of the part. Yield one finding per part (`key`,
-        `value`) that has such rows.
-
-        `problems` maps part -> row number -> reason. Changes `columns` in place.
+        """Handle values that do not fit their column like values that cannot be decoded: add the reason to the column
+        `finding` and, without masks, the original bytes to the `_bytes` column of the part. `problems` maps part -> row
+        number -> reason. Changes `columns` in place. Yield one finding per part (`key`, `value`) that has such rows.
         """
         for part, rows in problems.items():
             if not rows:

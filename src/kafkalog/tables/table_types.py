@@ -68,9 +68,9 @@ def _timestamp(type: pa.DataType, rules: TypeRules) -> pa.DataType:
 
 
 def widened(old: pa.DataType, new: pa.DataType, rules: TypeRules) -> pa.DataType | None:
-    """Return the type with which column `old` can also have the values of `new`: `old` if it is wide enough, else, as
-    far as `rules` allow, a wider number or a struct with added fields, also inside lists and maps. None if there is no
-    such type.
+    """Return a type for the values of column `old` and of `new`; None if there is none. It is `old` if that is wide
+    enough. Otherwise it is a wider number or a struct with added fields, also inside lists and maps, if `rules` allow
+    it.
     """
     if old.equals(new) or new in _narrower(old):
         return old

@@ -84,7 +84,9 @@ class TopicTable(Protocol):
         """Positions of the partitions when the table was loaded."""
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
-        """Create the table or add columns, and return the schema of its rows.  Raises `UsageError`."""
+        """Create the table or add columns, and return the schema of its rows. Raises `UsageError` if the columns cannot
+        be combined.
+        """
 
     def begin(self, round_id: str) -> None:
         """Record durably, if the format needs it, that files of this round are about to be written."""

@@ -118,11 +118,10 @@ class BothTiers:
 
     @cached_property
     def listed(self) -> dict[Key, list[ListedSegment]]:
-        """The tier's listed segments by (topic, partition), in the order of the listing.
-
-        If several topics have had one name, only the segments of one topic id are included: the id of the local
-        partition, else the id with the newest objects. Raises `StorageError` if the tier cannot be listed. The result
-        is kept.
+        """Return the tier's listed segments by (topic, partition), in the order of the listing. The result is kept.
+        Topics with different ids may have had the same name; only the segments of one id are included. This is the id
+        of the local partition, or without one, the id with the newest objects. Raises `StorageError` if the tier cannot
+        be listed.
         """
         found: dict[Key, list[ListedSegment]] = {}
         listed = self.tier.segments() if self.known is None else self.known
@@ -183,12 +182,12 @@ class BothTiers:
         return lineage(self.segments(key), () if local is None else local.leader_epochs)
 
     def stretches(self, key: Key) -> list[RemoteStretch]:
-        """Return the remote part of a log below its first local segment, in offset order without overlaps; all of it if
-        nothing is local, empty if nothing is remote.
+        """Return the remote part of a log below its first local segment, in offset order without overlaps. Return all
+        of it if nothing is local, and an empty list if nothing is remote. Each stretch has its first and last offset
+        (both included) and its segment.
 
-        Each stretch has its first and last offset (both included) and its segment. A remote segment that begins at or
-        above the first local one is left out; one that overlaps it is cut there. Raises `StorageError` if the tier
-        cannot be read.
+        A remote segment that begins at or above the first local one is left out; one that overlaps it is cut there.
+        Raises `StorageError` if the tier cannot be read.
         """
         local = self._local_partitions.get(PartitionName(*key))
         end = local.segments[0].base_offset if local is not None and local.segments else None
@@ -203,10 +202,9 @@ class BothTiers:
 
     def bounds(self, directory: str) -> tuple[int | None, int] | None:
         """Return the base offset of the first local segment (None if there is none) and the last offset copied to the
-        tier (-1 if no segment belongs to the log).
-
-        `directory` is the name of a partition directory. Returns None if it is not such a name or the partition has no
-        remote segments. Raises `StorageError` if the tier cannot be read.
+        tier (-1 if no remote segment belongs to the log). `directory` is the name of a partition directory. Return None
+        if it is not such a name, or if the partition has no remote segments. Raises `StorageError` if the tier cannot
+        be read.
         """
         name = parse_partition_directory(directory)
         key = ("", -1) if name is None else (name.topic, name.partition)
@@ -264,11 +262,10 @@ class BothTiers:
                     yield segment_file(base, kind), held
 
     def _identity(self, key: Key, segment: RemoteSegment) -> Identity:
-        """Return the check that the log object of `segment` really contains the log that its name says. Used for a
-        partition without events in `__remote_log_metadata`.
-
-        The check uses the neighbouring segments and the leader epochs of the local log, or of the last remote segment
-        if the local log has none. Raises `StorageError` if the tier cannot be read.
+        """Return a check whether the log object of `segment` really contains this segment's log. It is used for a
+        partition without events in `__remote_log_metadata`. The check compares the object with the neighboring segments
+        and with the leader epochs of the local log, or of the last remote segment if the local log has none. Raises
+        `StorageError` if the tier cannot be read.
         """
         segments = self.segments(key)
         number = segments.index(segment)
@@ -303,9 +300,9 @@ class BothTiers:
         return Identity(listed.base_offset, last_offset, epochs, beside, lambda: beside(snapshot, before), described)
 
     def identify(self, listed: ListedSegment) -> None:
-        """Raise `StorageError` if a segment's log is empty, differs in size from its metadata, or may belong to another
-        segment according to its indexes and producer snapshot. The listed segment must have a log object. Reads parts
-        of the objects.
+        """Check that a segment's log object contains this segment's log. The listed segment must have a log object.
+        Parts of its objects are read. Raises `StorageError` if the log is empty, differs in size from its metadata, or
+        may belong to another segment according to its indexes and producer snapshot.
         """
         item = listed.objects[FileKind.LOG]
         identity = self._identity_of(listed, self.tier.described(listed), None, epochs_of(self.tier, listed))
@@ -350,8 +347,9 @@ class BothTiers:
         yield PARTITION_METADATA, _Held(size=len(data), modified_ns=0, data=data)
 
     def _can_be_opened(self, item: RemoteObject) -> bool:
-        """Whether an object can be opened without `StorageError`; it is closed again. The caller lists a partition
-        without leader epochs if their object cannot be opened; reading the log then reports the error.
+        """Return whether an object can be opened without `StorageError`; it is closed again. If the object with the
+        leader epochs cannot be opened, the caller lists the partition without them, and reading the log reports the
+        error.
         """
         try:
             self._opened(_Held(size=item.size, modified_ns=item.modified_ns, item=item), item).close()
@@ -389,10 +387,11 @@ class BothTiers:
 
     def entries(self, path: str) -> list[RemoteEntry]:
         """Return the entries of a directory in the mount, not sorted. The root has the local files and directories, and
-        the directories of remote partitions; a partition has its local and remote files. Empty for other paths.
+        the directories of remote partitions. A partition has its local and remote files. For other paths the list is
+        empty.
 
-        The size of a remote log that is read only up to an offset ends there. Finding it may need reads of the object,
-        so `StorageError` is raised if the tier cannot be read.
+        A remote log that is read only up to an offset has a smaller size here than in the tier. To find this size, the
+        object may be read. Raises `StorageError` if the tier cannot be read.
         """
         match self._parts(path):
             case []:
@@ -433,11 +432,11 @@ class BothTiers:
 
     def _size(self, held: _Held, directory: str, name: str) -> int:
         """Return the size in bytes of the file `held`, which is `name` in partition directory `directory`. If a log is
-        read only up to an offset, its size is the position of the first batch after that offset.
+        read only up to an offset, its size is the position of the first batch after that offset. This position is found
+        by reading batch headers, and is then kept in the listing of the directory.
 
-        The position is found by reading batch headers, and is then kept in the listing of the directory. If the object
-        has another size than was copied, its own size is returned, because opening it reports the difference. Raises
-        `StorageError`.
+        If the object has another size than was copied, return the size of the object; opening it reports the
+        difference. Raises `StorageError` if the object cannot be read.
         """
         if held.until is None or held.item is None:
             return held.size
@@ -531,8 +530,9 @@ class BothTiers:
         return log.size if until is None else until
 
     def _whole(self, item: RemoteObject) -> RemoteFile:
-        """Open an object other than a log. Up to 64 KiB it is read into memory, and the 256 most recently used ones are
-        kept; a larger one is returned as an open file. Raises `StorageError`.
+        """Open an object other than a log. If it has at most 64 KiB, it is read into memory, and the 256 most recently
+        used ones are kept. A larger one is returned as an open file. Raises `StorageError` if it cannot be opened or
+        read.
         """
         kept = self._small.pop((item.path, item.part), None)
         if kept is None:
@@ -551,7 +551,7 @@ class BothTiers:
 
 def _size_until(tier: RemoteTier, item: RemoteObject, last: int) -> int:
     """Return the position in bytes of the first batch that begins after offset `last` in a log object; its whole size
-    if there is none. Reads batch headers from the start. Raises `StorageError`.
+    if there is none. Batch headers are read from the start. Raises `StorageError` if the object cannot be read.
     """
     file = tier.open(item)
     try:

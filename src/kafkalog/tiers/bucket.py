@@ -51,14 +51,14 @@ def epochs_of(tier: RemoteTier, listed: ListedSegment) -> tuple[LeaderEpoch, ...
 
 
 def segments_of(tier: RemoteTier, listed: Sequence[ListedSegment]) -> list[RemoteSegment]:
-    """Return the segments of one partition by base offset, without repeated base offsets.
+    """Return the segments of one partition by base offset, one for each base offset. Of several copies of a segment,
+    the one that matches the log's leader epochs is used, or else the largest. Last segments that contradict those
+    epochs belong to a truncated log and are left out. A segment without a log object is included if segments before and
+    after it have one, because it was then neither deleted nor is being copied.
 
     Metadata comes from the segment's own objects, if the layout has it. Otherwise a segment ends before the next one
-    begins, and the last one at the end of its log; timestamps are -1. A segment without a log object is included if
-    segments before and after it have one: then it was neither deleted nor is being copied. Of several copies of a
-    segment, the one that matches the log's leader epochs is used, or else the largest. Last segments that contradict
-    those epochs belong to a truncated log and are left out. Raises `StorageError` if the end of the last log cannot be
-    read.
+    begins, and the last one at the end of its log; timestamps are -1. Raises `StorageError` if metadata or the end of
+    the last log cannot be read.
     """
     chosen, epochs = _chosen(tier, listed)
     if not chosen:
@@ -80,11 +80,12 @@ def _described(tier: RemoteTier, listed: ListedSegment) -> RemoteSegment | None:
 
 
 def _chosen(tier: RemoteTier, listed: Sequence[ListedSegment]) -> tuple[list[ListedSegment], tuple[LeaderEpoch, ...]]:
-    """Return one listed segment for each base offset, in ascending order, and the leader epochs of their log.
+    """Return one listed segment for each base offset, in ascending order, and the leader epochs of their log. Return
+    two empty results if no segment has a log. Left out are segments below the first or above the last base offset that
+    has a log, and last segments that contradict the epochs; see `segments_of`.
 
-    The epochs are read from the newest segment and the segments at the last two base offsets; the list whose latest
-    leader is newest is used. Segments below the first or above the last base offset that has a log are left out, as are
-    last segments that contradict the epochs; see `segments_of`. Both results are empty if no segment has a log.
+    The epochs are read from the newest segment and from the segments at the last two base offsets. Of these lists, the
+    one with the newest latest leader is used.
     """
     by_base: dict[int, list[ListedSegment]] = defaultdict(list)
     for listed_segment in listed:
@@ -157,9 +158,9 @@ def _made(tier: RemoteTier, listed: ListedSegment, end: int, epochs: Sequence[Le
 
 
 def last_offset_of(tier: RemoteTier, listed: ListedSegment) -> int:
-    """Return the last offset in a segment's log; its base offset if no batch can be parsed. Only batch headers from the
-    last offset index entry on are read, or all without a usable index. The segment must have a log object (else
-    `KeyError`). Raises `StorageError`.
+    """Return the last offset in a segment's log; its base offset if no batch can be parsed. Batch headers are read from
+    the last offset index entry on, or all of them without a usable index. The segment must have a log object (else
+    `KeyError`). Raises `StorageError` if an object cannot be read.
     """
     log = tier.open(listed.objects[FileKind.LOG])
     try:

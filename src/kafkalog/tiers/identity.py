@@ -52,8 +52,8 @@ class Identity:
     """size of the log up to the next segment, if it extends further; set by `doubt`"""
 
     def doubt(self, log: RemoteFile) -> str | None:
-        """Return why this may be another log; None if there is no doubt. Reads batches of the log and the files beside
-        it. May set `until`. Raises `StorageError`.
+        """Return the reason why this may be another log; None if there is no doubt. Reads batches of the log and the
+        files beside it. May set `until`. Raises `StorageError` if a file cannot be read.
         """
         head = next(iter(Scanner(log)), None)
         if head is None:
@@ -84,11 +84,10 @@ class Identity:
         return self._of_end(log)
 
     def _by_time(self, log: RemoteFile) -> bool | None:
-        """Return whether the log agrees with its time index: the batch with the offset of the last entry has exactly
-        the timestamp of the entry. None if there is no index or its size is invalid.
-
-        If the index has no timestamp, no batch may have one. False also if the segment's metadata has another maximum
-        timestamp than the index. Raises `StorageError` if a file cannot be read.
+        """Return whether the log agrees with its time index; None if there is no index or its size is invalid. They
+        agree if the batch with the offset of the last entry has exactly the timestamp of the entry. If the index has no
+        timestamp, no batch may have one. Return False also if the segment's metadata has another maximum timestamp than
+        the index. Raises `StorageError` if a file cannot be read.
         """
         index = self.beside(FileKind.TIME_INDEX)
         if index is None or index.size % TIME_ENTRY.size:
@@ -106,12 +105,13 @@ class Identity:
         return NO_TIMESTAMP if self.described is None else self.described.max_timestamp
 
     def _by_producers(self, log: RemoteFile) -> bool | None:
-        """Return whether the log agrees with the producer snapshot at its end: the batch of the latest entry has the
-        producer id, sequence and timestamp of the entry, and entries from below the segment equal the previous
-        snapshot's.
+        """Return whether the log agrees with the producer snapshot at its end. Return None if the snapshot is missing,
+        invalid, or without an entry in this segment. They agree if the batch of the latest entry has producer id,
+        sequence and timestamp of the entry. The timestamp is not compared for a transactional batch, because the
+        transaction's marker changes it in the snapshot. Entries from below the segment must equal those in the previous
+        snapshot.
 
-        None if the snapshot is missing, invalid, or without an entry in this segment. The timestamp is not compared for
-        a transactional batch, since the transaction's marker changes it in the snapshot. Raises `StorageError`.
+        Raises `StorageError` if a file cannot be read.
         """
         own, before = _producers(self.beside(FileKind.PRODUCER_SNAPSHOT)), _producers(self.before())
         older = {producer_entry.producer_id: producer_entry.last_offset for producer_entry in before}
@@ -141,10 +141,10 @@ class Identity:
         return start_position(log, index, base_offset=self.base_offset, target=offset, limits=DEFAULT_LIMITS)
 
     def _of_end(self, log: RemoteFile) -> str | None:
-        """Return why the log may be another one, judged by its last batch up to the segment's end: the batch has
-        another last offset than was copied, or another leader epoch. None if nothing is wrong or there is no batch. If
-        later batches follow, `until` is set to the position of the first one, and the offset is not compared. Raises
-        `StorageError`.
+        """Return the reason why the log may be another one, judged by its last batch up to the segment's end. The
+        reason is that the batch has another last offset than was copied, or another leader epoch. Return None if
+        nothing is wrong or there is no batch. If later batches follow, `until` is set to the position of the first one,
+        and the offset is not compared. Raises `StorageError` if the log cannot be read.
         """
         last = None
         target = self.base_offset + _FARTHEST if self.last_offset is None else self.last_offset

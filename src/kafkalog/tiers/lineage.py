@@ -68,13 +68,14 @@ def epoch_ends(segment: RemoteSegment) -> list[tuple[int, int, int]]:
 def lineage(
     segments: Iterable[RemoteSegment], epochs: Sequence[LeaderEpoch], end: int | None = None
 ) -> list[RemoteStretch]:
-    """Return the remote part of the log with these leader `epochs`, in offset order without overlaps. `end` is the
-    offset after the last one wanted; None: no bound. Empty if no readable segment belongs to the log.
+    """Return the remote part of the log with these leader `epochs`, in offset order without overlaps. Return an empty
+    list if no readable segment belongs to the log. `end` is the offset after the last one wanted; None: no bound. Only
+    segments whose copy is finished are used.
 
-    Only segments whose copy is finished are used. If two of them contain an offset in the same epoch, the one that was
-    copied later is used if it reaches further, because a new leader copies again what the old one had not reported.
-    Offsets in an epoch that the log did not have there belong to a truncated log and are left out. If `epochs` is
-    empty, they are derived from the segments; if the segments contradict each other, the larger epoch counts.
+    Offsets in an epoch that the log did not have there belong to a truncated log and are left out. Two segments may
+    contain an offset in the same epoch, because a new leader copies again what the old one had not reported. The one
+    that was copied later is then used if it reaches further. If `epochs` is empty, they are derived from the segments;
+    if these contradict each other, the larger epoch counts.
     """
     readable = [segment for segment in segments if segment.is_readable]
     known = list(epochs) or _epochs_of(readable)
@@ -116,8 +117,9 @@ def _of_epoch(segments: Sequence[RemoteSegment], epoch: int, begins: int, until:
 
 
 def _joined(parts: Sequence[RemoteStretch]) -> list[RemoteStretch]:
-    """Sort stretches by first offset and remove overlaps: each is cut where the next one begins, and one that lies
-    within its predecessor is dropped. Adjacent stretches of the same segment are merged.
+    """Return stretches sorted by first offset, without overlaps. If two overlap, the earlier one is cut before the
+    later one begins; a stretch that lies within the one before it is dropped. Adjacent stretches of the same segment
+    are merged.
     """
     stretches: list[RemoteStretch] = []
     for part in sorted(parts, key=lambda each: (each.first, each.last)):

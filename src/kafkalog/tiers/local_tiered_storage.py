@@ -69,7 +69,8 @@ class LocalTieredStorage:
 
     def segments(self) -> list[ListedSegment]:
         """List all segments with a log, index, snapshot or leader epoch file, ordered by topic, partition, topic id,
-        base offset and segment id. Other files and directories are remembered for `others`. Raises `StorageError`.
+        base offset and segment id. Other files and directories are remembered for `others`. Raises `StorageError` if a
+        directory cannot be listed.
         """
         self._others = []
         segments: list[ListedSegment] = []

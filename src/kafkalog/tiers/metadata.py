@@ -55,11 +55,9 @@ class RemoteMetadata(Struct, frozen=True, kw_only=True):
         return sorted(found, key=lambda each: (each.topic, each.partition, each.topic_id, each.start_offset, each.id))
 
     def of(self, topic: str, partition: int, topic_id: str | None = None) -> list[RemoteSegment]:
-        """Return the segments of a partition ordered by start offset, end offset and id, in whatever state; empty if
-        unknown.
-
-        If `topic_id` is None and topics with different ids have had this name, the segments of the id with the latest
-        copy are returned.
+        """Return the segments of a partition in any state, ordered by start offset, end offset and id; empty if none is
+        known. Topics with different ids may have had this name. If `topic_id` is None, the segments of the id with the
+        latest copy are returned.
         """
         if topic_id is None:
             ids = [segment.topic_id for segment in self._latest() if segment.key == (topic, partition)]

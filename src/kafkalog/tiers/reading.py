@@ -27,12 +27,12 @@ Mounted = list[tuple[BothTiers, str]]
 
 def mounted(paths: Sequence[str], tier: RemoteTier) -> Mounted:
     """Mount the log directories at `paths` together with their remote part. Return (mount, equivalent path in it) for
-    each path, in order.
+    each path, in order. A path is a log directory, a partition directory in one, or a directory that contains log
+    directories; such a directory gives one pair for each of them. If `paths` is empty, or none of the log directories
+    has a partition of the tier, the result is a single mount of the whole tier.
 
-    A path is a log directory, a partition directory in one, or a directory that contains log directories, each of which
-    then gives one pair. If `paths` is empty, or none of the log directories has a partition of the tier, the result is
-    a single mount of the whole tier. Events are read from the log directories at `paths`. Raises `UsageError` for any
-    other path, `StorageError` if a directory or the tier cannot be read.
+    Events are read from the log directories at `paths`. Raises `UsageError` for any other path, `StorageError` if a
+    directory or the tier cannot be read.
     """
     places = [place for path in paths for place in _places(path)]
     metadata = remote_metadata_in(dict.fromkeys(root for root, _ in places))

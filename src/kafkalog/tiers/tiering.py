@@ -105,13 +105,14 @@ class Tiering:
 
     def of(self, key: Key, names: Iterable[str], begins: int, epochs: Sequence[int], end: int = 0) -> LocalStart:
         """Return where a log and its local part begin, with the evidence that it is tiered. The result also has the
-        offsets below the local part that are in neither tier (`lost`; None: nothing is missing).
+        offsets below the local part that are in neither tier (`lost`; None: nothing is missing). `begins` is the base
+        offset of the first local segment, `names` are the files of the partition directory, `epochs` the start offsets
+        of its leader epochs, and `end` is the log end offset, or 0 if unknown.
 
-        `begins` is the base offset of the first local segment, `names` are the files of the partition directory,
-        `epochs` the start offsets of its leader epochs, and `end` is the log end offset, or 0 if unknown. If there is
-        evidence, the log begins at its checkpointed start, or without a checkpoint at its first leader epoch (0 without
-        epochs), but not above the larger of `begins` and `end`. If there is none, both starts are the larger of the
-        checkpointed start and `begins`, and offsets missing before the first segment count as lost.
+        If there is evidence, the log begins at its checkpointed start. Without a checkpoint, it begins at its first
+        leader epoch (0 without epochs), or at the larger of `begins` and `end` if that is lower. If there is no
+        evidence, both starts are the larger of the checkpointed start and `begins`, and offsets missing before the
+        first segment count as lost.
         """
         checkpointed = self.log_starts.get(key)
         known_from = self.known_from(key, begins, epochs)
@@ -128,9 +129,9 @@ class Tiering:
         )
 
     def has_remote_log(self, topic: str) -> bool:
-        """Whether a broker would treat the topic's logs as tiered when it starts: the topic's `remote.storage.enable`,
-        if the cluster's metadata has the topic; otherwise whether its logs look tiered or an event names a readable
-        remote segment.
+        """Return whether a broker would treat the topic's logs as tiered when it starts. If the cluster's metadata has
+        the topic, its setting `remote.storage.enable` decides. Otherwise return True if the topic's logs look tiered or
+        an event names a readable remote segment.
         """
         if self.configured is not None and topic in self.configured:
             return self.configured[topic]
@@ -153,12 +154,13 @@ class Tiering:
         return tuple(found)
 
     def known_from(self, key: Key, begins: int, epochs: Sequence[int]) -> tuple[str, ...]:
-        """Return the evidence that a log is tiered, as phrases for a message; empty if there is none.
+        """Return the evidence that a log is tiered, as phrases for a message; empty if there is none. `begins` is the
+        base offset of the first local segment, and `epochs` are the start offsets of its leader epochs.
 
-        `begins` is the base offset of the first local segment, `epochs` are the start offsets of its leader epochs. The
-        evidence is, in this order: the topic's settings and events; a checkpointed log start below the first segment,
-        which counts only with other signs of tiering; and, without settings and checkpoint, the cache of remote
-        indexes. Empty if the settings say that the topic is not tiered and no event contradicts them.
+        The evidence comes in this order: the topic's settings and events; a checkpointed log start below the first
+        segment; the cache of remote indexes. The checkpoint counts only with other signs of tiering, and the cache only
+        without settings and checkpoint. If the settings say that the topic is not tiered, and no event contradicts
+        them, there is no evidence.
         """
         found = list(self._said(key))
         if self.configured is not None and self.configured.get(key[0]) is False and not found:

@@ -66,11 +66,10 @@ def _record(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str
 
 
 def _part(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]], seen: set[str]) -> Any:
-    """Convert a part of a schema for pyruhvro: references are replaced by their definitions, int by long. The full
-    names of its types are added to `seen`.
-
-    None for unions other than optional ones, for logical types that are not in `_LOGICAL`, for a name that occurs
-    twice, and for a missing reference.
+    """Convert a part of a schema for pyruhvro: references are replaced by their definitions, and int by long. The full
+    names of its types are added to `seen`. Return None if pyruhvro cannot decode the part as this library does: a union
+    other than an optional one, a logical type that is not in `_LOGICAL`, a name that occurs twice, or a missing
+    reference.
     """
     if isinstance(schema, str):
         if schema in _PLAIN:
@@ -174,7 +173,7 @@ class BatchDecoder:
 
 
 def _repeats_keys(column: pa.Array) -> bool:
-    """Whether a map in a column has a key twice, at any depth. The column must begin at the start of its buffers
+    """Return whether a map in a column has a key twice, at any depth. The column must begin at the start of its buffers
     (offset 0).
     """
     if pa.types.is_struct(column.type):

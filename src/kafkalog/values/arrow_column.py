@@ -100,10 +100,9 @@ class ColumnDecoder:
 
     @staticmethod
     def _texts(column: pa.Array) -> Decoded | None:
-        """Decode a column of plain text in one call; the result has no schemas and no problems.
-
-        Returns None, so that values are decoded one by one, if a value is not UTF-8, looks like JSON or has control
-        characters, or if the column has fewer than `TOGETHER` values.
+        """Decode a column of plain text in one call; the result has no schemas and no problems. Return None if the
+        column has fewer than `TOGETHER` values, or if a value is not UTF-8, looks like JSON or has control characters.
+        The caller then decodes the values one by one.
         """
         try:
             texts = column.cast(pa.string())
@@ -114,11 +113,9 @@ class ColumnDecoder:
         return Decoded(texts, pa.nulls(len(column), SCHEMA_TYPE), {})
 
     def _whole(self, column: pa.Array) -> Decoded | None:
-        """Decode a column in one call.
-
-        Returns None, so that values are decoded one by one, if the column has fewer than `TOGETHER` values, if they
-        have different schema ids or none, if their schema is unknown or cannot be decoded in one call, or if the bytes
-        of a value do not fit.
+        """Decode a column in one call. Return None if this is not possible; the caller then decodes the values one by
+        one. It is not possible if the column has fewer than `TOGETHER` values, if they have different schema ids or
+        none, if their schema is unknown or cannot be decoded in one call, or if the bytes of a value do not fit.
         """
         id = None if len(column) < TOGETHER else only_id(column)
         if id is None:
@@ -175,9 +172,8 @@ class ColumnDecoder:
 
     def _loose(self, data: bytes, headers: Sequence[Header]) -> tuple[object, object]:
         """Decode a value without a frame (schema id), or any value if the column is text. Return the value for Arrow,
-        and a dict with id, type and subject of its schema (None without a schema).
-
-        Raises `UndecodableError` if the value cannot be decoded, or if it has no schema but the column has one.
+        and a dict with id, type and subject of its schema (None without a schema). Raises `UndecodableError` if the
+        value cannot be decoded. A value without a schema in a column with one raises it too, unless both are text.
         """
         decoded_value = self._decoder.decode(data, headers, self._topic, self._part)
         if decoded_value.problem is not None:
@@ -308,8 +304,8 @@ def _typed(type: pa.DataType) -> Callable[[Any], Any] | None:
 
 
 def _each(change: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
-    """Return the function that applies `change` to every item of a list, or every value of a dict; the function returns
-    None for None. If `change` is None, return None.
+    """Return a function that applies `change` to every item of a list, or to every value of a dict. For None it returns
+    None. If `change` is None, return None instead of a function.
     """
     if change is None:
         return None

@@ -101,11 +101,9 @@ def aliases_of(reader: Type, names: Names) -> Aliases:
 
 
 def same_form(writer: Any, writers: Names, reader: Any, readers: Names) -> bool:
-    """Whether two schemas encode values in the same way: they differ at most in documentation, order of attributes,
-    aliases and defaults.
-
-    False for invalid, recursive and very large schemas. `writers` and `readers` map full names to definitions and
-    namespaces.
+    """Return whether two schemas encode values in the same way: they differ at most in documentation, order of
+    attributes, aliases and defaults. Return False for invalid, recursive and very large schemas. `writers` and
+    `readers` map full names to definitions and namespaces.
     """
     try:
         return _form(named(writer, "", writers), writers, frozenset()) == _form(

@@ -63,11 +63,11 @@ def prepare(
     schema: Any, references: Mapping[str, tuple[Any, str]], *, typed: bool = False, raw: bool = False
 ) -> Prepared:
     """Prepare a schema for fastavro; return it, and whether it is recursive. `schema` is parsed JSON; `references` maps
-    full names to definitions and their namespaces.
+    full names to definitions and their namespaces. Raises `UndecodableError` if the schema is invalid.
 
-    With `typed`, decoded values are such as Arrow accepts instead of JSON, and a value of a union of several types
-    besides null is an object with the name of its branch (`members`), encoded as a record of one field. With `raw` this
-    is the same, but logical types are not applied. Raises `UndecodableError` if the schema is invalid.
+    Without `typed` and `raw`, values are decoded to JSON. With `typed`, they are decoded to values that Arrow accepts.
+    A value of a union of several types besides null is then an object with the name of its branch (`members`), encoded
+    as a record of one field. `raw` is like `typed`, but logical types are not applied.
     """
     walk = _Walk(references=references, typed=typed or raw, raw=raw)
     try:
@@ -145,11 +145,10 @@ class _Walk(Struct, kw_only=True):
     _branches: int = 0
 
     def part(self, schema: Any, namespace: str, *, is_item: bool) -> _Part:
-        """Prepare a part of a schema; return it with the least number of bytes, and the number of values, of one
-        encoded value. `is_item` is True if an array repeats the part.
-
-        Raises `UndecodableError` for an empty union, an undefined name or a name that is defined twice, and `KeyError`
-        or `TypeError` for an invalid schema.
+        """Prepare a part of a schema. Return it with two facts about its encoded values: the least number of bytes that
+        one has, and the number of values in it. `is_item` is True if an array repeats the part. Raises
+        `UndecodableError` for an empty union, an undefined name or a name that is defined twice, and `KeyError` or
+        `TypeError` for an invalid schema.
         """
         if isinstance(schema, str):
             return self._of_name(schema, namespace, is_item=is_item)

@@ -67,11 +67,9 @@ class ValueDecoder:
     def decode(
         self, data: bytes | None, headers: Sequence[Header] = (), topic: str | None = None, part: str = "value"
     ) -> DecodedValue:
-        """Decode a `part` (`key` or `value`) of a record in `topic`. Never raises for its content: if it cannot be
-        decoded, the result has a `problem` and the bytes.
-
-        These forms are tried in this order: null; the schema's GUID or id in a header; Confluent's wire format; an
-        object or array in JSON; text.
+        """Decode a `part` (`key` or `value`) of a record in `topic`. If it cannot be decoded, no error is raised: the
+        result has a `problem` and the bytes. These forms are tried in this order: null; the schema's GUID or id in a
+        header; Confluent's wire format; an object or array in JSON; text.
         """
         if data is None:
             return DecodedValue()

@@ -20,11 +20,9 @@ def fitting(
     type: pa.DataType,
     misfits: tuple[builtins.type[Exception], ...] = ARROW_MISFITS,
 ) -> tuple[pa.Array, list[int]]:
-    """Convert values to one array of the type `type`; return it, and the row numbers, ascending, of values that became
-    null because they do not fit.
-
-    `make` converts a sequence of values to an array. If it raises one of `misfits`, the values are split in halves,
-    down to single ones, which become null.
+    """Convert values to one array of the type `type`. A value that does not fit becomes null. Return the array, and the
+    row numbers of these values in ascending order. `make` converts a sequence of values to an array. If it raises one
+    of `misfits`, the values are split in halves and converted separately, down to single values.
     """
     try:
         return make(values), []

@@ -37,11 +37,12 @@ class KeyPlaces(Struct, frozen=True):
     def of(
         cls, inventory: Inventory, partitions: Sequence[Partition], partitioner: Partitioner, count: int | None
     ) -> KeyPlaces:
-        """Return the map for the topics of `partitions`. `partitioner` is the rule by which producers chose partitions,
-        and `count` the number of partitions of each topic (None: read from the cluster's metadata in `inventory`).
+        """Return the map from keys to partitions for the topics of `partitions`. `partitioner` is the rule by which
+        producers chose partitions. `count` is the number of partitions of each topic; None: it is read from the
+        cluster's metadata in `inventory`. The first 100 records of each partition are read and compared with the rule.
 
-        Reads the first 100 records of each partition. Raises `UsageError` if the number of partitions is unknown or not
-        above a partition's number, or if a key is not in the partition in which the partitioner puts it.
+        Raises `UsageError` if the number of partitions is unknown or not above a partition's number, or if a key is in
+        another partition than the partitioner chooses. Raises `StorageError` if a file cannot be read.
         """
         known = {} if count is not None else cluster_facts(inventory).topics
         counts: dict[str | None, int] = {}

@@ -17,8 +17,9 @@ _dumps = exact_json(json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).
 
 
 def masked(value: object, names: frozenset[str]) -> object:
-    """Return a copy of a decoded value in which the value of each field and map entry with one of these names is
-    `MASKED`, at any depth, even inside text that is a JSON object or array. Without names the value itself is returned.
+    """Return a copy of a decoded value in which each field and map entry with one of these names has the value
+    `MASKED`. This applies at any depth, even inside text that is a JSON object or array. Without names the value itself
+    is returned.
 
     An inner text that looks like JSON but cannot be parsed becomes `MASKED` as a whole. Raises `UndecodableError` if
     the value itself is such a text, because its fields are unknown.
@@ -57,7 +58,9 @@ def _text(text: str, names: frozenset[str]) -> str:
 
 
 def _looks_like_json(text: str) -> bool:
-    """Whether text begins like a JSON object or array, or is a JSON string of such text, in any number of quotes."""
+    """Return whether text begins like a JSON object or array. A JSON string is first replaced by its content, as often
+    as necessary.
+    """
     while not _LIKE_JSON.match(text):
         try:
             inner = json.loads(text.strip("\ufeff \t\r\n")) if '"' in text else None

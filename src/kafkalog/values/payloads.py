@@ -37,7 +37,7 @@ class PayloadDecoder(Protocol):
 
     def decode(self, payload: bytes, path: bytes = b"") -> object:
         """Decode a payload to a JSON value; `path` has the path to the message if a header contains it. Raises
-        `UndecodableError`.
+        `UndecodableError` if the payload does not fit the schema.
         """
 
 

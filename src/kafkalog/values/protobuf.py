@@ -123,12 +123,12 @@ class ProtobufDecoder:
         self, payload: bytes, path: bytes = b"", *, read_as: Any = None, values_as_text: bool = False
     ) -> object:
         """Decode a payload to a JSON value. `path` has Confluent's message indexes if a header contains them; if it is
-        empty, the payload begins with them.
+        empty, the payload begins with them. `read_as` is the class of a later version of the message; the value then
+        has the fields of that version.
 
-        With `read_as`, the class of a later version of the message, the value has the fields of that version. With
-        `values_as_text` a google.protobuf.Value becomes JSON text, so that its null differs from a missing value, and
-        its number from a text of digits. Raises `UndecodableError` if the payload is too large or nested too deeply,
-        does not fit the schema, has unknown fields, or cannot be read as the later version.
+        With `values_as_text` a google.protobuf.Value becomes JSON text. Then its null differs from a missing value, and
+        a number in it from a text of digits. Raises `UndecodableError` if the payload is too large or nested too
+        deeply, does not fit the schema, has unknown fields, or cannot be read as the later version.
         """
         if len(payload) > LARGEST_PAYLOAD:
             raise UndecodableError(f"it is larger than {LARGEST_PAYLOAD} bytes")
@@ -304,10 +304,9 @@ def _parse(message: Any, payload: bytes, schema: str) -> None:
 
 
 def _check_kept(written: Any, read: Any) -> None:
-    """Compare a message as it was written with the same bytes read as a later version, at any depth.
-
-    Raises `UndecodableError` if a field is set in `written` and declared in `read`, but not set in `read`: a closed
-    enum does not know its value, or another field of a oneof was set later.
+    """Compare a message as it was written with the same bytes read as a later version, at any depth. Raises
+    `UndecodableError` if a value was lost: a field that `read` declares is set in `written` but not in `read`. The
+    reasons are that a closed enum does not know the value, or that another field of a oneof was set later.
     """
     for field, value in written.ListFields():
         later = read.DESCRIPTOR.fields_by_number.get(field.number)

@@ -27,11 +27,11 @@ _WIDER: dict[int, set[int]] = {
 
 
 def check_later(older: Any, later: Any) -> set[tuple[str, str]]:
-    """Return the pairs (name in `older`, name in `later`) of all fields whose name differs, inner messages included.
+    """Return the pairs (name in `older`, name in `later`) of all fields whose names differ; inner messages are
+    included. A field that only one of the two has is accepted: a reader of `later` ignores it, or gets its default.
 
-    Raises `UndecodableError` if a field that is in both message descriptors, inner messages included, has a type in
-    `later` that cannot have every value of its type in `older`. A field that only one of them has is accepted: a reader
-    of `later` ignores it, or gets its default.
+    Raises `UndecodableError` if a field in both, or in their inner messages, has a type in `later` that cannot
+    represent every value of its type in `older`.
     """
     renamed: set[tuple[str, str]] = set()
     seen: set[tuple[str, str]] = set()

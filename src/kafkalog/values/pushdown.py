@@ -33,8 +33,8 @@ class Reach(Struct, frozen=True):
     schema: pa.Schema
 
     def may_pass(self, guarantee: Any) -> bool:
-        """Whether a row for which the pyarrow expression `guarantee` is true can pass the filter. True if that is
-        unknown, or there is no filter.
+        """Return whether a row for which the pyarrow expression `guarantee` is true can pass the filter. Return True if
+        that is unknown, or if there is no filter.
         """
         if self.filter is None:
             return True
@@ -51,11 +51,11 @@ class Reach(Struct, frozen=True):
 
     def only_values(self, name: str) -> list[bytes] | None:
         """Return all values of the binary column `name` with which a row can pass the filter, in ascending order; empty
-        if no row passes.
+        if no row passes. Return None if there is no filter, if its text has too many candidates, or if the values
+        cannot be determined, for example because null or a range of values passes.
 
-        None if there is no filter, if the values cannot be determined, for example because null or a range of values
-        passes, or if the filter's text has too many candidates. The text of a filter shows bytes as hexadecimal digits:
-        all such texts are tried, and Arrow decides whether any value between them passes.
+        The text of a filter shows bytes as hexadecimal digits. All such texts are tried as values, and Arrow decides
+        whether any value between them passes.
         """
         candidates = sorted({
             bytes.fromhex(text) for text in _HEXADECIMAL.findall(str(self.filter)) if not len(text) % 2
@@ -82,8 +82,8 @@ class Reach(Struct, frozen=True):
         return _least(0, NO_END, lambda begin: not self.may_pass(ds.field("offset") >= pa.scalar(begin, pa.int64())), 0)
 
     def start_timestamp(self) -> int | None:
-        """Return the largest timestamp (ms since 1970) before which no row can pass the filter. None if rows of any
-        time can pass, or a row without a timestamp can.
+        """Return the largest timestamp (ms since 1970) such that no earlier row can pass the filter. Return None if
+        rows of any time can pass, or if a row without a timestamp can.
         """
 
         def may_pass(end: int) -> bool:
@@ -95,10 +95,9 @@ class Reach(Struct, frozen=True):
 
 
 def _least(low: int, high: int, is_true: Callable[[int], bool], back: int = 1) -> int:
-    """Return the smallest number from `low` to `high` (inclusive) for which `is_true` holds, less `back`, but at least
-    `low`. Return `high` if it holds for none.
-
-    It is a binary search: if `is_true` holds for a number, it must hold for all larger ones.
+    """Return the smallest number from `low` to `high` (inclusive) for which `is_true` returns True, minus `back`, but
+    at least `low`. If there is no such number, return `high`. This is a binary search: if `is_true` returns True for a
+    number, it must do so for all larger ones.
     """
     if not is_true(high):
         return high

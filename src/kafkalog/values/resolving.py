@@ -193,11 +193,9 @@ class _Pair:
 
     def _first_match(self, writer: Type, branches: Sequence[Type]) -> int | None:
         """Return the number of the first branch that matches the writer's type, None if none does
-        (`ReaderUnion.firstMatchingBranch`).
-
-        A branch with the same type and name is preferred. The second choice is a record as which the writer's record
-        can be read, if possible one with the same short name. The third is a type to which the writer's type can be
-        promoted.
+        (`ReaderUnion.firstMatchingBranch`). A branch with the same type and name is preferred. The second choice is a
+        record to which the writer's record can be converted; among such records, one with the same short name is
+        preferred. The third choice is a type to which the writer's type can be promoted.
         """
         structure: int | None = None
         name = self.aliases.name(writer)
@@ -216,8 +214,8 @@ class _Pair:
         return next((number for number, branch in enumerate(branches) if branch.kind in wider), None)
 
     def _has_form(self, writer: Type, reader: Type) -> bool:
-        """Whether a record can be read as another record by its fields alone, whatever the names of the records are:
-        each field of the reader is in the writer with a type that can be resolved, or has a default.
+        """Return whether a record can be read as another record by its fields alone; the names of the records do not
+        matter. Each field of the reader must have a default, or be in the writer with a type that can be resolved.
         """
         theirs = self._fields_of(writer)
         if len(theirs) < len(writer.schema["fields"]):
@@ -233,11 +231,9 @@ class _Pair:
         return True
 
     def _are_equivalent(self, writer: Type, reader: Type) -> bool:
-        """Whether two types are equivalent as in `WriterUnion.unionEquiv`: same kind, same short name (named types),
-        same symbols or size, and equivalent inner types.
-
-        Two unions must have equivalent branches in the same order; each branch is then read as the branch with the same
-        number.
+        """Return whether two types are equivalent as in `WriterUnion.unionEquiv`. They must have the same kind, the
+        same short name (named types), the same symbols or size, and equivalent inner types. Two unions must have
+        equivalent branches in the same order; each branch is then read as the branch with the same number.
         """
         if writer.kind != reader.kind:
             return False

@@ -200,8 +200,9 @@ class SchemaLog(Struct, frozen=True):
                 )  # fmt: skip
 
     def _find_returning(self) -> None:
-        """Add a finding to the registry for each schema that is deleted now but returns when the cleaner removes the
-        tombstones. To find them, the last records with a value of all key forms are applied to a second registry.
+        """Add a finding to the registry for each schema that is deleted now but will return when the cleaner has
+        removed the tombstones. To find them, the last record with a value of each key (in each JSON form) is applied to
+        a second registry.
         """
         kept = sorted(
             (record for forms in self._forms.values() for record in forms.values() if record.value is not None),

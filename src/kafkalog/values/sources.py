@@ -86,11 +86,12 @@ def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: s
 
 
 def find_schemas(paths: Sequence[str], replica: str | None = None) -> SchemaRegistry:
-    """Return the registry in the log directories `paths`. If none of them has `_schemas`, look for it beside them: in
-    their parent directories, and one level above. So a partition or segment is read with the schemas of its log
-    directory.
+    """Return the registry in the log directories `paths`. If none of them has `_schemas`, return the first one found in
+    their parent directories, or one level above these; so a partition or segment is read with the schemas of its log
+    directory. Return an empty registry if there is none. `replica` chooses a directory if two have the topic.
 
-    Returns an empty registry if there is none. `replica` chooses a directory if two have the topic.
+    Raises `UsageError` if two directories have the topic and `replica` chooses none, `StorageError` if one cannot be
+    read.
     """
     partitions = _partitions(paths, replica)
     if not partitions:
@@ -124,10 +125,9 @@ def _replay(partition: Partition, log: SchemaLog, until: Until) -> None:
 
 def _not_a_log(path: str) -> SchemaRegistry | None:
     """Return the registry of a file of lines (by its extension) or a folder of schema files (by their names); None if
-    the path is neither, for example a log directory.
-
-    Raises `UsageError` for a folder without subfolders that has schema files of which none is named after an id;
-    `FormatError` for an invalid file of lines; `StorageError` if a file cannot be read.
+    the path is neither, for example a log directory. Raises `UsageError` for a folder without subfolders if it has
+    schema files but none is named after an id. Raises `FormatError` for an invalid file of lines, `StorageError` if a
+    file cannot be read.
     """
     if not is_directory(path):
         if os.path.splitext(path)[1] in (".json", ".jsonl", ".ndjson"):
@@ -148,11 +148,12 @@ def _not_a_log(path: str) -> SchemaRegistry | None:
 
 
 def _of_folder(path: str, found: Sequence[tuple[str, re.Match[str]]], others: Sequence[str]) -> SchemaRegistry:
-    """Return the registry of the files in `path` that are named after their schema ids. The versions of a subject are
-    numbered from 1 in the order of `found`, which has file names with their matches.
+    """Return the registry of the files in the folder `path` whose names contain a schema id. `found` has these file
+    names, each with its match. The subject is the one in the file name, or the id itself if the name has none. The
+    versions of a subject are numbered from 1 in the order of `found`.
 
-    A file that is not UTF-8 or too large is skipped with a finding. For `others`, files with other names, there is one
-    finding. Raises `StorageError` if a file cannot be read.
+    A file that is not UTF-8 or too large is skipped with a finding. If `others`, the files with other names, is not
+    empty, there is one finding for all of them. Raises `StorageError` if a file cannot be read.
     """
     registry = SchemaRegistry(sources=(path,))
     if others:

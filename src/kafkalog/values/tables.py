@@ -100,8 +100,8 @@ class KafkaTable:
         self.schema = self._one_schema()
 
     def __repr__(self) -> str:
-        """Return a text with the topics and their numbers of partitions (at most 10 topics, sorted by name), the
-        approximate number of rows, computed from the offsets, and the columns.
+        """Return a text with the topics and their numbers of partitions, the approximate number of rows, and the
+        columns. At most 10 topics are named, sorted by name. The number of rows is computed from the offsets.
         """
         topics = Counter(str(partition.topic or partition.path) for partition in self.partitions)
         shown = ", ".join(f"{topic} ({counted(number, 'partition')})" for topic, number in sorted(topics.items())[:10])
@@ -161,11 +161,12 @@ class KafkaTable:
     def read(
         self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield record batches of the named columns (None: all), in the schema's order. They have at least the rows
-        that pass a pyarrow `filter`, and may have others. Unknown names are ignored.
+        """Yield record batches of the named columns (None: all), in the schema's order. Unknown names are ignored. The
+        batches have at least the rows that pass a pyarrow `filter`, and may have others. Files, offsets and times are
+        skipped if the filter shows that none of their rows passes.
 
-        Files, offsets and times are skipped if the filter shows that none of their rows passes. Findings are added to
-        the table's list as the files are read. Raises `FormatError` or `StorageError` as `Partition.to_arrow` does.
+        Findings are added to the table's list as the files are read. Raises `FormatError` or `StorageError` as
+        `Partition.to_arrow` does.
         """
         asked = [name for name in self.schema.names if columns is None or name in columns]
         is_decoded = bool(self._decoding)
@@ -201,9 +202,11 @@ class KafkaTable:
 
     def _bounded(self, reach: Reach) -> RecordFilter:
         """Return the request's record filter, narrowed to the offsets and the earliest timestamp that the query's
-        filter (`reach`) allows. If the table does not have the column `offset` or `timestamp`, its bounds are
-        unchanged. Lower bounds are unchanged too if reading stops at damage: rows behind it may not be returned, and a
-        reader that begins there would not meet it.
+        filter (`reach`) allows. If the table does not have the column `offset` or `timestamp`, the bounds for it are
+        unchanged.
+
+        If reading stops at damage, lower bounds are unchanged too. Rows after the damage must not be returned then, and
+        a reader that begins after the damage would not notice it.
         """
         records, names = self._request.filter, set(self.schema.names)
         stops = self._request.on_damage == STOP

@@ -51,11 +51,12 @@ def decoded_reader(
     registry: SchemaRegistry | None,
     named: tuple[NamedSchema | ColumnSchema | None, NamedSchema | ColumnSchema | None],
 ) -> pa.RecordBatchReader:
-    """Return a reader of the named columns of a partition (None: the default ones) with decoded keys and values.
+    """Return a reader of the named columns of a partition (None: the default ones) with decoded keys and values. `read`
+    is a function that opens the columns undecoded. `named` are the schemas of key and value; for None, a schema is
+    chosen by the first records, which are read now. If `registry` is None, the registry beside the partition is used.
+    Damage is added to `findings`, if it is a list.
 
-    `read` is a function that opens the columns undecoded. `named` are the schemas of key and value; for None, a schema
-    is chosen by the first records. If `registry` is None, the registry beside the partition is used. Damage is added to
-    `findings`, if it is a list. Raises `UsageError` for an unknown column or schema, or a missing package.
+    Raises `UsageError` for an unknown column or schema, or a missing package, `StorageError` if a file cannot be read.
     """
     decoder = ValueDecoder(find_schemas([partition.path]) if registry is None else registry)
     names = record_schema(columns).names
@@ -82,12 +83,12 @@ def _column(
 def column_schema(
     decoder: ValueDecoder, partitions: Sequence[ReadablePartition], part: str, named: NamedSchema | None = None
 ) -> ColumnSchema:
-    """Return the schema of the column of keys or values (`part`) of a topic, to which all partitions belong: the named
-    schema, else the latest schema of the only subject that the first records use.
+    """Return the schema of the column of keys or values (`part`) of a topic. All partitions belong to this topic. It is
+    the schema `named`; if that is None, it is the latest schema of the only subject that the first records use. If they
+    use several subjects, or several Protobuf messages, `reader` of the result is None.
 
-    If the first records use several subjects, or several Protobuf messages, `reader` of the result is None. The first
-    records are not read if a schema other than Protobuf is named. Raises `UsageError` if the named schema is unknown or
-    a package is missing.
+    The first records are not read if a schema other than Protobuf is named. Raises `UsageError` if the named schema is
+    unknown or a package is missing, `StorageError` if a file cannot be read.
     """
     topic = partitions[0].topic
     reader = None if named is None else named_schema(decoder.registry, named)
@@ -120,9 +121,9 @@ def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
 
 
 def first_frames(partition: ReadablePartition, part: str, most: int = _LOOKED_AT) -> list[Framed]:
-    """Return the frames (payload with schema id or GUID) of the first keys or values that have one, in offset order.
-
-    At most `most` records are examined. Records with an invalid frame are skipped, and reading stops at damage.
+    """Return the frames (payload with schema id or GUID) of the first keys or values that have one, in offset order. At
+    most `most` records are examined. Records with an invalid frame are skipped, and reading stops at damage. Raises
+    `StorageError` if a file cannot be read.
     """
     payloads = []
     for record in islice(RecordReader(partition, on_damage=STOP), most):

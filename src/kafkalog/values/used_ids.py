@@ -30,11 +30,12 @@ class UsedId(Struct, kw_only=True):
 
 
 def used_ids(partition: Partition, findings: list[Finding]) -> Iterator[UsedId]:
-    """Read a partition up to the first damage, then yield each id in Confluent's wire format with its number of
-    records, in the order of first use. An id in keys and in values is yielded separately for both.
+    """Read a partition up to the first damage, and then yield each id in Confluent's wire format with its number of
+    records, in the order of first use. An id that both keys and values use is yielded twice, once for each. At most
+    `MOST_IDS` ids are counted; further ids are ignored.
 
-    At most `MOST_IDS` ids are counted; further ids are ignored. The reader's findings are appended to `findings` before
-    the first id is yielded.
+    The reader's findings are appended to `findings` before the first id is yielded. Raises `StorageError` if a file
+    cannot be read.
     """
     by_part: dict[tuple[str, int], UsedId] = {}
     records = partition.records(on_damage=STOP)
@@ -53,9 +54,10 @@ def used_ids(partition: Partition, findings: list[Finding]) -> Iterator[UsedId]:
 
 
 def find_unknown_ids(registry: SchemaRegistry, partitions: Iterable[Partition]) -> Iterator[Finding]:
-    """Yield a finding for each id in keys or values of a partition that no schema of the registry has, with the number
-    of records that use the id. After each partition, also yield the reader's findings about it. Partitions are read one
-    after the other.
+    """Yield a finding for each schema id that records use and the registry does not have, with the number of records
+    that use it. Keys and values have separate findings. Each partition is read up to its first damage, and at most
+    `MOST_IDS` ids are counted in it. After each partition, the reader's findings about it are yielded too. Raises
+    `StorageError` if a file cannot be read.
     """
     for partition in partitions:
         findings: list[Finding] = []

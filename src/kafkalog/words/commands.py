@@ -78,10 +78,9 @@ _ABOUT_EVERY_PATH = (*_SELECTING, "--cluster-metadata", "--mark-clean", _META_PR
 
 def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVEN) -> list[str]:
     """Return the command lines that carry out a way of recovery, in order; empty if no kafkalog command does. `given`
-    has the options that each command line repeats.
-
-    If the way is chosen for each partition by itself, there is one line for each such partition. One more line follows
-    if the plan changes other partitions, because a start may need those changes.
+    has the options that each command line repeats. If each partition has its own choice of this way, there is one line
+    for each such partition. If the plan also changes other partitions, one more line follows, because a start may need
+    those changes.
     """
     if way.spec.is_for_each_partition:
         of_partition = {
@@ -144,9 +143,10 @@ def _of_partition(plan: PlannedFor, given: Given, name: str) -> list[str]:
 
 
 def paths_of(plan: PlannedFor, given: Given) -> list[str]:
-    """Return the paths for a command that carries out a plan: the log directory (or all of `given.together`), or the
-    partition directories to which the plan is limited. The directory with the metadata log follows if it is another
-    one. If a copy is worked on, only the original path `given.original`.
+    """Return the paths for a command that carries out a plan. If a copy is worked on, this is only the original path
+    `given.original`. If the plan is limited to partitions, these are their directories. Otherwise it is the log
+    directory, or all of `given.together` if that contains it. The directory with the metadata log follows if it is
+    another one.
     """
     if given.original is not None:
         return [given.original]

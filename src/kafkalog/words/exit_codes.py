@@ -48,9 +48,10 @@ class ExitCode(enum.IntEnum):
 
 
 def exit_code_of(error: BaseException) -> int:
-    """Return the exit code for an error that ended a command: `INTERRUPTED`, `PIPE_CLOSED`, USAGE, FINDINGS (unknown
-    name or invalid format), REFUSED (IO_ERROR if the plan could not read something), IO_ERROR (also for lack of
-    memory); `INTERNAL` for any other error.
+    """Return the exit code for an error that ended a command. It is `INTERRUPTED` for Ctrl-C, `PIPE_CLOSED` for a
+    closed pipe, USAGE for wrong usage, and FINDINGS for an unknown name or invalid format. It is REFUSED for a refused
+    recovery, but IO_ERROR if the plan could not read something. It is IO_ERROR for errors of the operating system and
+    lack of memory, and `INTERNAL` for any other error.
     """
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return INTERRUPTED

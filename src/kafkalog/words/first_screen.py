@@ -123,8 +123,8 @@ def paths_text(paths: Sequence[str]) -> str:
 
 
 def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
-    """Wrap sentences into at most `most` lines of `width` columns, divided evenly among them. A sentence that is cut
-    ends in an ellipsis; if not all sentences fit, the last line counts the others.
+    """Wrap sentences into at most `most` lines of `width` columns. Each sentence gets about the same number of lines,
+    and one that is cut ends in an ellipsis. If not all sentences fit, the last line counts the others.
     """
     lines: list[str] = []
     for number, sentence in enumerate(sentences):

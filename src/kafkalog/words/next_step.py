@@ -219,8 +219,8 @@ def _serves(node: NodeStart | None) -> bool:
 
 
 def done_of(best: RecoveryWay, node: NodeStart | None) -> str:
-    """Return the sentence that takes the place of a command, if that command would do nothing. `node` is the forecast
-    of the node's start.
+    """Return the sentence to show instead of the command of the way `best`, if that command would do nothing. `node` is
+    the forecast of the node's start.
     """
     if not _serves(node):
         return _NOT_IN_THE_LOGS
@@ -230,9 +230,9 @@ def done_of(best: RecoveryWay, node: NodeStart | None) -> str:
 
 
 def is_done(best: RecoveryWay, plan: Outlined) -> bool:
-    """Whether the command of the recommended way `best` would do nothing, because the plan is not refused, changes
-    nothing, and the way cuts no bytes and leaves no damage. False if the plan's mode or the way is not among those that
-    a plan compares.
+    """Return whether the command of the recommended way `best` would do nothing. It would if the plan is not refused
+    and changes nothing, and the way cuts no bytes and leaves no damage. Return False if the plan's mode, or the way, is
+    not among those that a plan compares.
     """
     if plan.changes or plan.refusal is not None or not plan.mode.spec.is_compared:
         return False

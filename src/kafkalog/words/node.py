@@ -84,8 +84,8 @@ def mends(start: NodeStart | None, recovered: Iterable[str] = ()) -> Iterator[Me
 
 
 def _is_log_lost(root: str) -> bool:
-    """Whether the metadata log in `root` cannot give any metadata without other copies, because it is damaged, or
-    because the directory with its name holds another partition.
+    """Return whether the metadata log in `root` cannot give any metadata without other copies. The reason is that it is
+    damaged, or that its directory contains another partition.
     """
     from kafkalog.cluster.kraft.quorum_log import read_quorum_log  # few plans need it
     from kafkalog.jobs.quorum.mending import has_lost_all, image_of

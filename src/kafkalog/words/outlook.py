@@ -116,9 +116,10 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
 
 
 def _note(outlooks: Sequence[Outlook]) -> str:
-    """Return the text before the commands of the first screen. It is one note if all directories have the same command
-    or the same note, or if the plans are about to be carried out. Otherwise it is the note of each directory that has
-    commands, or of the first one that has a note, with the name of the directory. Empty if there is no note.
+    """Return the text before the commands of the first screen; empty if there is no note. It is a single note if all
+    directories have the same command or the same note, or if the plans are about to be carried out. Otherwise it
+    consists of the notes of the directories that have commands, each with the name of the directory. If none has a
+    command, it is the first note.
     """
     typed = [outlook for outlook in outlooks if outlook.commands]
     if len(typed) > 1 and len({tuple(outlook.commands) for outlook in typed}) == 1:  # one command, for all of them
@@ -150,9 +151,10 @@ def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
 
 
 def _outside(outlooks: Sequence[Outlook], *, loses: bool) -> str:
-    """Return the beginning of a note about places that have the lost records, or may have them: segments with each
-    other's names, a `-future` copy, a compressed segment, or else a file outside the logs with sound batches. Empty if
-    there are none. If the plan loses nothing (`loses` is False), only segments with each other's names are considered.
+    """Return the beginning of a note about a place that may have the lost records; empty if there is none. The first
+    kind that exists is named: segments with each other's names, a `-future` copy, a compressed segment, a file outside
+    the logs with sound batches. If the plan loses nothing (`loses` is False), only segments with each other's names are
+    considered.
     """
     misnamed = [each for outlook in outlooks for each in outlook.findings if each.code is FindingCode.SEGMENT_MISNAMED]
     if misnamed:
@@ -195,10 +197,10 @@ def renaming_text(misnamed: Sequence[Finding]) -> str:
 
 
 def _starts(outlooks: Sequence[Outlook], *, are_alone: bool) -> Iterator[str]:
-    """Yield the sentences of each different forecast once. If there are several different forecasts, or with
-    `are_alone`, each sentence begins with the first directory of its forecast and the number of the others. `are_alone`
-    says that other directories of the broker could not be planned; the sentences then say that the forecast is for the
-    named ones alone.
+    """Yield the sentences of each different forecast once. `are_alone` says that other directories of the broker could
+    not be planned; the sentences then say that the forecast is only for the named ones. If there are several different
+    forecasts, or with `are_alone`, each sentence begins with the first directory that has the forecast and the number
+    of the others.
     """
     by_answer: dict[tuple[str, ...], list[str]] = {}
     for outlook in outlooks:
@@ -222,9 +224,9 @@ def _deleted_logs(outlook: Outlook, lost: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
-    """Return a sentence about the partitions that no client reaches after a start or after the plan, or a sentence that
-    there are none. Empty if that is unknown. With `are_alone` other directories of the broker could not be planned, so
-    the sentence that there are none is not used.
+    """Return a sentence about the partitions that no client reaches after a start or after the plan. If there are none,
+    return a sentence that says so. Return an empty string if this is unknown. With `are_alone`, other directories of
+    the broker could not be planned; then the string is empty too if there are none.
     """
     nodes = dict.fromkeys(outlook.forecast.node for outlook in outlooks
                           if outlook.forecast is not None and outlook.forecast.node is not None)  # fmt: skip
@@ -250,8 +252,8 @@ def _out_of_service(outlooks: Sequence[Outlook], *, are_alone: bool) -> str:
 
 
 def _begins_anew(outlook: Outlook) -> bool:
-    """Whether the node would start with empty metadata, and the plan does not include the metadata log. False without a
-    forecast of the node's start.
+    """Return whether the node would start with empty metadata, and the plan does not include the metadata log. Return
+    False without a forecast of the node's start.
     """
     node = None if outlook.forecast is None else outlook.forecast.node
     if node is None or CLUSTER_METADATA_DIRECTORY in outlook.choice.own_by_partition:
@@ -267,9 +269,9 @@ def _is_down(forecast: BrokerForecast) -> bool:
 
 
 def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
-    """Return a sentence about the partitions (or the directory or node) that are out of service after a start with any
-    release. If there are none, return a sentence about partitions that are served empty because only this broker had
-    their records. Empty if there are none either.
+    """Return a sentence about what is out of service after a start with any release: partitions, or else a log
+    directory or the node. If nothing is, return a sentence about partitions that are served empty because only this
+    broker had their records. Return an empty string if there are none either.
     """
     start_consequences = [each for node in nodes for answer in node.answers for each in answer.consequences]
     names = {name for consequence in start_consequences if consequence.kind in _OUT for name in consequence.names}
@@ -303,7 +305,7 @@ def _lost(outlooks: Sequence[Outlook]) -> str:
 
 
 def _hurt(choice: RecoveryChoice) -> dict[str, Measured]:
-    """Loss of the plan by partition directory, largest first; records that consumers skip count as well."""
+    """Return the plan's loss by partition directory, largest first. Records that consumers skip count as well."""
     losses = {
         name: measured
         for name, measured in choice.own_by_partition.items()

@@ -30,8 +30,8 @@ def time_text(milliseconds: int | None) -> str:
 
 
 def span_text(milliseconds: int) -> str:
-    """Return a duration in ms as text, rounded, in the largest unit of which it has at least two: "730 ms", "95 s", "47
-    h", "12 d".
+    """Return a duration in ms as text, rounded. The unit is the largest one for which the number is at least two: "730
+    ms", "95 s", "47 h", "12 d".
     """
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
         if abs(milliseconds) >= 2 * size:

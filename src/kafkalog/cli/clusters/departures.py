@@ -51,9 +51,9 @@ def _row(each: AnyDeparture) -> list[object]:
 
 
 def print_departures(departures: Iterable[AnyDeparture], *, as_json: bool) -> None:
-    """Print what the controller would do if brokers left the cluster one after another: one table row (with `as_json`
-    one JSON line) for each departing broker and each partition that it led or had in its ISR. Consumes the iterator
-    `departures`; prints on standard output.
+    """Print on standard output what the controller would do if brokers left the cluster one after another. There is one
+    table row, or with `as_json` one JSON line, for each departing broker and each partition that it led or had in its
+    ISR. Consumes the iterator `departures`.
     """
     if as_json:
         print_lines(map(_line, departures))

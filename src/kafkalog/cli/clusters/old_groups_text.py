@@ -26,9 +26,10 @@ def old_row(old: OldGroup) -> list[object]:
 
 
 def print_old_groups(groups: Sequence[OldGroup], without: str | None, joining: str | None) -> None:
-    """Print the table of partition owners of old consumers, one row for each consumer thread; omitted if there are no
-    owners. Then print the changed assignments, one table per group: after the consumer id `without` left its groups,
-    and after the consumer id `joining` joined each group that has consumers. With None such tables are omitted.
+    """Print tables about the groups of old consumers. The first has the owners of partitions, with one row for each
+    consumer thread; it is omitted if there are none. With `without`, print one table for each group of this consumer
+    id, with the assignment after it left. With `joining`, print one table for each group that has consumers, with the
+    assignment after this consumer id joined.
     """
     rows = []
     for group in groups:

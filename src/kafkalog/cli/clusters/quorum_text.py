@@ -76,8 +76,9 @@ def _row(survivor: QuorumSurvivor, is_best: bool) -> list[object]:
 
 def _start_sentences(log: QuorumLog) -> list[str]:
     """Return sentences about the node's start on this copy of the metadata log: why it does not start, or what it would
-    lose. Empty if it starts and loses nothing. If the log has a hole and a known refusal, that refusal is the only
-    sentence; otherwise a start on the log directory is simulated, which changes nothing.
+    lose. Empty if it starts and loses nothing. To find out, a start on the log directory is simulated, which reads
+    files and changes nothing. If the log has a hole and is known to be refused, nothing is simulated, and the reason is
+    the only sentence.
     """
     if log.hole is not None and log.refusal is not None:
         return [log.refusal]
@@ -103,9 +104,9 @@ def _lacks(survivor: QuorumSurvivor) -> str:
 
 
 def print_quorum(quorum: Quorum) -> None:
-    """Print a table of the copies of the metadata log on standard output, best first, and then sentences. The sentences
-    are about the voters in force, voters whose directories were not passed, the simulated start of a node on each copy,
-    the offset below which a snapshot proves everything committed, and possible losses.
+    """Print a table of the copies of the metadata log on standard output, best first, and then sentences. They are
+    about the voters in force, missing voters, and the simulated start of a node on each copy. Further sentences are
+    about the offset below which a snapshot proves everything committed, and about possible losses.
     """
     best = quorum.best
     kind = "static voters" if best.is_static else "dynamic voters"
@@ -175,9 +176,9 @@ def _configuration_lines(plan: QuorumPlan) -> Iterator[str]:
 
 
 def _action_lines(change: DirectoryChange) -> Iterator[str]:
-    """Yield one line for each file operation on a directory, with its kind, path and size. Only the first `_FEW` files
-    that are already marked for deletion (suffix `.deleted`) get a line, because a broker's start would delete them too;
-    a last line counts the others.
+    """Yield one line for each file operation on a directory, with its kind, path and size (omitted if unknown). Of the
+    files that are already marked for deletion (suffix `.deleted`), only the first `_FEW` get a line; a last line counts
+    the others.
     """
     leftovers = [each for each in change.actions if each.path.endswith(DELETED)]
     kept = {id(leftover) for leftover in leftovers[_FEW:]}
@@ -210,9 +211,10 @@ def _expiry_lines(plan: QuorumPlan) -> Iterator[str]:
 
 
 def print_quorum_result(result: QuorumResult) -> None:
-    """Print the result of a quorum recovery on standard output: the directory that was written; for each changed
-    directory, the place of its old files and the command that reverses the change; and why a node still does not start.
-    An unchanged directory gets "nothing to do", unless the whole recovery was unnecessary.
+    """Print the result of a quorum recovery on standard output. For a new directory, print its path. For each changed
+    directory, print where its old files are and the command that reverses the change. For an unchanged one, print
+    "nothing to do", but only if the recovery as a whole was necessary. For a node that still does not start, print why,
+    and a command to continue with.
     """
     with SentenceWriter() as writer:
         if result.into is not None:

@@ -104,9 +104,9 @@ def _print(cluster_transactions: ClusterTransactions) -> None:
 
 
 def _print_commands(opened: Sequence[OpenTransaction], server: str | None) -> None:
-    """Print the commands that abort each hanging transaction: one command for brokers of 3.0 and later, and one for
-    older brokers. Transactions that may not be aborted are skipped: those that do not hang, and those that their
-    coordinator committed. `server` is the bootstrap server in the commands; None: a placeholder.
+    """Print the commands that abort each hanging transaction: one for brokers of 3.0 and later, and one for older
+    brokers. Transactions that must not be aborted are skipped: those that do not hang, and those that their coordinator
+    committed. `server` is the bootstrap server in the commands; if it is None, they have a placeholder.
     """
     with LineWriter() as writer:
         for open_transaction in opened:

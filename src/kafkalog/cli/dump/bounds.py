@@ -53,13 +53,13 @@ class Begin(Struct, frozen=True, kw_only=True):
         """Return the bounds within which a partition is read: `start_offset` (inclusive), `end_offset` (exclusive) and
         `stop_time` (ms, exclusive). `committed` has the committed offset by (topic, partition).
 
-        With `--offset` they contain only that offset. Otherwise the start is this position, or `request.start_offset`
-        (None: the beginning) if it is unset. The end is `--end-offset`, or, if that is lower, the end of the deleted
-        records to which `--deleted` limits the partition.
+        With `--offset` they contain only that offset. Otherwise the start is this position. If it is unset, the start
+        is `request.start_offset`, and None means the beginning. The end is `--end-offset`. If `--deleted` limits the
+        partition to deleted records, reading ends at the latest where these end.
 
-        A negative position counts from the end of the partition, but is never below its log start offset. If all
-        records are older than a time, or there is no commit for `stored`, reading starts at the end. Damage that is met
-        in the search for a time is added to `findings`. Raises `StorageError` if a file cannot be read.
+        A negative position counts from the end of the partition, but is never below its log start offset. Reading
+        starts at the end if all records are older than the requested time, or if there is no commit for `stored`.
+        Damage met while searching for a time is added to `findings`. Raises `StorageError` if a file cannot be read.
         """
         end = _earlier(request.end_offset, partition.deleted_below)
         if request.one_offset is not None:

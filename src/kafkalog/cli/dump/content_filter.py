@@ -39,10 +39,9 @@ class ContentFilter(Struct, frozen=True, kw_only=True):
         headers: Sequence[str],
         header_regexes: Sequence[str],
     ) -> ContentFilter:
-        """Return the filter for texts of the command line; times are ms, `end_time` exclusive. A header text is NAME
-        (any value) or NAME=VALUE, and a header regex is NAME=REGEX; text becomes UTF-8 bytes.
-
-        Raises `UsageError` for an invalid regular expression, or a header regex without `=`.
+        """Return the filter for the texts of command-line options. Times are ms, and `end_time` is exclusive. A text of
+        `headers` is NAME (with any value) or NAME=VALUE, and a text of `header_regexes` is NAME=REGEX. All texts are
+        encoded as UTF-8. Raises `UsageError` for an invalid regular expression, or a header regex without `=`.
         """
         wanted = []
         for text in headers:
@@ -79,8 +78,8 @@ class ContentFilter(Struct, frozen=True, kw_only=True):
         return self.start_time is None or batch.header.max_timestamp >= self.start_time
 
     def accepts(self, record: Record) -> bool:
-        """Whether the record fulfills the conditions on time, key, value and headers. `accepts_batch` has the
-        conditions on its batch. Raises `UsageError` if a regular expression takes too long.
+        """Return whether the record fulfills the conditions on time, key, value and headers. The conditions on its
+        batch are checked by `accepts_batch`. Raises `UsageError` if a regular expression takes too long.
         """
         if self.start_time is not None and record.timestamp < self.start_time:
             return False

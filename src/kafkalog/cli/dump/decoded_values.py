@@ -49,12 +49,12 @@ class ShownValues(Struct):
         return cls(ValueDecoder(registry), frozenset(request.masks))
 
     def put(self, target: dict[str, object], record: Record, topic: str | None) -> None:
-        """Decode key and value of a record and put them into its JSON object `target`, which is changed: as `key` and
-        `value`, each with a `_schema` field that describes its schema (or is None).
+        """Decode key and value of a record and put them into its JSON object `target`, which is changed. They become
+        the fields `key` and `value`, each with a `_schema` field that describes its schema (or is None).
 
-        If one of them cannot be decoded, its value is None, a `_b64` field has its bytes unless masks are set, `target`
-        gets a text `finding`, and the problem is counted for `findings`. After `_MOST_PROBLEMS` different problems, all
-        others are counted together.
+        A value that cannot be decoded becomes None, and a `_b64` field has its bytes, unless masks are set. The reasons
+        become the text field `finding`, and each is counted for `findings`. After `_MOST_PROBLEMS` different reasons,
+        all further ones are counted together.
         """
         key, value = self.decoder.key(record, topic), self.decoder.value(record, topic)
         problems = [each for part, decoded in (("key", key), ("value", value))

@@ -87,9 +87,9 @@ _MEANT = {
 
 
 def form_of(request: Dump) -> Form:
-    """Return the output form that the options select. The first one that applies: a file of columns, kcat's lines,
-    kafka-dump-log's lines, batches, JSON lines, text. `--files` alone selects kafka-dump-log's lines, unless it is
-    combined with --batches or --json.
+    """Return the output form that the options select. If they select several, the order of precedence is: a file of
+    columns, kcat's lines, kafka-dump-log's lines, batches, JSON lines, text. `--files` selects kafka-dump-log's lines,
+    but has no influence together with --batches or --json.
     """
     given = request.given
     if request.columns_file is not None:
@@ -159,9 +159,10 @@ def _refuse_pairs(request: Dump, names: dict[str, str]) -> None:
 
 
 def _refuse_without_effect(request: Dump, names: dict[str, str], side_files: Sequence[str]) -> None:
-    """Raise `UsageError` for an option of kafka-dump-log's form that has no effect, because no records, no decoded data
-    or no index would be printed. `names` has the option for each parameter name; `side_files` are the paths of index,
-    snapshot and checkpoint files.
+    """Raise `UsageError` for the first option that has no effect in kafka-dump-log's form: an option about records if
+    no records are printed, one about decoded data without a decoder, `-o e@MS`, or one about indexes if no index is
+    printed. `names` has the option for each parameter name. `side_files` are the paths of index, snapshot and
+    checkpoint files.
     """
     given = request.given
     if not given & {"print_data_log", "deep_iteration", *_DECODERS, *_CLASSES}:

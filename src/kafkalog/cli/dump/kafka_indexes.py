@@ -71,10 +71,10 @@ class KafkaIndexes:
         self._missing = _Told("The following indexed offsets are not found in the log.")
 
     def file(self, path: str) -> None:
-        """Print one offset or time index in kafka-dump-log's format. For comparison, reads the log (and offset index)
-        beside it, unless only the sanity of the index is checked; `tell` prints the disagreements later. An empty
-        offset index gets one line that says so. Raises `StorageError`; `ValueError` if the file is not named like an
-        index.
+        """Print one offset or time index in kafka-dump-log's format, and compare it with the log beside it (a time
+        index also with the offset index). `tell` prints the disagreements later. If only the sanity of indexes is
+        checked, nothing is compared. For an empty offset index, print one line that says so. Raises `StorageError` if a
+        file cannot be read, `ValueError` if the file is not named like an index.
         """
         parsed = parse_segment_file(os.path.basename(path))
         if parsed is None:

@@ -146,10 +146,10 @@ class KafkaLogs:
 
     @staticmethod
     def _checksums(batch: RecordBatch, records: Sequence[Record], *, is_valid: bool) -> Sequence[Checksum | None]:
-        """Return one checksum for each record of a batch; None for magic 2, where records have no checksum. In an
-        uncompressed batch of magic 0 or 1, each is the batch's stored CRC with `is_valid`. In a compressed one, each is
-        the CRC of the record's inner message, which is verified here. Raises `FormatError` if a compressed batch cannot
-        be decompressed.
+        """Return one checksum for each record of a batch. Records of magic 2 have no checksum: for them the result has
+        only None. In an uncompressed batch of magic 0 or 1, the checksum is the stored CRC of the batch, and `is_valid`
+        says whether it is right. In a compressed one, it is the stored CRC of the record's inner message, which is
+        verified here. Raises `FormatError` if a compressed batch cannot be decompressed.
         """
         header = batch.header
         if not isinstance(header, LegacyHeader):
@@ -171,8 +171,9 @@ class KafkaLogs:
         self._walk.findings += [finding.in_file(segment.path) for finding in scanner.findings]
 
     def tell_gaps(self) -> None:
-        """Print the pairs of offsets that do not follow each other on standard error, for each file that has some, in
-        the words of kafka-dump-log.
+        """Print gaps between offsets on standard error, in the words of kafka-dump-log. For each file with gaps, print
+        its path and a line for each pair of consecutive records with a gap between them. If a file has too many pairs
+        to keep, print how many more there are.
         """
         for path, gaps in self._gaps.items():
             if not gaps.pairs:

@@ -36,9 +36,9 @@ class Pattern:
             raise UsageError(f"{text[:100]!r} is not a regular expression: {reason}") from None
 
     def found_in(self, data: bytes | None) -> bool:
-        """Whether the regular expression matches anywhere in `data`; False if `data` is None. Raises `UsageError` if
-        the search takes more than `SECONDS` of processor time. `searching` must be active, as it installs the signal
-        handler.
+        """Return whether the regular expression matches anywhere in `data`; False if `data` is None. `searching` must
+        be active, because it installs the signal handler. Raises `UsageError` if the search takes more than `SECONDS`
+        of processor time.
         """
         if data is None:
             return False

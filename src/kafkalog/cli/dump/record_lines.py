@@ -112,8 +112,8 @@ class RecordText(Struct, frozen=True, kw_only=True):
 
     def line(self, batch: RecordBatch, record: Record, checksum: Checksum | None = None) -> str:
         """Return kafka-dump-log's line for a record, without a newline: its metadata, then key and payload unless they
-        are null. The fields of this object can omit metadata or data. A control record shows its type in place of its
-        data.
+        are null. For a control record, its type is shown instead of key and payload. `skip_record_metadata` and
+        `skip_data` of this object omit a part.
 
         `checksum` is the CRC of a message of magic 0 or 1, None for magic 2.
         """
@@ -196,9 +196,9 @@ def record_object(
     """Return a function that takes a batch and a record and returns the record's JSON line, without a newline.
     `encoding` is the form of keys and values: `text` or `base64`.
 
-    With `decoder` the object has `decoded`, the parsed content of records of Kafka's internal topics; with
-    `with_metadata`, fields of its batch; with `values`, key and value as decoded JSON values. `redaction` replaces data
-    by its size and hash; then `decoder` is not used.
+    With `decoder`, the object has the field `decoded`, the parsed content of records of Kafka's internal topics. With
+    `with_metadata`, it has fields of the record's batch. With `values`, key and value are decoded JSON values. With
+    `redaction`, data is replaced by its size and hash, and `decoder` is not used.
     """
     put_values = _base64_values if encoding == "base64" else _text_values
 

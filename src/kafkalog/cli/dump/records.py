@@ -61,11 +61,12 @@ class Walk(Struct, kw_only=True):
         )
 
     def records(self, partition: Partition, bounds: Bounds, sink: Sink) -> None:
-        """Pass the partition's records that are within the bounds and fulfill the filters to the sink, batch by batch;
-        `sink.begin` is called first. Ends at `max_records` (which counts all partitions), at the first record at or
-        after `bounds.stop_time`, or at damage unless `--all` is used.
+        """Pass the partition's records to the sink, batch by batch, after calling `sink.begin`. These are the records
+        within the bounds that fulfill the filters. Reading ends at the first record at or after `bounds.stop_time`,
+        when `max_records` are printed (counted over all partitions), or at damage unless `--all` is used.
 
-        Updates `printed` and `findings`. Raises `StorageError`; `UsageError` if a regular expression takes too long.
+        Updates `printed` and `findings`. Raises `StorageError` if a file cannot be read, `UsageError` if a regular
+        expression takes too long.
         """
         sink.begin(partition)
         reader = self.reader(partition, bounds)
@@ -91,12 +92,13 @@ class Walk(Struct, kw_only=True):
         self.ended(partition, reader)
 
     def batches(self, partition: Partition, bounds: Bounds, writer: LineWriter, *, as_json: bool) -> None:
-        """Write a line for each batch that is within the bounds and fulfills the filters: a JSON object, or
-        kafka-dump-log's line, with the segment's path as a heading. Times are compared with the batch's largest
-        timestamp. Ends at the first batch that begins at or after `end_offset` or reaches `stop_time`, at `max_records`
-        (which counts all partitions), and at damage unless `--all` is used.
+        """Write a line for each batch that is within the bounds and fulfills the filters. With `as_json` it is a JSON
+        object. Otherwise it is kafka-dump-log's line, and the segment's path is a heading. A batch's time is its
+        largest timestamp.
 
-        Updates `printed`, progress and `findings`. Raises `StorageError`.
+        Reading ends at the first batch that begins at or after `end_offset` or reaches `stop_time`. It also ends when
+        `max_records` batches are printed (counted over all partitions), and at damage unless `--all` is used. Updates
+        `printed`, progress and `findings`. Raises `StorageError` if a file cannot be read.
         """
         start = bounds.start_offset
         if not self.everything:
@@ -130,7 +132,8 @@ class Walk(Struct, kw_only=True):
 
     def ended(self, partition: Partition, reader: BatchReader | RecordReader) -> None:
         """Add the findings of a finished reader to `findings`. If reading ended at damage, the last finding also says
-        how many batches and records follow it; for this the rest of the log is read. Raises `StorageError`.
+        how many batches and records follow it; to count them, the rest of the log is read. Raises `StorageError` if
+        that fails.
         """
         findings = list(reader.findings)
         if reader.damaged_at is not None and findings and not self.everything:
@@ -169,11 +172,12 @@ def _before(records: Sequence[Record], stop_time: int) -> tuple[Sequence[Record]
 
 
 def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWriter, encoding: str) -> bool:
-    """Write all records within the bounds as JSON lines with compiled code, which makes most lines without Python
-    objects, and return True. Returns False and writes nothing if filters, a limit, a stop time or `--all` apply, if the
-    partition is too small, or if compiled code is missing.
+    """Write all records within the bounds as JSON lines, with compiled code that makes most lines without Python
+    objects. Return True if this was possible. Return False and write nothing if filters, a limit, a stop time or
+    `--all` apply, if the partition is too small, or if compiled code is missing.
 
-    `encoding` is `text` or `base64`. Adds the reader's findings to the findings of the walk. Raises `StorageError`.
+    `encoding` is `text` or `base64`. Adds the reader's findings to the findings of the walk. Raises `StorageError` if a
+    file cannot be read.
     """
     if not walk.is_plain(bounds) or not kernel_is_worth_it(partition.size):
         return False
@@ -195,11 +199,11 @@ def json_lines(walk: Walk, partition: Partition, bounds: Bounds, writer: LineWri
 
 
 def text_lines(walk: Walk, partition: Partition, bounds: Bounds, sink: TextSink) -> bool:
-    """Write all records within the bounds through the sink as kafka-dump-log's lines with compiled code, which makes
-    most lines without Python objects, and return True. Returns False and writes nothing if filters, a limit, a stop
-    time or `--all` apply, if the partition is too small, or if compiled code is missing.
+    """Write all records within the bounds as kafka-dump-log's lines, with compiled code that makes most lines without
+    Python objects. The sink writes them. Return True if this was possible. Return False and write nothing if filters, a
+    limit, a stop time or `--all` apply, if the partition is too small, or if compiled code is missing.
 
-    Adds the reader's findings to the findings of the walk. Raises `StorageError`.
+    Adds the reader's findings to the findings of the walk. Raises `StorageError` if a file cannot be read.
     """
     if not walk.is_plain(bounds) or not kernel_is_worth_it(partition.size):
         return False

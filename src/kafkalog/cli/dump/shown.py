@@ -29,11 +29,11 @@ def shown(
     request: Dump, form: Form, walk: Walk, writer: LineWriter, paths: Sequence[str]
 ) -> Iterator[Callable[[Partition, Bounds], None]]:
     """Context manager that yields a function which shows one partition within bounds. It writes to `writer`, or to the
-    file of --parquet or --arrow. `paths` are the inputs; a file of columns is never created inside one of them.
+    file of --parquet or --arrow. `paths` are the inputs; that file is never created inside one of them.
 
     At the end, rows that are still kept are written. In kafka-dump-log's form, gaps between offsets are then reported
-    on standard error; in kcat's form, `walk.is_incomplete` is set if a record could not be printed. Showing a partition
-    and leaving the context raise `StorageError` and `UsageError`.
+    on standard error. In kcat's form, `walk.is_incomplete` is set if a record could not be printed. Both the function
+    and the end of the context raise `StorageError` and `UsageError`.
     """
     redaction = Redaction() if request.redact else None
     decode = not request.no_decode

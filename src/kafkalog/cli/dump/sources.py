@@ -49,12 +49,14 @@ class Sources:
         self.findings: list[Finding] = []
 
     def open(self, request: Dump, form: Form) -> None:
-        """Open the paths and set the attributes of this object: `partitions` (the chosen ones; with `--deleted` the
-        deleted ones), `at_hand` (all readable ones), `in_order` (side files first, or in kafka-dump-log's form in the
-        order of the paths) and `findings`. Side files (indexes, snapshots, checkpoints) are not opened.
+        """Open the paths and set the attributes of this object. `partitions` are the chosen ones; with `--deleted` they
+        are the deleted ones. `at_hand` are all readable partitions. `in_order` has side files (indexes, snapshots,
+        checkpoints) first and then partitions; in kafka-dump-log's form it follows the order of the paths. Side files
+        are not opened. `findings` get the findings of the paths; a path that cannot be read is one of them.
 
         Raises `UsageError` for a path without Kafka data, `UnknownName` if a chosen topic or partition is missing. The
-        message says so if only deleted copies of it exist, or copies that recoveries keep.
+        message says so if only deleted copies of it exist, or copies that recoveries keep. Raises `StorageError` if a
+        log must be read to choose the longest copy and cannot be read.
         """
         if self._others:
             self._open(request)

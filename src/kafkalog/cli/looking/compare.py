@@ -72,10 +72,10 @@ def command(
 
 def _losses(found: Comparison, paths: tuple[str, ...]) -> tuple[list[GroupLoss], list[Finding]]:
     """Compare the offsets that groups have committed with the copies in `found`. Return the groups' losses, and the
-    findings (warnings and errors) because of which this result may be incomplete.
+    warnings and errors that may make this result incomplete.
 
-    If `found` has no `__consumer_offsets`, the copies of that topic at `paths` are compared first. Raises `UnknownName`
-    if no path has it, and `StorageError`.
+    If `found` has no `__consumer_offsets`, the copies of that topic at `paths` are compared first, which reads them.
+    Raises `UnknownName` if no path has that topic, `StorageError` if a file cannot be read.
     """
     beside = found
     if not any(partition.topic == CONSUMER_OFFSETS_TOPIC for partition in found.partitions):

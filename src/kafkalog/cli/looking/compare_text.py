@@ -19,9 +19,9 @@ __all__ = ["print_comparison", "print_losses"]
 
 
 def print_comparison(comparison: Comparison) -> None:
-    """Print a comparison of copies on standard output, without its findings: a table with one row per copy, a paragraph
-    for each partition that is not clean, the source of the ISRs, paths that were skipped or are unreadable, and the
-    number of equal and complete partitions.
+    """Print a comparison of copies on standard output, without its findings. A table has one row per copy, and each
+    partition that is not clean gets a paragraph. At the end come the source of the ISRs, the paths that were skipped or
+    are unreadable, and the number of equal and complete partitions.
     """
     print_table(
         "copies",
@@ -99,8 +99,9 @@ def _numbers(copy: CopyReport) -> list[object]:
 
 
 def _standing(partition: PartitionComparison, copy: CopyReport) -> str:
-    """Return how a copy compares with the best one, in a few words: `unreadable`, `best`, `the only copy`, `same`, or a
-    list of differences such as `lacks 3 records, starts at 20`. `other end` means that only the log end differs.
+    """Return how a copy compares with the best one, in a few words: `unreadable`, `best`, `the only copy`, `same`, or
+    differences separated by commas, such as `lacks 3 records, starts at 20`. `other end` means that only the log ends
+    differ.
     """
     if copy.error is not None:
         return "unreadable"

@@ -82,8 +82,9 @@ def _partition_line(summary: PartitionHealth, log_dir: LogDir | None) -> Partiti
 
 
 def _line(health: DirectoryHealth) -> LsLine:
-    """Return the JSON line of a log directory. If the path is a partition directory or a segment itself, the fields
-    about a log directory are None. `findings` has the findings of the directory and then those of its partitions.
+    """Return the JSON line of a log directory. Its findings are those of the directory and then those of its
+    partitions. If the path is not a log directory but a partition directory or a segment, the fields about a log
+    directory are None.
     """
     log_dir, partitions = health.log_dir, health.partitions
     meta = None if log_dir is None else log_dir.meta_properties
@@ -115,8 +116,8 @@ def _print_partitions(
     title: str, summaries: list[PartitionHealth], *, each_of_many: bool, with_directory: bool = False
 ) -> None:
     """Print a table of partitions with totals. If there are more than `MANY` partitions and `each_of_many` is False,
-    print a summary of a few lines instead, and a table only of the partitions that are not sound or not live (future,
-    deleted, stray), if there are any.
+    print a summary in a few lines instead. Then print a table of the partitions that are not sound or not live (future,
+    deleted, stray), or no table if there are none.
 
     `with_directory` adds a column with the parent directory.
     """
@@ -243,8 +244,9 @@ def _print_deleted(summaries: list[PartitionHealth]) -> None:
 
 
 def _print_cut_names(summaries: list[PartitionHealth]) -> None:
-    """Print one line with the topic id for each partition directory in whose name the topic may be cut off, because
-    names of deleted and stray directories are limited in length. Prints nothing for other directories.
+    """Print one line with the topic id for each partition directory whose name may have only a part of the topic. Names
+    of deleted and stray directories are limited in length, so long topic names are cut off. Prints nothing for other
+    directories.
     """
     with SentenceWriter() as writer:
         for summary in summaries:
@@ -287,8 +289,9 @@ def _print_segments(summary: PartitionHealth) -> None:
 
 
 def _title(log_dir: LogDir, stands: Standing) -> str:
-    """Return the title of a log directory's table: the path, the cluster id and node id if known, and whether the
-    broker stopped cleanly. Below it is one line for each sentence about unfinished recoveries and locks.
+    """Return the title of a log directory's table, in one or more lines. The first line has the path, the cluster id
+    and node id if known, and whether the broker stopped cleanly. Each further line is a sentence about an unfinished
+    recovery or a lock.
     """
     meta = log_dir.meta_properties
     clean = "not stopped cleanly" if log_dir.clean_shutdown is None else "stopped cleanly"

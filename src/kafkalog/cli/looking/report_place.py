@@ -16,9 +16,9 @@ STANDARD_OUTPUT = "-"
 
 
 def check_place(target: str, examined: Sequence[str], *, overwrite: bool) -> None:
-    """Raise `UsageError` if a report cannot be written to `target`: it is a directory, not a regular file, an existing
-    file without `overwrite`, or a file inside an examined directory or a log directory. `-` (standard output) is
-    accepted. Creates nothing.
+    """Check that a report can be written to `target`; `-` (standard output) always can. Raises `UsageError` if it is a
+    directory, another file that is not regular, or an existing file and `overwrite` is False. Raises `UsageError` also
+    if it is inside an examined directory or a log directory. Creates nothing.
     """
     if target == STANDARD_OUTPUT:
         return

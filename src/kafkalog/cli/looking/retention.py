@@ -127,9 +127,9 @@ def _print(retentions: Sequence[PartitionRetention], now: int) -> None:
 
 
 def _held(partition_retention: PartitionRetention) -> str | None:
-    """Return text about segments of a partition that are kept beyond their own retention time because an earlier
-    segment is not deleted yet (Kafka deletes only from the start of the log). It has their number, and the time until
-    which the earlier segment stays, its base offset and the time of its newest record. None if no segment is delayed.
+    """Return text about delayed deletions in a partition; None if there are none. Kafka deletes segments only from the
+    start of the log, so a segment may have to wait for an earlier one. The text has the number of waiting segments, the
+    time until which they wait, and the base offset and newest record time of the earlier segment.
     """
     held = [segment for segment in partition_retention.segments if segment.held_by is not None]
     if not held:

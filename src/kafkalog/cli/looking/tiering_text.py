@@ -16,9 +16,10 @@ _SHOWN = 3
 
 
 def tiering_text(found: Sequence[tuple[str, LocalStart | None]]) -> Iterator[str]:
-    """Yield sentences about tiered partitions. `found` has pairs of a name and a local start (None: unknown). The first
-    sentence has their number and the source of this knowledge. Then follow up to `_SHOWN` partitions whose remote tier
-    may be incomplete, and the number of further ones. Yields nothing if none is tiered.
+    """Yield sentences about tiered partitions; none if no partition is tiered. `found` has pairs of a name and a local
+    start (None: unknown). The first sentence has the number of tiered partitions and the sources of this knowledge.
+    Each of the next ones names a partition whose remote tier may be incomplete, up to `_SHOWN` of them; the last one
+    counts the others.
     """
     tiered = [(name, local_start) for name, local_start in found if local_start is not None and local_start.is_tiered]
     begin_remote = [(name, start) for name, start in tiered if start.log_start < start.local_log_start]

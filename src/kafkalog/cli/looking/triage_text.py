@@ -30,9 +30,9 @@ def _words(nodes: Iterable[int]) -> str:
 
 
 def _losses(each: PartitionTriage) -> str:
-    """Return text about the offsets that other copies lose under each possible leader, such as `under 2: 1 loses
-    40-59`: node ids and inclusive offsets. `under N` is omitted if only one leader is possible. Leaders with a damaged
-    log are named too. Empty if nothing is lost and no leader's log is damaged.
+    """Return text about the offsets that other copies lose under each possible leader; empty if nothing is lost and no
+    leader's log is damaged. An example is `under 2: 1 loses 40-59`, with node ids and inclusive offsets. `under N` is
+    omitted if only one leader is possible. Leaders with a damaged log are named last.
     """
     told = []
     for leader, losses in each.losses.items():
@@ -57,8 +57,9 @@ def _unknown_row(partition: UnknownPartition) -> list[object]:
 
 
 def print_triage(triage: Triage) -> None:
-    """Print a table of elections, a table of partitions that the metadata does not know, if there are any, and
-    sentences about losses and advice. If there are more than `MANY` partitions, the first table has only those at risk.
+    """Print a table of elections, a table of the partitions that the metadata does not know, and sentences about losses
+    and advice. A table without rows is omitted. If there are more than `MANY` partitions, the first table has only
+    those at risk.
     """
     shown = triage.partitions if len(triage.partitions) <= MANY else triage.at_risk
     columns: list[str | Column] = [

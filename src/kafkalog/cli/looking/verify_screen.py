@@ -26,11 +26,11 @@ _GRAVE = codes_with(Trait.HIDES_DIRECTORY)
 
 
 def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport], words: Sequence[str] = ()) -> FirstScreen:
-    """Return the first screen of a verification: the verdict, whether the brokers start, one line per partition with
-    findings, and a `kafkalog plan` command if a log directory is not clean.
+    """Return the first screen of a verification. It has the verdict, whether the brokers start, and one line per
+    partition with findings. If a log directory is not clean, it also has a `kafkalog plan` command.
 
-    `hurt` are the partitions with findings. `words` are options that the recommended command repeats. Reads the damaged
-    places of the first `_SHOWN` partitions again.
+    `hurt` are the partitions with findings. `words` are options that the recommended command repeats. The damaged
+    places of the `_SHOWN` worst partitions are read again.
     """
     title = f"{'clean' if report.is_clean else 'not clean'}: {paths_text(report.paths)}"
     several = len(report.directories) > 1
@@ -67,12 +67,12 @@ def _worst_first(hurt: Sequence[PartitionReport]) -> list[PartitionReport]:
 
 
 def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
-    """Return the line of one partition: the codes of its findings, the first missing offset if known, the number of
-    sound records after the damage, and the time since which records are lost. The partition must have a warning or an
-    error.
+    """Return the line about one partition, which must have a warning or an error. It has the codes of the findings, the
+    first missing offset if known, the number of sound records after the damage, and the time since which records are
+    lost. At most `_CODES` codes are named, and the others are counted.
 
-    With `is_read` the damaged bytes are read again for this. With `several` (log directories) the name is the whole
-    path.
+    With `is_read` the damaged bytes are read to find offset and time. With `several` (log directories) the line begins
+    with the whole path, otherwise with the directory's name.
     """
     findings = [finding for finding in partition.findings if finding.severity is not Severity.INFO]
     first = next((finding for finding in findings if is_of_batch(finding)), findings[0])
@@ -96,10 +96,9 @@ def _batch_at(finding: Finding) -> LostBatch:
 
 
 def _first_missing(first: Finding, batch: LostBatch, partition: PartitionReport) -> int | None:
-    """Return the first offset that a consumer misses because of the first damage; None if it is unknown or `first` is
-    not about a batch. `batch` has the facts read at the damaged position.
-
-    Without better evidence it is the log end offset, if the log could be read.
+    """Return the first offset that a consumer misses because of the first damage. Without evidence in the findings or
+    at the damaged position, it is the log end offset. Return None if `first` is not about a batch, or if the log could
+    not be read. `batch` has the facts read at the damaged position.
     """
     if not is_of_batch(first):
         return None
@@ -115,9 +114,9 @@ def _first_missing(first: Finding, batch: LostBatch, partition: PartitionReport)
 
 
 def _starts(directories: Sequence[DirectoryReport], *, are_alone: bool) -> Iterator[str]:
-    """Yield sentences about the start of brokers, each different forecast once, in the order of `directories`. If there
-    are several forecasts, or with `are_alone`, each sentence begins with the path of its first directory. Directories
-    without a forecast are skipped.
+    """Yield sentences that forecast whether brokers start, in the order of `directories`. Directories with the same
+    forecast get its sentences once. Directories without a forecast are skipped. If there are several forecasts, or with
+    `are_alone`, each sentence begins with the path of the first directory and the number of the others.
 
     `are_alone` says that a part of the broker could not be read, so that each forecast is only about its own directory.
     """

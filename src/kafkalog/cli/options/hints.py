@@ -57,8 +57,8 @@ _GROUP_VALUED = {
 
 def refused_with_hints(*, flags: Mapping[str, str], valued: Mapping[str, str]) -> Callable[[Function], Function]:
     """Return a decorator that adds hidden options to a click command. If a user passes such an option, `UsageError` is
-    raised with a sentence that names the replacement. Both arguments map the option's name to this sentence: `flags`
-    take no value, `valued` take one.
+    raised with a sentence about what to use instead. `flags` and `valued` map the names of options to these sentences.
+    Options in `flags` take no value, and options in `valued` take one.
     """
 
     def declare(function: Function) -> Function:

@@ -44,9 +44,10 @@ class Remote(Struct, frozen=True, kw_only=True):
         return open_tier(self.uri, layout=self.layout, storage=_values(self.storage), keys=key_files(self.private_keys))
 
     def beside(self, paths: Sequence[str]) -> tuple[str, ...]:
-        """Return the paths to open. Without `--remote` they are `paths` themselves. Otherwise they are paths in a mount
-        in which each log directory or partition is combined with its remote part; if no local partition is in the tier,
-        or `paths` is empty, a single path for the whole tier. Raises `UsageError` and `StorageError`.
+        """Return the paths to open. Without `--remote` they are `paths` themselves. With it, they are paths in a mount
+        that combines each log directory or partition with its remote part. If `paths` is empty, or no local partition
+        is in the tier, the result is one path for the whole tier. Raises `UsageError` for options that do not fit,
+        `StorageError` if the tier or a path cannot be read.
         """
         tier = self.tier()
         if tier is None:

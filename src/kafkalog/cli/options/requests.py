@@ -17,11 +17,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def request_option(request: type[msgspec.Struct], field: str, **more: Any) -> Callable[[Function], Function]:
-    """Return a click decorator that declares the option of a request's field. The option is a flag for bool (with two
-    names, `--x/--no-x`, for bool or None) and repeatable for a tuple or dict. Otherwise it has the field's default,
-    which the help shows if there are choices. Values are limited to the field's choices or range.
+    """Return a click decorator that declares the option of a field of `request`. A bool field becomes a flag; if it may
+    also be None, it becomes a pair `--x/--no-x`. A tuple or dict field becomes a repeatable option. Another field
+    becomes an option with the field's default, which the help shows if there are choices. Values are limited to the
+    field's choices or range.
 
-    `more` are further arguments of `click.option`; its `default` and `show_default` replace those of a text or number.
+    `more` are further arguments of `click.option`. Its `default` and `show_default` replace those of a text or number.
     Raises `KeyError` for a field without an option.
     """
     option = options_of_fields(request)[field]

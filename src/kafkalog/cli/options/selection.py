@@ -36,11 +36,12 @@ class _Pattern(_TextType):
 
 
 def selection_options(function: Function) -> Function:
-    """Add `--topic`, `--partition` and `--exclude` to a click command, and return the command; its function receives
+    """Add `--topic`, `--partition` and `--exclude` to a click command, and return the command. Its function receives
     them as one `Selection` named `chosen`.
 
-    `Selection.check(keys)` raises `UnknownName` (exit code 1) for a topic or partition that is not among `keys`, with
-    the nearest name; `Selection.takes(topic, partition)` says whether one is selected.
+    The function should call `Selection.check(keys)`, which raises `UnknownName` (exit code 1) for a topic or partition
+    that is not among `keys`, and names the nearest one. `Selection.takes(topic, partition)` then returns whether one is
+    selected.
     """
 
     @wraps(function)

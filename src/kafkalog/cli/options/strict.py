@@ -14,9 +14,9 @@ __all__ = ["StrictCommand", "refuse_repeats"]
 
 
 def refuse_repeats(command: click.Command, ctx: click.Context, args: Sequence[str]) -> None:
-    """Raise `click.UsageError` if an option that takes one value is used twice, of which click would silently use the
-    last. If the command is a group, its subcommand is examined, which has to be the first argument. Nothing is raised
-    if `args` cannot be parsed, as the command itself says why.
+    """Raise `click.UsageError` if an option that takes one value is used twice; click would silently use the last
+    value. If the command is a group, the subcommand that is the first argument is checked instead. If `args` cannot be
+    parsed, nothing is raised, because the command itself reports that later.
     """
     if isinstance(command, click.Group):
         sub = command.get_command(ctx, args[0]) if args else None

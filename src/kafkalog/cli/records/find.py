@@ -129,12 +129,12 @@ class _Search:
         self.findings: list[Finding] = []
 
     def time(self, partition: Partition, when: int | str) -> TimeLine:
-        """Return the answer to a `ListOffsets` request for a time in ms or a word. A time finds the first record at or
-        after it; `max-timestamp` finds the record with the largest timestamp. `latest` gives the log end offset, or
-        with read_committed the last stable offset. The offset is None if there is no such record. Words other than
-        `max-timestamp` give no timestamp (None).
+        """Return the answer to a `ListOffsets` request for a time in ms or a word. A time gives the first record at or
+        after it, and `max-timestamp` gives the record with the largest timestamp. `latest` gives the log end offset, or
+        with read_committed the last stable offset. The offset is None if there is no such record. Timestamp and leader
+        epoch are None for words other than `max-timestamp`.
 
-        Damage and wrong index entries are added to `findings`. Raises `StorageError`.
+        Damage and wrong index entries are added to `findings`. Raises `StorageError` if a file cannot be read.
         """
         timestamp: OffsetAndTimestamp | None = None
         offset: int | None = None
@@ -160,9 +160,9 @@ class _Search:
         )
 
     def offset(self, partition: Partition, offset: int) -> OffsetLine:
-        """Return segment, position and batch at which a consumer that fetches from `offset` begins. These are None
-        beyond the end of the log, and if damage prevents the search (then `is_behind_damage` is true). Damage and wrong
-        index entries are added to `findings`. Raises `StorageError`.
+        """Return segment, position and batch at which a consumer begins to read if it fetches from `offset`. These are
+        None beyond the end of the log. They are also None if damage prevents the search; then `is_behind_damage` is
+        true. Damage and wrong index entries are added to `findings`. Raises `StorageError` if a file cannot be read.
         """
         self.findings += index_findings_of_offset(partition, offset)
         found, findings = locate(partition, offset)

@@ -40,9 +40,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def check_addresses(listen: tuple[str, int], advertise: tuple[str, int] | None) -> None:
-    """Raise `UsageError` if the server would announce a wildcard address such as 0.0.0.0 to clients, to which they
-    cannot connect. The announced host is the one of `advertise` (Kafka's `advertised.listeners`) or, if that is None,
-    of `listen`.
+    """Check the address that the server announces to clients: `advertise` (Kafka's `advertised.listeners`), or `listen`
+    if that is None. Raises `UsageError` if its host is a wildcard address such as 0.0.0.0, because clients cannot
+    connect to it.
     """
     host = listen[0] if advertise is None else advertise[0]
     if _is_wildcard(host):
@@ -56,8 +56,9 @@ def check_addresses(listen: tuple[str, int], advertise: tuple[str, int] | None) 
 def check_access(
     host: str, topics: list[str], *, with_tls: bool, with_users: bool, insecure: bool, complain: Callable[[str], None]
 ) -> None:
-    """Check that topics are not served unprotected: on an address beyond loopback, TLS and users are required. If they
-    are missing, raises `RecoveryRefused`; with `insecure`, calls `complain` with a warning instead.
+    """Check that topics are not served unprotected. An address beyond loopback needs both TLS and users. If one is
+    missing, raise `RecoveryRefused`; with `insecure`, pass a warning to `complain` instead. Both name a few of
+    `topics`.
     """
     if _is_loopback(host) or (with_tls and with_users):
         return
@@ -131,8 +132,8 @@ def _reason(error: ssl.SSLError) -> str:
 
 
 def users_of(path: str, complain: Callable[[str], None]) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """Return the passwords by user, and the patterns of topics that a user may read by user (lines
-    `name.topics=a,b-*`). Users without such a line are missing in the second result.
+    """Return the passwords by user, and by user the patterns of the topics that the user may read. The patterns come
+    from lines `name.topics=a,b-*`; users without such a line are missing in the second result.
 
     Calls `complain` with a warning if other users of the machine may read the file. Raises `UsageError` if the file has
     no user, an invalid line, or topics of a user without a password; `StorageError` if it cannot be read.

@@ -79,9 +79,9 @@ def make_all(paths: Sequence[str], request: Recovery, jobs: int) -> list[Plan | 
 
 
 def _lost(failed: Mapping[str, KafkaLogError], usable: Sequence[str]) -> dict[str, Finding]:
-    """Return a finding for each directory in `failed` that is missing or cannot be read, by path. A missing directory
-    is included only if another one, in `usable`, can be planned. The findings say which partitions were there,
-    according to the metadata in the other directories.
+    """Return a finding, by path, for each directory in `failed` that is missing or cannot be read. It says which
+    partitions were there according to the metadata in the directories `usable`. Directories that failed for other
+    reasons are omitted; so are missing ones if `usable` is empty.
     """
     found = {}
     for path, error in failed.items():
@@ -101,12 +101,12 @@ def show(
     *,
     every: bool = False,
 ) -> int:
-    """Make plans and print them, first a verdict on all of them; with `as_json` one JSON line per directory. Return the
-    exit code: 4 if something cannot be read, 3 if a directory is refused as a whole, 1 if there are findings, changes
-    or executions to complete, else 0.
+    """Make plans and print them, first a verdict on all of them; with `as_json` print one JSON line per directory.
+    Return the exit code: 4 if something cannot be read, 3 if a directory is refused as a whole, 1 if there are
+    findings, changes or executions to complete, else 0.
 
-    `words` are options that recommended commands repeat. With `every` the tables have all partitions. Raises
-    `UsageError`. Changes no files.
+    `words` are options that recommended commands repeat. With `every` the tables have all partitions. Changes no files.
+    Raises `UsageError` for a request that makes no sense, or if the only path is not a log directory.
     """
     outcome = ExitCode.CLEAN
     made_all = make_all(paths, request, jobs)

@@ -34,10 +34,9 @@ _SHOWN = 20
 
 
 def _lost(partition: PartitionPlan, counted_lost: Mapping[str, Measured]) -> str:
-    """Return text about the offsets that a partition loses, `first-last` (both inclusive) for each range; `none`
-    without a loss, `unknown` if bytes are removed whose offsets are not known. `counted_lost` has the losses that were
-    measured for the ways to recover, by partition name. If the partition is missing in it, the offsets come from the
-    plan.
+    """Return text about the offsets that a partition loses: `first-last` (both inclusive) for each range. It is `none`
+    if nothing is lost, and `unknown` if the lost offsets are not known. If `counted_lost`, the measured losses by
+    partition name, has this partition, the offsets come from it, otherwise from the plan.
     """
     measured = counted_lost.get(partition.name)
     if measured is not None and measured.records_lost is not None:
@@ -84,9 +83,9 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan], lost: Map
 
 
 def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: bool) -> None:
-    """Print a table of the partitions in `changing` that lose a part of their log or are renamed, and a sentence about
-    the files that are rebuilt in the others. With `every` the table has all of `changing`. If `changing` is empty and
-    the plan moves no directories, print `no partition changes`.
+    """Print a table of partitions, and a sentence with the number of files that are rebuilt in other partitions. The
+    table has the partitions in `changing` that lose a part of their log or are renamed. With `every` it has all of
+    `changing`. Print `no partition changes` if `changing` is empty and the plan moves no directories.
     """
     lost = plan.choice.own_by_partition
     listed = [each for each in changing
@@ -115,8 +114,9 @@ def _moves_directories(plan: Plan) -> bool:
 
 
 def _content(away: PutAway) -> str:
-    """Return text about a directory that is moved: the number of files in it, at any depth, and their total size. If a
-    part cannot be listed, the text says that it may be more. If the number is unknown, it is only the size.
+    """Return text about a directory that is moved: the number of files in it, at any depth, and their total size; `no
+    file in it` if there are none. If a part cannot be listed, the text says so and that the size may be larger. If the
+    number of files is unknown, the text is only the size.
     """
     if away.files is None:
         return size_text(away.size)
@@ -167,8 +167,8 @@ def _write_apart(writer: LineWriter, plan: Plan) -> None:
 
 def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) -> Outlook:
     """Return the contents of the first screen for one plan. `given` has the options that recommended commands repeat.
-    `acts` says that the plan is carried out next: then no command is recommended, unless the plan is refused or changes
-    nothing.
+    `acts` says that the plan is carried out next. In this case no command is recommended, unless the plan is refused or
+    changes nothing.
     """
     is_done_next = acts and plan.changes and plan.refusal is None
     note, commands = (DONE_NEXT, []) if is_done_next else what_to_type(plan, given)

@@ -42,9 +42,10 @@ __all__ = ["command"]
 
 
 def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False) -> int:
-    """Print the results of recoveries, as text or as JSON lines, and return the exit code: 4 if something could not be
-    read, 3 if a partition was refused, 1 if nothing was changed and a fault remains, 2 if something was changed in
-    place, else 0. `is_new` says that the results are in a new copy.
+    """Print the results of recoveries, as text or as JSON lines, and return the exit code. The first that applies
+    counts: 4 if something could not be read, 3 if a partition was refused, 1 if nothing was changed and a fault
+    remains. Otherwise it is 2 if something was changed in place, and 0 if nothing was changed or the results are in a
+    new copy (`is_new`).
     """
     for result in results:
         if as_json:
@@ -211,10 +212,11 @@ def _agreed(
     acting: Acting[Plan], to_show: _Together, paths: Sequence[str], request: Recovery, jobs: int
 ) -> list[Plan | None]:
     """Make the plans, print them and ask the user to agree. Return one entry per log directory, in the order of
-    `paths`: its plan, or None if an unfinished execution must be completed there first.
+    `paths`. An entry is the plan, or None if an unfinished execution must be completed there first. The plans are added
+    to `acting.plans`. Changes no files.
 
-    The plans are added to `acting.plans`. Raises `RecoveryRefused` if the user does not agree or a plan is refused, and
-    the error of the first directory that could not be planned. Changes no files.
+    Raises `RecoveryRefused` if the user does not agree or a plan is refused. If a directory cannot be planned, raises
+    the error of the first such directory.
     """
     directories = by_log_directory(paths)
     unfinished = [_unfinished(directory[0], request.quarantine) for directory in directories]
@@ -258,10 +260,10 @@ def _refuse_with_dry_run(given: Mapping[str, object]) -> None:
 
 
 def _reports(error: Declined, plans: Sequence[Plan], paths: Sequence[str]) -> list[ResultJson]:
-    """Return a JSON report for each directory after the error `error`, which has ended the command. For a directory
-    with a plan, it is the report that the error carries, or else says that nothing was done. For one of `paths` without
-    a plan, it has the error as the reason if that concerns this directory, or else says that another directory was
-    refused first.
+    """Return a JSON report for each directory after `error` has ended the command. For a directory with a plan, it is
+    the report that the error carries; if there is none, the report says that nothing was done. For one of `paths`
+    without a plan, the report has the reason. This is the error if it concerns the directory; otherwise the reason is
+    that another directory was refused first.
     """
     reports = {plan.root: result_json(nothing_done(plan)) for plan in plans}
     why: dict[str, Declined] = {}

@@ -52,10 +52,12 @@ def _remains(
     quarantine: str | None,
     unreadable: dict[str, StorageError],
 ) -> dict[str, Sequence[Remains]]:
-    """Return the deleted data of the chosen topics and partitions by path; of all topics without `patterns`, of all
-    partitions without `numbers`. Directories that cannot be read are added to `unreadable`.
+    """Return the deleted data of the chosen topics and partitions, by path. Without `patterns` all topics are chosen,
+    and without `numbers` all partitions. A path without such data has an empty list. Directories that cannot be read
+    are added to `unreadable`.
 
-    Raises `UnknownName` if a pattern matches no deleted topic, unless something was unreadable (the data may be there).
+    Raises `UnknownName` if a pattern matches no deleted topic. If something was unreadable, the data may be there, and
+    nothing is raised.
     """
     found: dict[str, Sequence[Remains]] = {}
     look = partial(deleted, quarantine=quarantine, on_unreadable=unreadable.__setitem__, beside=paths)
@@ -76,8 +78,9 @@ def _remains(
 
 @contextmanager
 def _nearest_name(paths: Sequence[str], patterns: Sequence[str], quarantine: str | None) -> Iterator[None]:
-    """Context manager that replaces the refusal to restore a topic without deleted data by `UnknownName`, with the
-    nearest name, if no deleted topic has this name. Other refusals are not changed.
+    """Context manager for restoring a topic. If the topic has no deleted data and no deleted topic has its name,
+    `RecoveryRefused` is replaced by `UnknownName` with the nearest name. All other errors are passed on unchanged. The
+    directories are read again to find out.
     """
     try:
         yield

@@ -89,7 +89,10 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
 
 
 def _without(best: RecoveryWay, ways: Sequence[RecoveryWay]) -> Iterator[str]:
-    """Yield sentences about faults that some other way leaves to readers and the recommended way `best` removes."""
+    """Yield sentences about faults that the recommended way `best` removes and some other way leaves. They are about
+    aborted records that readers of committed data get, transactions at which these readers stop, and wrong leader
+    epochs.
+    """
     if not best.measured.overlaps and any(way.measured.overlaps for way in ways):
         yield "without it readers of committed data may get aborted records from overlapping segments"
     if any(way.measured.held_back > best.measured.held_back for way in ways):

@@ -79,8 +79,8 @@ def result_line(result: ResultJson) -> ResultLine:
 
 
 def _in_options(plan: PlanJson) -> dict[str, object]:
-    """Return the fields in which the JSON line differs from the plan, by name: ways and needs are command-line options.
-    Fields that only programs need are `UNSET`, so the line does not have them.
+    """Return the fields of the JSON line that differ from the plan, by name. Ways and needs are given as command-line
+    options. Fields that only programs need are `UNSET`, so the line does not have them.
     """
     best = plan.recommended_way
     needs = [] if best is None else needs_in(best)

@@ -272,12 +272,12 @@ class _EarlySticky:
         revoked: set[TopicPartition],
         moved: dict[TopicPartition, str],
     ) -> int:
-        """Assign `partition` to the member at `index` in `below`; return by how much the caller should advance the
-        index (0 or 1).
+        """Assign `partition` to the member at `index` in `below`; return the number (0 or 1) that the caller must add
+        to the index.
 
-        `below` has the members with fewer than the minimum number of partitions. A member that reaches the minimum is
-        moved from `below` to `at_least`, and 0 is returned because the next member then has its index; otherwise 1 is
-        returned. A partition in `revoked` is also added to `moved` with its new owner. Changes `self.given`, `below`,
+        `below` has the members with fewer than the minimum number of partitions. If the member reaches the minimum, it
+        is moved from `below` to `at_least`. The result is then 0, because the next member now has this index; otherwise
+        it is 1. A partition in `revoked` is also put into `moved`, with its new owner. Changes `self.given`, `below`,
         `at_least` and `moved` in place.
         """
         member = below[index]
@@ -351,10 +351,10 @@ def _sticky(
 
 def violations(assignment: Mapping[str, frozenset[TopicPartition]], members: Sequence[GroupMember]) -> list[str]:
     """Return the contradictions of an assignment, one sentence each: a partition is assigned to two members, or a
-    member does not subscribe to the partition's topic.
+    member does not subscribe to the partition's topic. Return an empty list if there are none.
 
-    They are ordered by member id, then by partition; empty if there are no contradictions. A member that is not in
-    `members` counts as subscribed to no topics.
+    The sentences are ordered by member id, then by partition. A member that is not in `members` counts as subscribed to
+    no topic.
     """
     topics = {each.member_id: set(each.topics) for each in members}
     holder: dict[TopicPartition, str] = {}

@@ -31,11 +31,11 @@ class OldConsumer(Struct, frozen=True):
 
 
 def threads_of(consumers: Iterable[OldConsumer]) -> dict[str, list[str]]:
-    """Return the names of the threads that consume each topic, by topic.
+    """Return topic -> names of the threads that consume it. Topics without threads are omitted.
 
-    A name is `CONSUMER_ID-NUMBER`, with one number from 0 on per stream of the consumer. The names of a topic are
-    sorted as Java sorts strings. Topics without threads are omitted. Raises `LimitExceeded` if the group has more than
-    a million threads over all topics.
+    A name is `CONSUMER_ID-NUMBER`. The streams of a consumer are numbered from 0, and each is a thread. The names of a
+    topic are sorted as Java sorts strings. Raises `LimitExceeded` if the group has more than a million threads over all
+    topics.
     """
     threads_by_topic: dict[str, list[str]] = {}
     left = _MOST_THREADS
@@ -94,16 +94,16 @@ def old_round_robin(
     same_topics: bool = True,
     brackets: bool = True,
 ) -> Owners:
-    """Assign all partitions of all topics, sorted by the hash of their names, to the sorted threads in turn. Return the
-    thread name of each (topic, partition).
+    """Assign the partitions of all topics to the threads in turn. Partitions are sorted by the hash of their names,
+    threads by name. Return (topic, partition) -> thread name.
 
-    A thread that does not consume a topic is skipped for its partitions. Topics without threads are omitted. With
+    A thread is skipped for the partitions of a topic that it does not consume. Topics without threads are omitted. With
     `brackets`, names are hashed as `[topic,partition]` (Kafka up to 0.11), otherwise as `topic-partition` (1.0 and
     1.1). Partitions with equal hashes are sorted by topic and number; Kafka uses the order of its hash tables.
 
-    With `same_topics` (Kafka up to 0.9) raises `UsageError` if two consumers subscribe to different topics, or if a
-    consumer has different numbers of streams for its topics; consumers without streams are ignored. Raises
-    `LimitExceeded` if the group has more than a million threads.
+    With `same_topics` (Kafka up to 0.9), raises `UsageError` if two consumers subscribe to different topics, or if a
+    consumer has different numbers of streams for its topics. Consumers without streams are ignored in this check.
+    Raises `LimitExceeded` if the group has more than a million threads.
     """
     if same_topics:
         _refuse_different(consumers)

@@ -128,11 +128,10 @@ class GeneralSticky:
 
     @staticmethod
     def _earlier(members: Sequence[Subscriber]) -> dict[_Place, str]:
-        """Return the member that owned each partition most recently before the newest generation, by partition.
-
-        Only members with an older generation than the newest of all members count. Of two claims the newer generation
-        wins, then the first member. Partitions without such an owner are omitted. Raises `ValueError` if there are no
-        members.
+        """Return partition -> the member that owned it before the newest generation. Members of the newest generation
+        are ignored. If several others claim a partition, the one with the newest generation wins; if generations are
+        equal, the first member wins. A partition that none of them claims is omitted. Raises `ValueError` if there are
+        no members.
         """
         newest = max(member.generation for member in members)
         found: dict[_Place, tuple[int, str]] = {}
@@ -147,8 +146,9 @@ class GeneralSticky:
     def _free(self) -> list[_Place]:
         """Return the unassigned partitions in the order of `self.places`.
 
-        As in Kafka, the sorted list of assigned partitions is walked in parallel. If an assigned partition no longer
-        exists, the walk stops there, and all later partitions count as unassigned even if they are assigned.
+        As in Kafka, `self.places` is compared step by step with the sorted list of assigned partitions. If this list
+        has a partition that no longer exists, the comparison does not go beyond it. All later partitions are then
+        returned too, even if they are assigned.
         """
         held = sorted(
             (place for owned in self.given.values() for place in owned),
@@ -229,10 +229,10 @@ class GeneralSticky:
         return has_moved
 
     def _better_holder(self, place: _Place) -> str | None:
-        """Return the member that `place` should move to: its previous owner, else the subscriber with the fewest
-        partitions.
+        """Return the member to which `place` should move, or None if it should stay. Candidates are its previous owner
+        and then the subscriber with the fewest partitions. The first one with at least two partitions fewer than the
+        present holder is returned.
 
-        A member is only returned if it has at least two partitions fewer than the present holder; None if neither has.
         Adds to `self.steps`. Raises `LookupError` if the limit of steps is exceeded, or if the previous owner is no
         longer in `self.given`.
         """

@@ -156,17 +156,18 @@ def commit_offsets(
 def _commit(
     path: Paths, group: str, offsets: Committed, given: int | None, timestamp: int | None, *, look: bool
 ) -> int:
-    """Implement `commit_offsets`; return the number of the partition of `__consumer_offsets` that was written.
+    """Implement `commit_offsets`; return the number of the partition of `__consumer_offsets` that was written. Locks
+    the directories, creates the partition if it is missing, appends one batch and flushes it.
 
     `path` is a log directory, or a sequence with all directories of a broker. `offsets` maps (topic, partition) to an
     offset, with or without metadata; None deletes the group's offset. `given` is the number of partitions that the
-    caller passed, or None; `timestamp` is in ms since 1970, None for now. If `look` is True, all groups in the
-    directories are read, and `UsageError` is raised if they are in partitions that another number of partitions would
-    give.
+    caller passed, or None. `timestamp` is in ms since 1970; None means now. If `look` is True, all groups in the
+    directories are read. Then `UsageError` is raised if the number of partitions contradicts the partitions that they
+    are in.
 
-    Locks the directories, creates the partition if it is missing, appends one batch and flushes it. Raises `UsageError`
-    for an empty group id, an invalid offset, a wrong number of partitions, directories in use, or a partition whose
-    replicas are on other brokers; `FormatError` if the cluster's metadata is damaged.
+    Raises `UsageError` for an empty group id, an invalid offset, a wrong number of partitions, directories in use, or a
+    partition whose replicas are on other brokers. Raises `FormatError` if the cluster's metadata is damaged,
+    `StorageError` for I/O errors.
     """
     if not group:
         raise UsageError("a group needs a name")
@@ -195,11 +196,11 @@ def _commit(
 
 def _count(directories: BrokerDirectories, known: KnownTopic | None, given: int | None, group: str | None) -> int:
     """Return the number of partitions of `__consumer_offsets`: from the cluster's metadata, else `given`, else 50.
+    Raises `UsageError` if `given` differs from the metadata.
 
-    Raises `UsageError` if `given` differs from the metadata. Without metadata, raises it if `given` is below 1, or if a
-    partition number in the directories is not below the result. `group` is the group that will be written: without
-    metadata, `UsageError` is also raised if existing groups are in partitions that another number of partitions would
-    give. Pass None to skip this check.
+    Without metadata, raises `UsageError` if `given` is below 1, or if the directories have a partition with a number
+    that is not below the result. If `group`, the group to write, is not None, the existing groups are read too.
+    `UsageError` is then raised if they are in other partitions than the result gives.
     """
     if known is not None and known.partitions:
         if given is not None and given != len(known.partitions):

@@ -309,11 +309,11 @@ def group_line(
     growth: Growth | None = None,
 ) -> GroupLine:
     """Convert one group to its JSON object, and compare its assignment with the one that its assignor computes.
+    `counts` are the numbers of partitions by topic. `derived_assignment` is null unless it differs from the stored one.
 
-    `counts` are the numbers of partitions by topic. Three arguments ask for one more computed assignment each:
-    `without` names a member that leaves, `joining` names one that joins, `growth` describes new partitions or topics.
-    If an argument is None, its key is left out; if the assignment cannot be derived, its value is null.
-    `derived_assignment` is null unless it differs from the stored one.
+    Each of three arguments requests one more computed assignment. `without` names a member that leaves, `joining` names
+    one that joins, and `growth` describes new partitions or topics. If an argument is None, its key is left out. If the
+    assignment cannot be derived, its value is null.
     """
     compared = verdict(group, counts)
 

@@ -42,13 +42,12 @@ class GroupPlaces(Struct, frozen=True):
 
 
 def partition_count(places: Collection[tuple[str, int]], numbers: Iterable[int]) -> int:
-    """Guess the number of partitions of `__consumer_offsets` if nothing states it: 50, or the largest present partition
-    number plus one.
+    """Guess the number of partitions of `__consumer_offsets` if nothing states it. `places` are pairs of group id and
+    the partition that has the group; `numbers` are the partition numbers that are present.
 
-    `places` are pairs of group id and the partition that has the group; `numbers` are the partition numbers that are
-    present. Returns 50 if no number is above 49 and every group is in the partition that 50 gives. Otherwise returns
-    the largest number plus one if every group is in the partition that it gives, and if not, the larger of both. 50
-    comes first because the directories may have only some of the partitions.
+    Candidates are 50 and then the largest present number plus one. The first one is returned that is above all present
+    numbers and gives every group its partition. If neither does, the larger of both is returned. 50 is tried first
+    because the directories may have only some of the partitions.
     """
     largest = max(numbers, default=-1) + 1
     for count in (DEFAULT_PARTITIONS, largest):
@@ -59,10 +58,11 @@ def partition_count(places: Collection[tuple[str, int]], numbers: Iterable[int])
 
 def refuse_other_count(group: str, places: Collection[tuple[str, int]], numbers: Iterable[int], count: int) -> None:
     """Raise `UsageError` if existing groups are in other partitions than a topic with `count` partitions would give.
-
     `places` are pairs of group id and the partition that has the group; `numbers` are the partition numbers that are
-    present. A number of partitions that agrees with every group is searched and named in the message. If there is no
-    such number, the error is raised only if `group` itself is in another partition than `count` gives.
+    present.
+
+    The function searches for a number of partitions that agrees with every group, and names it in the message. If it
+    finds none, it raises the error only if `group` itself is in another partition than `count` gives.
     """
     elsewhere = [(name, number) for name, number in places if coordinator_partition(name, count) != number]
     if not elsewhere:

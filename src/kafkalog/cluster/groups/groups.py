@@ -234,9 +234,9 @@ def _modern_member(member_id: str, parts: Mapping[str, Mapping[str, Any]], names
 
 def _modern_state(building: _Building, epoch: int, assignment_epoch: int) -> str:
     """Return the state of a consumer, share or streams group as Kafka names it (`ConsumerGroup.maybeUpdateGroupState`).
-
-    It is Empty without members; Assigning if the group's epoch is newer than the target assignment's; Reconciling if a
-    member is not yet stable at the target assignment; else Stable. A share group is Stable as soon as it has members.
+    It is Empty without members. It is Assigning if the group's epoch is newer than the target assignment's, and
+    Reconciling if a member has not reached the target assignment. Otherwise it is Stable. A share group is Stable as
+    soon as it has members.
     """
     if not building.members:
         return EMPTY
@@ -271,14 +271,15 @@ def read_groups(
     limits: Limits = DEFAULT_LIMITS,
 ) -> Groups:
     """Read all groups in `__consumer_offsets` with members and offsets, as of the end of the log or as of `until`.
+    Return the groups, sorted by id and then by partition of `__consumer_offsets`, with findings about damage.
 
-    Returns the groups sorted by id, then by partition of `__consumer_offsets`, with findings about damage.
     `topic_names` are names by topic id; None takes them from the partitions' `partition.metadata`.
     `offsets_topic_num_partitions` is the number of partitions of `__consumer_offsets`; None guesses it with
-    `partition_count`. `leaders` maps the number of such a partition to its leader, which becomes the coordinator of the
-    groups there. `share_state_partitions` is the number of partitions of `__share_group_state`, if known. Share-group
-    state is not read if `until` is an offset. Raises `StorageError` if files cannot be read; damage raises nothing and
-    is in the findings.
+    `partition_count`. `leaders` maps each of these partitions to its leader, the coordinator of the groups there.
+    `share_state_partitions` is the number of partitions of `__share_group_state`, if known. Share-group state is not
+    read if `until` is an offset.
+
+    Raises `StorageError` if files cannot be read. Damage raises nothing and is in the findings.
     """
     partitions = tuple(partitions)
     if topic_names is None:
@@ -319,10 +320,9 @@ def read_groups(
 
 
 def _owned_twice(group: Group, path: str) -> list[Finding]:
-    """Return a warning for each assigned partition that an earlier member of the group owns too.
-
-    `path` is the file that the findings name. They are ordered by member, then by partition. Empty for share groups,
-    whose members share partitions.
+    """Return a warning for each assigned partition that an earlier member of the group owns too. The warnings are
+    ordered by member, then by partition; they name the file `path`. Return an empty list for share groups, whose
+    members share partitions.
     """
     if group.type == SHARE:
         return []
@@ -342,8 +342,8 @@ def _owned_twice(group: Group, path: str) -> list[Finding]:
 
 
 def _refused(path: str, state: _State) -> list[Finding]:
-    """Return one finding if records give a group two types, so that coordinators from 4.0 on do not load this
-    partition; else an empty list.
+    """Return one finding if records give a group two types; otherwise an empty list. Coordinators from 4.0 on do not
+    load such a partition.
     """
     if state.conflict is None:
         return []

@@ -104,10 +104,11 @@ def _word(path: str) -> str:
 
 def zookeeper_script(offsets: Iterable[CommittedOffset], tree: Tree | None, chroot: str = "") -> Iterator[str]:
     """Yield command lines for `zkCli.sh` that store these offsets in ZooKeeper, sorted by group, topic and partition.
+    Paths begin with `chroot`.
 
-    With `tree`, the present nodes, only missing nodes are created, and only nodes with other values are set. Without
-    it, both commands are written for each offset; creating an existing node fails without harm. Paths begin with
-    `chroot`. Raises `UsageError` for a group or topic that cannot be the name of a ZooKeeper node or be quoted.
+    `tree` has the present nodes. Only missing nodes are then created, and only nodes with other values are set. If it
+    is None, each offset gets a command that creates its node and one that sets it; creating an existing node fails
+    without harm. Raises `UsageError` for a group or topic that cannot be the name of a ZooKeeper node or be quoted.
     """
     nodes = tree.nodes if tree is not None else {}
     created: set[str] = set()

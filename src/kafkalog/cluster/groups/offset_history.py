@@ -85,12 +85,12 @@ def read_offset_history(
     is_meant: Callable[[OffsetKey], bool] = lambda key: True,
     limits: Limits = DEFAULT_LIMITS,
 ) -> OffsetHistory:
-    """Read every change of committed offsets that is still in `__consumer_offsets`, with the number of missing records
-    by partition.
+    """Read every change of committed offsets that is still in `__consumer_offsets`. Return the changes, findings, and
+    the number of missing records by partition; partitions without missing records are not in `missing`.
 
-    `is_meant` is called with each offset's key; only offsets for which it returns True are kept. Changes are sorted by
-    key; changes of one key stay in the order in which they took effect. Partitions without gaps are not in `missing`.
-    Raises `StorageError` if files cannot be read; damage raises nothing and is in the findings.
+    `is_meant` is called with each offset's key, and only offsets for which it returns True are kept. Changes are sorted
+    by key; changes of one key stay in the order in which they took effect. Raises `StorageError` if files cannot be
+    read. Damage raises nothing and is in the findings.
     """
     partitions = tuple(partitions)
     changes: list[OffsetChange] = []

@@ -96,11 +96,11 @@ class OffsetsState:
                 self.commits(commit)
 
     def entry(self, entry: Entry) -> None:
-        """Apply a record of `__consumer_offsets`; records that are not offset commits, or could not be decoded, are
-        ignored.
+        """Apply a record of `__consumer_offsets`. Records that are not offset commits, or that could not be decoded,
+        are ignored.
 
-        A commit in a transaction is pending until its marker. A tombstone (a record without a value) removes the offset
-        and drops all pending commits of it; a transactional tombstone only drops the pending commit of its own
+        A commit in a transaction is pending until its marker. A tombstone is a record without a value: it removes the
+        offset and all pending commits of it. A tombstone in a transaction only removes the pending commit of its own
         producer.
         """
         record = entry.record
@@ -157,10 +157,9 @@ class CommittedOffsets(Struct, frozen=True, kw_only=True):
 def read_offsets(
     partitions: Iterable[Partition], *, until: Until | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> CommittedOffsets:
-    """Read all committed and pending offsets in `__consumer_offsets`, as of the end of the log or as of `until`.
-
-    Committed offsets are sorted by group, topic and partition, pending ones then by producer id. Raises `StorageError`
-    if files cannot be read; damage raises nothing and is in the findings.
+    """Read all committed and pending offsets in `__consumer_offsets`, as of the end of the log or as of `until`. Both
+    are sorted by group, topic and partition; pending offsets of one partition are sorted by producer id. Raises
+    `StorageError` if files cannot be read. Damage raises nothing and is in the findings.
     """
     partitions = tuple(partitions)
     committed: list[CommittedOffset] = []

@@ -170,13 +170,13 @@ def _members(group: OldGroup, members: Iterable[Member]) -> Iterator[OldMemberLi
 
 
 def old_group_line(group: OldGroup, without: str | None = None, joining: str | None = None) -> OldGroupLine:
-    """Convert a group in ZooKeeper to a JSON object with the keys of `group_line`, and `chroot` and
+    """Convert a group in ZooKeeper to a JSON object with the keys of `group_line`, and also `chroot` and
     `round_robin_refused`.
 
     Computed assignments map each thread to its partitions; they are null if they cannot be computed.
-    `derived_assignment` is null unless it differs from the stored one. `without` names a consumer that leaves,
-    `joining` one that joins; if an argument is None, the key of its assignment is left out. `round_robin_refused` is
-    the reason why Kafka up to 0.9 refuses round robin; null if it accepts it, or if no consumer is registered.
+    `derived_assignment` is null unless it differs from the stored one. `without` names a consumer that leaves, and
+    `joining` one that joins. If one of them is None, the key of its assignment is left out. `round_robin_refused` is
+    the reason why Kafka up to 0.9 refuses round robin; it is null if Kafka accepts it, or if no consumer is registered.
     """
     shown, same = as_group(group), as_derived(group)
     return OldGroupLine(

@@ -62,16 +62,17 @@ def assignment_of(
     rebalance: bool = False,
     early: bool = False,
 ) -> Assignment | None:
-    """Compute the assignment of a group with its own assignor; return the set of partitions by member id.
+    """Compute the assignment of a group with its own assignor; return the set of partitions by member id. `counts` are
+    the numbers of partitions by topic; a topic has at least as many as its assigned partitions show.
 
-    `counts` are the numbers of partitions by topic; a topic has at least as many as its assigned partitions show.
-    `without` leaves out a member; `joining` adds one that subscribes to all of the group's topics; `matching` are
-    topics to which all members also subscribe; `rebalance` simulates a rebalance without any of these. In all four
-    cases the members own their present assignment before the rebalance. With `early` the sticky assignor computes as
-    clients up to 2.8 did.
+    `without` names a member that leaves. `joining` names one that joins and subscribes to all of the group's topics.
+    `matching` are topics to which all members also subscribe. `rebalance` simulates a rebalance without any of these
+    changes. In all four cases the members own their present assignment before the rebalance. With `early` the sticky
+    assignor computes as clients up to 2.8 did.
 
-    Returns None if the assignment cannot be derived: the group is not a classic consumer group, a subscription is
-    unreadable or unknown, the sticky assignor is that of a client up to 2.3, or `assign` returns None.
+    Returns None if the assignment cannot be derived. The reason may be that the group is not a classic consumer group,
+    that a subscription is unreadable or unknown, that the sticky assignor is from a client up to 2.3, or that `assign`
+    returns None.
     """
     members = [_member(member) for member in group.members if member.member_id != without]
     known = [member for member in members if member is not None]
@@ -117,13 +118,14 @@ def _counts(group: Group, counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def verdict(group: Group, counts: Mapping[str, int]) -> Verdict:
-    """Compare a group's stored assignment with the one that its assignor computes from the stored subscriptions.
+    """Compare a group's stored assignment with the one that its assignor computes from the stored subscriptions. In the
+    result, `same` says whether both are equal, `derived` is the computed assignment, and `problems` has a sentence for
+    each contradiction in the stored one.
 
-    The result says whether both are equal, and has the derived assignment and a sentence for each contradiction in the
-    stored one. `same` and `derived` are None if the assignment cannot be derived. They are also None if a sticky
-    assignor computes another assignment than the stored one, but subscriptions differ and clients may be older than the
-    algorithm used here. Otherwise, for sticky assignors, the assignment that clients up to 2.8 compute is accepted as
-    well. `problems` is empty unless it is a classic consumer group.
+    `same` and `derived` are None if the assignment cannot be derived. If a sticky assignor computes another assignment,
+    they are also None if members subscribe to different topics and a client may be older than the algorithm used here.
+    Otherwise a sticky assignment that equals the one of clients up to 2.8 counts as the same. `problems` is empty
+    unless the group is a classic consumer group.
     """
     derived = assignment_of(group, counts)
     stored = {member.member_id: member.assignment or frozenset() for member in group.members}

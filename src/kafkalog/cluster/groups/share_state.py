@@ -129,9 +129,8 @@ class _Building(Struct, kw_only=True):
             self.combine()
 
     def combine(self) -> tuple[StateBatch, ...]:
-        """Merge all batches added so far; return them in offset order without overlaps.
-
-        Parts of a batch that lie below a start offset added with it or later are cut off. The merged batches replace
+        """Merge all batches added so far; return them in offset order without overlaps. If a batch, or a later one, was
+        added with a start offset, the part of the batch below that start offset is cut off. The merged batches replace
         the added ones in this object.
         """
         highest = _UNCHANGED
@@ -240,10 +239,9 @@ def read_share_state(
 
 
 def _misplaced(key: _Key, number: int, count: int, path: str) -> list[Finding]:
-    """Return one finding if a share-partition's state is in another partition than its key's hash gives; else an empty
-    list (`SharePartitionKey.asCoordinatorKey`).
-
-    `number` is the partition where it is, `count` the number of partitions of `__share_group_state`.
+    """Return one finding if the state of a share-partition is in another partition than the hash of its key gives;
+    otherwise an empty list (`SharePartitionKey.asCoordinatorKey`). `number` is the partition where it is, and `count`
+    is the number of partitions of `__share_group_state`.
     """
     expected = coordinator_partition(":".join(map(str, key)), count)
     if expected == number:

@@ -48,12 +48,12 @@ class ClusterFacts(Struct, frozen=True, kw_only=True):
 
 
 def cluster_facts(inventory: Inventory, *, as_of: int | None = None, limits: Limits = DEFAULT_LIMITS) -> ClusterFacts:
-    """Read cluster id, node id and the cluster's metadata from log directories, at the end of the log or at `as_of` (ms
-    since 1970).
+    """Read cluster id, node id and the cluster's metadata from log directories. The metadata are those at the end of
+    the log, or at `as_of` (ms since 1970).
 
-    The node id is the smallest in the `meta.properties` files, or 1 if none has one. Configs, quotas, SCRAM users and
-    topics are empty without a metadata partition. If the metadata cannot be read, or begins after `as_of`, they are
-    empty and `problem` says why.
+    The cluster id is the first one in the `meta.properties` files, or None if none has one. The node id is the smallest
+    in these files, or 1 if none has one. Configs, quotas, SCRAM users and topics are empty if there is no metadata
+    partition. They are also empty if the metadata cannot be read or begin after `as_of`; `problem` then says why.
     """
     metas = [log_dir.meta_properties for log_dir in inventory.log_dirs if log_dir.meta_properties is not None]
     cluster_id = next((meta.cluster_id for meta in metas if meta.cluster_id), None)
@@ -85,10 +85,11 @@ def live_partitions(
     inventory: Inventory, *, replica: PathLike | None = None, select: Selection = ALL
 ) -> Sequence[Partition]:
     """Return the partitions that a broker would serve: live ones with a valid name, without the cluster's metadata.
+    `replica` chooses among several directories of one partition. Raises `UsageError` if several directories have one
+    partition that `select` accepts and `replica` chooses none.
 
-    `replica` chooses among several directories of one partition. Partitions that `select` does not accept are returned
-    too, with all their directories, as by `Inventory.all_readable`. Raises `UsageError` if several directories have one
-    accepted partition and `replica` chooses none.
+    Partitions that `select` does not accept are returned too, with all their directories, as by
+    `Inventory.all_readable`.
     """
     return [
         each

@@ -71,11 +71,11 @@ def topic_rules(
     image: MetadataImage, topic: TopicImage, controller: int | None, static: Mapping[str, str], *, unclean: bool = False
 ) -> TopicRules:
     """Determine the election settings of a topic: whether unclean elections are allowed, and the minimum ISR size.
+    `controller` is the id of the active controller, and `static` are the settings in its properties file. If
+    `controller` is None, settings of single brokers are ignored.
 
-    Both are the topic's effective settings on the active controller, the broker `controller`, whose properties file has
-    the settings `static`; if `controller` is None, only the cluster's settings and `static` apply. `unclean` allows
-    unclean elections in any case. The minimum is at most the replication factor of partition 0, and at most 1 if it is
-    not set or not a number.
+    `unclean` allows unclean elections in any case. The minimum ISR size is 1 if it is not set or not a number. It is
+    never larger than the replication factor of partition 0.
     """
     settings = effective_of_topic(image.configs, topic.name, broker=controller, static=static)
     allowed = unclean or (UNCLEAN in settings and settings[UNCLEAN].value.lower() == "true")

@@ -138,10 +138,11 @@ class _Change:
 
     def _fill_elr(self) -> None:
         """Set `self.elr`, the eligible leader replicas: replicas outside the ISR that have all committed records.
+        Nothing changes if ELR is disabled. If the ISR has at least the minimum number of members, `self.elr` becomes
+        empty.
 
-        If the ISR has fewer members than the minimum, the replicas that leave it are added; otherwise `self.elr`
-        becomes empty. A replica that is in the ISR, or was restarted uncleanly, is left out. The order is that of a
-        Java `HashSet`. Nothing changes if ELR is disabled.
+        Otherwise the previous members of the ISR are added. Replicas that are in the ISR now, or were restarted
+        uncleanly, are left out. The order is the order of a Java `HashSet`.
         """
         if not self.rules.elr:
             return
@@ -158,11 +159,12 @@ class _Change:
         return eligible and replica in self.rules.acceptable
 
     def _elected(self) -> tuple[int, bool]:
-        """Elect a leader; return its id, and whether it may lack committed records.
+        """Elect a leader. Return its id, and whether it may lack committed records; return (-1, False) if nobody can
+        lead.
 
-        The present leader is preferred, then the replicas in order. If none may lead, the last known leader is elected
-        if ISR and ELR are empty (only with ELR enabled), then the first acceptable replica if unclean elections are
-        allowed; both may lack records. Returns (-1, False) if nobody can lead.
+        The present leader is tried first, then the replicas in order. If none of them may lead, the last known leader
+        is elected if ELR is enabled and ISR and ELR are empty. Otherwise the first acceptable replica is elected if
+        unclean elections are allowed. Both may lack records.
         """
         for each in (self.before.leader, *self.replicas):
             if self._may_lead(each):
@@ -177,10 +179,9 @@ class _Change:
         return NO_LEADER, False
 
     def _lead(self, leader: int, *, unclean: bool) -> tuple[int, ...] | None:
-        """Set the leader; return the new ISR (only the leader) after an unclean election, else None.
-
-        An eligible leader replica that is elected leaves `self.elr` and becomes the only ISR member. An unclean
-        election sets `self.recovery` if the metadata version supports it.
+        """Set the leader. Return the new ISR, which has only the leader, after an unclean election, and None after any
+        other. If an eligible leader replica is elected, it leaves `self.elr` and becomes the only ISR member. An
+        unclean election sets `self.recovery` if the metadata version supports it.
         """
         self.leader = leader
         if leader in self.elr:
@@ -193,10 +194,11 @@ class _Change:
         return (leader,)
 
     def _last_known(self, isr: tuple[int, ...] | None) -> tuple[int, ...]:
-        """Return the last known leader after the change, as a tuple of at most one broker id.
+        """Return the last known leader after the change, as a tuple of at most one broker id. `isr` is the new ISR, or
+        None if it does not change.
 
-        It is the previous leader if the ISR becomes empty, unchanged while there is no leader, and empty once there is
-        one. It is unchanged if ELR is disabled. `isr` is the new ISR, None if it does not change.
+        If ELR is disabled, the last known leader does not change. If the ISR becomes empty, it is the previous leader.
+        It stays while there is no leader, and the tuple is empty once there is one.
         """
         before = self.before
         if not self.rules.elr:

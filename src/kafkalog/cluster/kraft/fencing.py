@@ -26,11 +26,9 @@ _RECORD_SINCE = 30
 
 
 def software_level(image: MetadataImage) -> int:
-    """Return the highest `metadata.version` level that all registered controllers support, or all brokers if no
-    controller states one.
-
-    It is a lower bound of their release. If no broker states one either, the current `metadata.version` of the image is
-    returned, or 1 if it has none.
+    """Return the highest `metadata.version` level that all registered controllers support. If no controller states a
+    level, return the highest that all brokers support. If no broker states one either, return the current
+    `metadata.version` of the image, or 1 if it has none. The level is a lower bound of the controllers' release.
     """
     of_controllers = [
         feature["max_supported_version"]
@@ -54,11 +52,10 @@ def _hash(broker: BrokerImage, level: int) -> int:
 
 
 def fencing_order(brokers: Iterable[BrokerImage], level: int) -> tuple[frozenset[int], ...]:
-    """Predict the order in which a controller fences brokers whose sessions end together; return sets of broker ids, in
-    order.
-
-    The order within a set is unknown; for some releases all brokers are in one set. Brokers that are already fenced are
-    left out; the result is empty if all are. `level` is the controllers' release as `software_level` returns it.
+    """Predict the order in which a controller fences brokers whose sessions end together. Return sets of broker ids, in
+    order; the order within a set is unknown. For some releases all brokers are in one set. Brokers that are already
+    fenced are left out, so the result is empty if all are. `level` is the controllers' release as `software_level`
+    returns it.
     """
     registered = list(brokers)
     unfenced: Sequence[BrokerImage] = [image for image in registered if not image.fenced]
@@ -80,11 +77,10 @@ def fencing_order(brokers: Iterable[BrokerImage], level: int) -> tuple[frozenset
 
 
 def _as_put(group: frozenset[int], count: int) -> list[frozenset[int]]:
-    """Order the brokers of one hash bucket as the controller inserts them; return sets of broker ids, in order.
-
-    The controller iterates over its `count` registrations in a `TimelineHashMap`, whose size may be for `count` or
-    `count` + 1 entries. If both sizes give the same order, each set has one broker; otherwise the only set has all of
-    them.
+    """Order the brokers of one hash bucket as the controller inserts them; return sets of broker ids, in order. The
+    controller iterates over its `count` registrations in a `TimelineHashMap`, which may have the size for `count` or
+    for `count` + 1 entries. If both sizes give the same order, each set has one broker. Otherwise the order is unknown,
+    and a single set has all of them.
     """
     if len(group) == 1:
         return [group]

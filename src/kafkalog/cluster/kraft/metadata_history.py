@@ -35,10 +35,9 @@ class PartitionChange(Struct, frozen=True, kw_only=True):
 
     @property
     def cause(self) -> str:
-        """Cause of the change in a few words, as far as the states before and after show it.
-
-        For example `created`, `topic removed`, `ISR shrinks`, `reassignment begins`, or the kind of an election;
-        `partition epoch only` if nothing else differs.
+        """Return the cause of the change in a few words, such as `created`, `topic removed`, `ISR shrinks`,
+        `reassignment begins`, or the kind of an election. It is derived from the states before and after. If nothing
+        but the partition epoch differs, it is `partition epoch only`.
         """
         before, after = self.before, self.after
         if before is None:
@@ -84,11 +83,11 @@ def _election(before: PartitionImage, after: PartitionImage) -> str:
 def partition_changes(
     log: MetadataLog, findings: list[Finding], *, topic: str | None = None, partition: int | None = None
 ) -> Iterator[PartitionChange]:
-    """Yield every change of partitions that is still in the metadata log, in offset order.
+    """Yield every change of partitions that is still in the metadata log, in offset order. `topic` and `partition`
+    restrict them; None means all. If the log does not begin at offset 0, the initial state comes from the oldest
+    snapshot that ends at or above the log's start. It is not yielded, and reading continues at the snapshot's end.
 
-    `topic` and `partition` restrict them; None means all. If the log does not begin at offset 0, the oldest snapshot
-    that ends at or above its start is the initial state, which is not yielded, and reading continues at the snapshot's
-    end. Findings about damage are appended to `findings` while reading. Raises `StorageError` if files cannot be read.
+    Findings about damage are appended to `findings` while reading. Raises `StorageError` if files cannot be read.
     """
     image = MetadataImage()
     start = log.partition.log_start_offset

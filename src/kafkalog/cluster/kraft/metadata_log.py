@@ -140,10 +140,10 @@ class MetadataLog:
         return None
 
     def state(self, until: int | None = None, *, use_snapshot: bool = True) -> MetadataState:
-        """Read the image of all records below offset `until`, or of the whole log: the newest complete snapshot, and
-        the log after it.
+        """Read the metadata image of all records below offset `until`, or of the whole log if it is None. The newest
+        complete snapshot in this range is read, and then the log after it. Without `use_snapshot`, only the log is
+        read; the image is then complete only if nothing was ever deleted from the log.
 
-        Without `use_snapshot` the log alone is read, which is complete only if nothing was ever deleted from it.
         Reading stops at damage. Damage, missing offsets, incomplete snapshots and contradictions become findings of the
         result. Raises `StorageError` if files cannot be read.
         """
@@ -173,10 +173,8 @@ class MetadataLog:
 
     def offset_at(self, time: int) -> int | None:
         """Return the offset of the first record in the log that is later than `time` (ms since 1970); None if there is
-        none.
-
-        Raises `UsageError` if this is the first record of a log that does not begin at offset 0, because times before
-        it are unknown.
+        none. Raises `UsageError` if that is the first record of the log and its offset is not 0, because earlier
+        records are unknown. Raises `StorageError` if files cannot be read.
         """
         first = True
         for event in self.events([]):
@@ -189,10 +187,10 @@ class MetadataLog:
         return None
 
     def terms(self, findings: list[Finding]) -> list[QuorumTerm]:
-        """Return all elections whose `LeaderChange` record is still in the log, in offset order.
-
-        `to_offset` and `to_time` of a term are the offset and time of the next one's `LeaderChange` record; None for
-        the last term. Findings about damage are appended to `findings`.
+        """Return the terms of all leaders whose `LeaderChange` record is still in the log, in offset order. A term ends
+        with the next one's `LeaderChange` record: `to_offset` and `to_time` are the offset and time of that record, or
+        None for the last term. Findings about damage are appended to `findings`. Raises `StorageError` if files cannot
+        be read.
         """
         quorum_terms: list[QuorumTerm] = []
         for event in self.events(findings):

@@ -114,8 +114,9 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def contradictions(self) -> list[str]:
-        """Sentences about copies that contradict the best one, that is, have different records at one offset of one
-        epoch, which no single quorum writes; at most one per copy, empty if there is no contradiction.
+        """Return sentences about copies that contradict the best one, at most one per copy; empty if there are none.
+        Two copies contradict each other if they have different records at one offset of one epoch. No single quorum
+        writes such records.
         """
         return [
             f"{self.best.root} and {each.log.root} hold different records at offset {each.contradicts[0]} of the same "
@@ -126,10 +127,9 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def has_majority(self) -> bool:
-        """Whether usable copies of a majority of the voters in force are here.
-
-        A copy that is damaged or that no node would start on does not count. False if any copy contradicts the best
-        one, or if no voter set is known.
+        """Return whether usable copies of a majority of the voters in force are here. A copy is not usable if it is
+        damaged or no node would start on it. Return False if any copy contradicts the best one, or if no voter set is
+        known.
         """
         if any(survivor.contradicts is not None for survivor in self.survivors):
             return False
@@ -140,12 +140,12 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def lagging(self) -> tuple[QuorumSurvivor, ...]:
-        """Copies of the voters, if each of them lacks metadata that the best copy has; otherwise an empty tuple.
+        """Return the copies of the voters if each of them lacks metadata that the best copy has; otherwise an empty
+        tuple. In this case the best copy belongs to a node that does not vote. Such a node gets its records from a
+        voter, so the voters have lost records. No-op records do not count.
 
-        If so, the best copy is from a node that does not vote. Such a node gets its records from a voter, so the voters
-        have lost records. No-op records do not count. The tuple is also empty if a voter in force is missing, because
-        the records may come from that voter and be uncommitted, unless a snapshot reaches beyond every voter's end:
-        snapshots have only committed records.
+        If a voter in force is missing, the records may come from that voter and be uncommitted, so the tuple is empty.
+        It is not empty if a snapshot reaches beyond every voter's end, because snapshots have only committed records.
         """
         voters = tuple(survivor for survivor in self.survivors if survivor.log.is_voter)
         is_shown = all(known_voter.is_given for known_voter in self.in_force) or (
@@ -228,10 +228,9 @@ class Quorum(Struct, kw_only=True):
 
     @property
     def _unknown_of_former_voters(self) -> str:
-        """Return a clause for `loss` that begins with `;` if missing former voters may have committed metadata without
-        the present voters; else "".
-
-        This is possible if they are a majority of the former voters and the voters in force together.
+        """Return a clause for `loss`, beginning with `;`, about missing former voters; "" if it is not needed. It is
+        needed if the former voters are a majority of all former voters and voters in force together. They may then have
+        committed metadata without the present voters.
         """
         in_force = {known_voter.node for known_voter in self.in_force}
         former = sorted({known_voter.node for known_voter in self.missing if not known_voter.is_in_force} - in_force)
@@ -281,12 +280,13 @@ def best_first(logs: Iterable[QuorumLog]) -> list[QuorumLog]:
 
 
 def common_end(one: QuorumLog, other: QuorumLog) -> int | None:
-    """Return the offset below which two copies have the same batches; None if this cannot be determined.
+    """Return the offset below which two copies have the same batches; None if this cannot be determined. Batches are
+    equal if base offset, epoch and checksum are equal, because followers copy batches unchanged. Only offsets that both
+    logs have are compared.
 
-    Followers copy batches unchanged, so equal base offset, epoch and checksum mean equal bytes. Only the range of
-    offsets that both logs have is compared. The result is None if the logs neither overlap nor touch, or if the first
-    batch of the log that begins later does not begin at a batch of the other. If one log has no batches, the result is
-    its end offset if the other log reaches that position, else None.
+    The result is None if the logs neither overlap nor touch. It is also None if the log that begins later does not
+    begin at the base offset of a batch of the other log. If one log has no batches, the result is its end offset if the
+    other log reaches that position, else None.
     """
     first, second = (one, other) if one.start <= other.start else (other, one)
     a, b = first.batches, second.batches
@@ -359,10 +359,8 @@ def read_quorum(*paths: PathLike, limits: Limits = DEFAULT_LIMITS) -> list[Quoru
 
 
 def read_what_is_left(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> tuple[list[Quorum], list[LeftOut]]:
-    """Read the metadata logs at `paths`, one per node; return a `Quorum` for each cluster, and the paths that have no
-    readable log.
-
-    Raises the `UsageError` or `StorageError` of the first path if no path has a readable metadata log.
+    """Read the metadata logs at `paths`, one per node. Return a `Quorum` for each cluster, and the paths that have no
+    readable log, with the reason. If no path has one, raises the `UsageError` or `StorageError` of the first path.
     """
     logs: list[QuorumLog] = []
     left_out: list[LeftOut] = []
@@ -436,12 +434,12 @@ def _beside_the_first(ranked: Sequence[QuorumLog]) -> list[QuorumSurvivor]:
 
 
 def _agreed_first(survivors: Sequence[QuorumSurvivor]) -> list[QuorumLog]:
-    """Sort copies that contradict each other: copies on which a node can start come first, then the larger groups of
-    equal copies.
+    """Return copies that contradict each other in a new order. Copies on which a node can start come first. Among them,
+    larger groups of equal copies come first, because a record in several copies is older than one in a single copy.
+    Equal ranks keep their order.
 
-    Copies are equal if they have the same batch at the first contradicting offset; a copy without a batch there comes
-    last. The sort is stable. Replicas copy each other, so a record in several copies is older than one in a single
-    copy. At least one copy must have a contradiction.
+    Copies are equal if they have the same batch at the first contradicting offset; a copy without a batch there ranks
+    last in its group. At least one copy must have a contradiction.
     """
     offset, _epoch = min(survivor.contradicts for survivor in survivors if survivor.contradicts is not None)
     batches = {survivor.log.root: _batch_at(survivor.log, offset) for survivor in survivors}
@@ -466,10 +464,9 @@ def _same_identity(logs: Sequence[QuorumLog]) -> Iterator[Finding]:
 
 
 def _voters(ranked: Sequence[QuorumLog]) -> tuple[KnownVoter, ...]:
-    """Return all voters that some file names; the voters in force, which are those of the best copy, come first.
-
-    `ranked` are the copies, best first. Static voters are compared by node id only, and their directory ids are None;
-    dynamic voters are compared by node id and directory id.
+    """Return all voters that some file names. First come the voters in force: the voter set of the best copy. `ranked`
+    are the copies, best first, and must not be empty. If the best copy has static voters, voters are told apart by node
+    id, and their directory ids are None. Dynamic voters are told apart by node id and directory id.
     """
     best = ranked[0]
     given = {(log.node, log.directory_id) for log in ranked}

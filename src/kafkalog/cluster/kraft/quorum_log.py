@@ -143,7 +143,7 @@ class QuorumLog:
 
     @property
     def ends_in_damage(self) -> bool:
-        """Whether the log is damaged and no valid batch follows the damage; a torn end does not count as damage."""
+        """Return whether the log is damaged and no valid batch follows. A torn end does not count as damage."""
         is_hurt = any(
             finding.severity is Severity.ERROR and finding.code not in _NO_DAMAGE
             and (finding.file or "").endswith(FileKind.LOG.value)
@@ -331,11 +331,13 @@ def _control(record: Record) -> KRaftRecord | None:
 
 
 def _read_log(quorum_log: QuorumLog, partition: Partition, limits: Limits) -> None:
-    """Read the log on top of the newest snapshot that fits it; set the fields of `quorum_log` from it.
+    """Read the log on top of the newest snapshot that fits it, and set the fields of `quorum_log`. Whether a snapshot
+    fits is only known after reading. Snapshots that do not fit become findings, and the log is then read again without
+    them.
 
-    Whether a snapshot fits is only known after reading, so the log is read again without the snapshots that do not fit.
-    Snapshots that do not fit become findings. If the log has no gap and ends before the newest fitting snapshot, its
-    batches are dropped from `quorum_log`, as a start deletes them. Raises `UsageError` if the records are not metadata.
+    If the log has no gap and ends before the newest fitting snapshot, its batches are dropped from `quorum_log`,
+    because a start would delete them. Raises `UsageError` if the records are not metadata, `StorageError` if a file
+    cannot be read.
     """
     before = list(quorum_log.findings)
     while True:
@@ -396,10 +398,9 @@ def _drop_log(quorum_log: QuorumLog, newest: MetadataSnapshot) -> None:
 
 
 def _walk(quorum_log: QuorumLog, partition: Partition, limits: Limits) -> None:
-    """Read the batches up to the end of the log, its first damage or a gap; set the fields of `quorum_log` from them.
-
-    The state begins with the newest valid snapshot. Damage and the gap are added to `quorum_log.findings`; records
-    behind damage are counted. Raises `UsageError` if the records are not metadata.
+    """Read the batches and set the fields of `quorum_log` from them. The state begins with the newest valid snapshot.
+    Reading stops at the first damage or gap, which is added to `quorum_log.findings`; records behind damage are
+    counted. Raises `UsageError` if the records are not metadata, `StorageError` if a file cannot be read.
     """
     newest = quorum_log.newest_snapshot
     quorum_log.batches, quorum_log.terms, quorum_log.known, quorum_log.hole = BatchColumns(), [], {}, None
@@ -445,10 +446,9 @@ def _walk(quorum_log: QuorumLog, partition: Partition, limits: Limits) -> None:
 
 
 def _is_of_metadata(batch: RecordBatch, partition: Partition, limits: Limits) -> bool:
-    """Whether a batch has metadata records; False for control batches, old formats and empty batches.
-
-    Raises `UsageError` if the batch cannot be of the metadata topic: it has a producer id (control batches too), a
-    record with a key, or records of which none has a framed value.
+    """Return whether a batch has metadata records; False for control batches, batches of old formats and empty batches.
+    Raises `UsageError` if the batch cannot be of the metadata topic. It cannot if it has a producer id (this applies to
+    control batches too), if a record has a key, or if it has records and none has a framed value.
     """
     header = batch.header
     if not isinstance(header, BatchHeader):
@@ -506,11 +506,9 @@ def _note_voters(quorum_log: QuorumLog, voters: tuple[VoterNode, ...]) -> None:
 
 
 def _judge_identity(log: QuorumLog) -> None:
-    """Add a finding if node id and directory id of `meta.properties` do not agree with the voter set
-    (`VoterSet.isVoter`).
-
-    If the voter set has another node id for this directory, `log.known_as` becomes that id. Static voters are not
-    compared.
+    """Add a finding if node id and directory id of `meta.properties` contradict the voter set (`VoterSet.isVoter`). If
+    the voter set has another node id for this directory, set `log.known_as` to that id. Does nothing if the voters are
+    static or the directory id is unknown.
     """
     if log.is_static or log.directory_id is None:
         return

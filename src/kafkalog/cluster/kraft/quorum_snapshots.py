@@ -149,12 +149,12 @@ def _read(path: str, end: int, epoch: int, limits: Limits) -> MetadataSnapshot:
 
 
 def why_impossible(snapshot: MetadataSnapshot, log: LogEnd) -> str | None:
-    """Return the reason why the snapshot cannot belong to this log, as text; None if nothing contradicts it.
+    """Return the reason why the snapshot cannot belong to this log, as text; None if nothing contradicts it. The
+    snapshot's epoch must equal the epoch of its own batches, and the epoch that the log has at the snapshot's last
+    offset. It must not be above both the epoch in `quorum-state` and the last epoch of the log.
 
-    The snapshot's epoch is compared with the epoch of its own batches, with the epoch in `quorum-state`, and with the
-    epoch that the log has at the snapshot's last offset. If the snapshot ends beyond the log, it is compared with the
-    epoch and the time of the log's last record. If the log begins after the snapshot's last offset, that comparison is
-    omitted.
+    If the snapshot ends beyond the log, it is compared with the epoch and the time of the log's last record. If the log
+    has no batch at the snapshot's last offset, or is empty, this comparison is omitted.
     """
     if snapshot.written_in is not None and snapshot.written_in != snapshot.epoch:
         return f"its name says epoch {snapshot.epoch}, and it was written in epoch {snapshot.written_in}"

@@ -14,11 +14,11 @@ _NAMED = 3
 
 def unregistered_brokers(image: MetadataImage, path: str) -> list[Finding]:
     """Return findings about brokers that are replicas or leaders but are not registered. `path` is the file that the
-    findings name.
+    findings name. First come errors about brokers that lead or are in sync, then warnings about other replicas, both
+    sorted by id. A broker gets at most one of each kind.
 
-    Brokers that lead or are in sync are errors and come first; other replicas are warnings. Both are sorted by id. A
-    broker gets at most one finding of each kind. An unregistered broker remains a replica until its partitions are
-    reassigned (`handleBrokerUnregistered` removes it only from the ISR), so this alone is not an error.
+    Other replicas are only warnings, because an unregistered broker remains a replica until its partitions are
+    reassigned (`handleBrokerUnregistered` removes it only from the ISR).
     """
     replicas: dict[int, list[str]] = {}
     in_sync: dict[int, list[str]] = {}

@@ -67,11 +67,12 @@ class _State(Struct, frozen=True, kw_only=True):
 
 
 def possible_leaders(partition: PartitionImage, topic: TopicRules, starts: Starts) -> frozenset[int] | None:
-    """Return the ids of all brokers that may lead the partition in the end, with `NO_LEADER` if it may have no leader;
-    None if there are too many cases to simulate.
+    """Return the ids of all brokers that may lead the partition in the end, with `NO_LEADER` if it may have no leader.
+    Return None if there are too many cases to simulate.
 
-    `starts` describes the starting brokers. Its racing brokers start before the old sessions have ended: all orders in
-    which they register and old sessions are fenced are simulated. The brokers of `starts.order` follow one by one.
+    `starts` describes the starting brokers. Some of them race: they start before the old sessions have ended. All
+    orders in which they register and old sessions are fenced are simulated. The other brokers in `starts.order` follow
+    one by one.
     """
     walk = _Walk(partition, topic, starts)
     first = frozenset({_State(partition=_without_epochs(partition), sessions=walk.sessions)})
@@ -159,11 +160,9 @@ class _Walk:
         return state if state.is_decided else self._unfenced(self._registered(state, broker), broker)
 
     def _next(self, state: _State, racing: frozenset[int]) -> Iterator[_State]:
-        """Yield the state after each event that can happen next: the controller fences a broker, or a racing broker
-        registers or is unfenced.
-
-        The controller fences in its own order; brokers of one group, whose order is unknown, in any order. Yields
-        nothing if no event is possible.
+        """Yield the state after each event that can happen next; nothing if no event is possible. In an event, the
+        controller fences a broker, or a racing broker registers or is unfenced. The controller fences groups of brokers
+        in its own order. Within a group the order is unknown, so each broker may be next.
         """
         for group in self._fencing:
             waiting = group & state.sessions
@@ -177,10 +176,9 @@ class _Walk:
                 yield self._unfenced(state, broker)
 
     def after_the_race(self, states: Iterable[_State], racing: frozenset[int]) -> frozenset[_State] | None:
-        """Return all states in which no event can happen any more: an unfenced broker leads, or all old sessions have
-        ended and all racing brokers are unfenced.
-
-        Returns None if there are too many racing brokers, replicas or states to simulate.
+        """Return all states after which no further event matters: an unfenced broker leads, or all old sessions have
+        ended and all racing brokers are unfenced. Return None if there are too many racing brokers, replicas or states
+        to simulate.
         """
         unordered = max(map(len, self._fencing), default=0)
         if max(len(racing), unordered) > _MOST_RACING or len(self.involved) > _MOST_REPLICAS:

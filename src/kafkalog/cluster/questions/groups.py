@@ -184,8 +184,8 @@ def _has_only_offsets(group: Group) -> bool:
 
 
 def _refuse_unknown_topics(rebalance: Rebalance, counts: Mapping[str, int], groups: Iterable[Group]) -> None:
-    """Raise `UnknownName` for a topic in `rebalance.partitions` that is neither in the cluster nor subscribed to nor in
-    `rebalance.topics`.
+    """Raise `UnknownName` for a topic in `rebalance.partitions` that is unknown. A topic is known if it is in `counts`,
+    if a member of a group subscribes to it, or if it is in `rebalance.topics`.
     """
     subscribed = {
         topic
@@ -202,10 +202,11 @@ def _refuse_unknown_topics(rebalance: Rebalance, counts: Mapping[str, int], grou
 
 
 def _has_selected(select: Selection, groups: Iterable[Group], counts: Mapping[str, int]) -> Callable[[Group], bool]:
-    """Return a predicate for groups: whether a group has commits, assignments or share state for a selected partition.
-    Without a selection it is always True.
+    """Return a predicate that is True for groups with commits, assignments or share state for a selected partition.
+    Without a selection it is True for every group.
 
-    Raises `UnknownName` for a selected topic or partition that neither a group nor the cluster has.
+    Raises `UnknownName` for a selected topic or partition that neither a group nor the cluster has, and `UsageError` if
+    the selection excludes everything that it selects.
     """
     if select == ALL:
         return lambda group: True

@@ -77,8 +77,9 @@ def _known_from_log(partition: Partition, until: Until, findings: list[Finding])
 
 
 def _as_of(until: Until, topics: Mapping[str, KnownTopic]) -> Mapping[str, KnownTopic]:
-    """Return the topics; if `until` has only an offset of `__consumer_offsets`, the leader of every partition becomes
-    -1, because such an offset does not show who led at that time.
+    """Return the topics as they may be used for `until`. If `until` has only an offset of `__consumer_offsets`, it does
+    not show who led at that time: the result is then a copy in which the leader of every partition is -1. Otherwise it
+    is `topics` itself.
     """
     if until.offset is None or until.timestamp is not None:
         return topics
@@ -103,14 +104,14 @@ def groups_at_hand(
     until: Until,
     findings: list[Finding],
 ) -> tuple[Sequence[Group], WhyUnknown]:
-    """Read the groups in `__consumer_offsets` as of `until`; return them, and a function that says why other groups may
-    exist.
+    """Read the groups in `__consumer_offsets` as of `until`. Return them, and a function that takes a group id (None
+    for any) and returns the reason why this group may exist although it was not read. It returns None if the group
+    cannot exist. If there are no partitions at hand, there are no groups, and it always returns None.
 
-    The function takes a group id (None for any) and returns a reason, or None if no such group can exist. Without
-    partitions at hand there are no groups, and it always returns None. `topics` are the topics in the metadata.
-    `offsets_partitions` is the number of partitions of `__consumer_offsets` as the caller states it, or None; it is
-    used if the metadata lacks the number. Findings are appended to `findings`, also for a group in a wrong partition.
-    Raises `UsageError` if both numbers are known and differ.
+    `topics` are the topics in the metadata. `offsets_partitions` is the number of partitions of `__consumer_offsets`
+    that the caller passed, or None; it is used if the metadata lacks the number. Findings are appended to `findings`,
+    also for a group in a wrong partition. Raises `UsageError` if both numbers are known and differ, `StorageError` if a
+    file cannot be read.
     """
     places = GroupPlaces.of(topics)
     if None not in (places.partitions, offsets_partitions) and places.partitions != offsets_partitions:

@@ -309,9 +309,9 @@ def offset_history(
 
 
 def _why_unknown(history: OffsetHistory, name: str | None) -> str | None:
-    """Return the reason why a group may have committed although no commit of it was read; None if it certainly has not.
-
-    The log may be incomplete, or the cleaner may have removed the commits. `name` None means any group.
+    """Return the reason why the group `name` may have committed although no commit of it was read; None if it certainly
+    has not. The reason is that the log is incomplete, or that the cleaner has removed records. If `name` is None, the
+    reason may concern any group.
     """
     why = history.logs.why_unknown(name, history.partition_count)
     if why is not None or not history.missing:

@@ -54,12 +54,11 @@ def partitions_with(
     *,
     or_topic: str | None = None,
 ) -> tuple[Partition, ...]:
-    """Open all partitions at `paths`, of which at least one must belong to `topic` (or to `or_topic`).
+    """Open all partitions at `paths`. At least one must belong to `topic` (or to `or_topic`). `replica` chooses among
+    several directories of one partition. Findings about unreadable directories are appended to `findings`.
 
-    `replica` chooses among several directories of one partition. Findings about unreadable directories are appended to
-    `findings`. Raises `UsageError` if no partition belongs to these topics, or if one that does is in several
-    directories and `replica` chooses none; `StorageError` if no such partition was read but a directory could not be
-    read.
+    Raises `UsageError` if no partition belongs to these topics, or if one that does is in several directories and
+    `replica` chooses none. Raises `StorageError` if none was found and a directory could not be read.
     """
     topics = [topic] if or_topic is None else [topic, or_topic]
     partitions = _inventory(paths, findings).all_readable(replica, Selection.of(topics))
@@ -84,8 +83,9 @@ def metadata_log(paths: Sequence[PathLike], replica: PathLike | None, findings: 
 
 
 def split_zookeeper(paths: Sequence[PathLike]) -> tuple[tuple[PathLike, ...], ZooKeeperDirectory | None]:
-    """Separate ZooKeeper's dataDir and dataLogDir from the other paths; return the other paths in order, and the opened
-    ZooKeeper directory, or None if there is none. Raises `UsageError` if there are no paths.
+    """Separate ZooKeeper's dataDir and dataLogDir from the other paths. Return the other paths in order, and the opened
+    ZooKeeper directory, or None if there is none. Raises `UsageError` if there are no paths, `StorageError` if a
+    directory cannot be listed.
     """
     refuse_no_path(paths)
     kafka: list[PathLike] = []
@@ -104,8 +104,8 @@ def zookeeper_at(*paths: PathLike) -> ZooKeeperDirectory | None:
 
 
 def chosen_chroot(places: Collection[str], chroot: str) -> str:
-    """Return `chroot` as it is listed in `places`, without slashes at the end; "" is the root. Raises `UnknownName` if
-    it is not listed.
+    """Return the entry of `places` that `chroot` names, without slashes at the end; "" is the root. Raises
+    `UnknownName` if there is no such entry.
     """
     place = chroot.rstrip("/")
     if place not in places:
@@ -114,11 +114,11 @@ def chosen_chroot(places: Collection[str], chroot: str) -> str:
 
 
 def one_chroot(places: Sequence[str], chroot: str | None, what: Ask | Advice) -> str:
-    """Return the chroot of the only cluster among `places`, or `chroot` if that is not None. Chroots are the nodes of
-    clusters in ZooKeeper; "" is the root.
+    """Return `chroot` if it is not None, otherwise the chroot of the only cluster. A chroot is the node of a cluster in
+    ZooKeeper; "" is the root. `places` are the chroots of all clusters.
 
-    Raises `UsageError` if there is no cluster, or if there are several and `chroot` is None; `UnknownName` if `chroot`
-    is not among them. `what` is the option that the message mentions.
+    Raises `UnknownName` if `chroot` is not among them. If `chroot` is None, raises `UsageError` if there is no cluster
+    or more than one; `what` is the option that the message mentions.
     """
     if chroot is not None:
         return chosen_chroot(places, chroot)

@@ -61,11 +61,12 @@ class OldConsumers(Struct, frozen=True):
 def old_consumers(
     directory: ZooKeeperDirectory | None, moment: Moment, chroot: str | None = None
 ) -> OldConsumers | None:
-    """Read the groups of consumers that used ZooKeeper, at a moment; None if `directory` is None.
+    """Read the groups of consumers that used ZooKeeper, at a moment. Return None if `directory` is None. Groups of all
+    clusters are returned. Invalid nodes and cluster ids become findings; `chroot` restricts these findings to one
+    cluster. An offset in the moment is ignored.
 
-    An offset in the moment is ignored. Groups of all clusters are returned. Invalid nodes and cluster ids become
-    findings; `chroot` restricts these findings to one cluster. Raises `UsageError` if the moment is a ZooKeeper
-    transaction and `directory` is None, or if it is not in the logs.
+    Raises `UsageError` if the moment is not in the logs, or if it is a ZooKeeper transaction and `directory` is None.
+    Raises `StorageError` if a file cannot be read.
     """
     if directory is None:
         if moment.zxid is not None:

@@ -113,10 +113,9 @@ def read_subscription(data: bytes, protocol: str | None) -> Subscription:
 
 
 def _sticky_memory(user_data: bytes | None) -> tuple[tuple[TopicPartition, ...], int]:
-    """Decode the user data of the sticky assignor to the previous partitions and their generation, as
-    `StickyAssignor.memberData` does: as version 1, else as version 0.
-
-    Returns ((), -1) if it is empty or invalid; the generation is -1 in version 0.
+    """Decode the user data of the sticky assignor; return the previous partitions and their generation. As in
+    `StickyAssignor.memberData`, it is decoded as version 1, and if that fails, as version 0, for which the generation
+    is -1. Return ((), -1) if it is empty or invalid.
     """
     if not user_data:
         return (), -1

@@ -78,12 +78,12 @@ def encode(message: Message, version: int, fields: Mapping[str, Any]) -> bytes:
 
 
 def choose(messages: Sequence[Message], version: int, data: bytes, *, position: int = 0) -> tuple[Decoded, bool]:
-    """Try all layouts in `messages` that have this version; return the best decoding, and whether two or more layouts
-    consume all bytes, so that the choice is ambiguous.
+    """Decode data with each layout in `messages` that has this version; return the best decoding, and whether the
+    choice is ambiguous. The best one is the first that consumes all bytes, or else the first that succeeds. The choice
+    is ambiguous if two or more layouts consume all bytes.
 
-    `messages` are the layouts of one type, newest first. The result is the first layout that consumes all bytes, or
-    else the first that can be decoded at all. Raises the `FormatError` of the newest layout if none can be decoded, or
-    `FormatError` if none has the version.
+    `messages` are the layouts of one type, newest first. Raises `FormatError` if none has the version. If none
+    succeeds, raises the `FormatError` of the newest layout.
     """
     whole: list[Decoded] = []
     partly: list[Decoded] = []

@@ -59,11 +59,11 @@ def partitions_of(partitions: Iterable[Partition], topic: str) -> list[Partition
 def replay(
     partition: Partition, findings: list[Finding], *, until: Until | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[Entry | Marker]:
-    """Yield records and markers in offset order, up to `until` or up to the end of the log.
+    """Yield records and markers in offset order, up to `until` or up to the end of the log. Damage is appended to
+    `findings`. Raises `StorageError` if files cannot be read.
 
-    For an earlier moment records in `.deleted` segments are included. Damage is appended to `findings`. If the cleaner
-    has removed records since the moment, findings say which states may be unknown. Raises `StorageError` if files
-    cannot be read.
+    If `until` is in the past, records in `.deleted` segments are included. The cleaner may have removed records since
+    then. At the end, a finding is appended for each group whose state at that time may therefore be unknown.
     """
     if until is None or until.is_now:
         yield from entries(partition, findings, limits)
@@ -81,11 +81,12 @@ def replay(
 
 
 def _with_deleted(partition: Partition, findings: list[Finding], limits: Limits) -> Iterator[Entry | Marker]:
-    """Yield records and markers in offset order, including records that are now only in `.deleted` segments.
+    """Yield records and markers in offset order, including records that are now only in `.deleted` segments. A follower
+    also deletes segments whose records were never committed. Therefore a deleted record is only used if its epoch lies
+    between the epochs of its neighbors.
 
-    A follower also deletes segments whose records were never committed. Therefore a deleted record is used only if its
-    epoch lies between the epochs of its neighbors. Damage in `.deleted` segments is ignored, other damage is appended
-    to `findings`.
+    Damage in `.deleted` segments is ignored; other damage is appended to `findings`. Raises `StorageError` if files
+    cannot be read.
     """
     old = heapq.merge(
         *(
@@ -172,8 +173,9 @@ def _owner(record: CoordinatorRecord) -> str:
 
 
 def _words(later: list[Entry]) -> str:
-    """Return a clause that says which committed offsets (at most `_NAMED` are named) and whether the group's state are
-    unknown at an earlier moment. `later`, not empty, are newer records of the same group.
+    """Return a clause about what is unknown of a group at an earlier moment: committed offsets, the group's state, or
+    both. At most `_NAMED` partitions are named, and the others are counted. `later`, not empty, are newer records of
+    the group.
     """
     places = []
     for entry in later:
@@ -190,8 +192,9 @@ def _words(later: list[Entry]) -> str:
 
 
 def _cleaned_to(partition: Partition) -> int:
-    """Return the offset below which the cleaner may have removed records: from its checkpoint, else the base offset of
-    the active segment, else 0.
+    """Return the offset below which the cleaner may have removed records. It is read from the cleaner's checkpoint; if
+    the partition is not there, or the file cannot be read, it is the base offset of the active segment. Return 0 if
+    there is no segment.
     """
     if partition.name is not None:
         known = checkpoint_in(os.path.dirname(partition.path), CLEANER_OFFSET_CHECKPOINT) or {}

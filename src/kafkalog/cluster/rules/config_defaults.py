@@ -30,11 +30,10 @@ def _table() -> dict[str, Any]:
 
 def default_settings(kind: str, levels: Collection[int]) -> dict[str, str]:
     """Return the default settings, by name, that all brokers with these highest `metadata.version` levels have in
-    common.
+    common. `kind` is `topic` or `broker`. A level between two recorded releases counts as both of them.
 
-    `kind` is `topic` or `broker`. A level between two recorded releases counts as both. Settings whose defaults differ,
-    or that have none, are omitted. Empty if `levels` is empty, or if one of them is older or newer than every recorded
-    release.
+    A setting is omitted if its defaults differ or it has none. The result is empty if `levels` is empty, or if one of
+    them is older or newer than every recorded release.
     """
     table = _table()
     recorded = {neighbor for level in levels for neighbor in _neighbors(level, table["levels"])}

@@ -156,13 +156,13 @@ def effective_of_topic(
     static: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
 ) -> dict[str, Setting]:
-    """Return the effective settings of a topic, sorted by name: the topic's own, else the broker's, else `defaults`.
+    """Return the effective settings of a topic, sorted by name. A setting comes from the topic, else from the broker,
+    else from `defaults`. Settings without any value are omitted.
 
-    A broker has a topic's setting under other names, its synonyms (`log.retention.hours` for `retention.ms`); their
-    values are converted to the topic setting's unit. `resources` has the dynamic settings by resource (`topic:T`,
-    `broker:1`). `broker` is the id of the broker whose settings apply if the topic has none; if it is None, only the
-    cluster-wide ones and `static` apply. `static` are the settings in that broker's properties file. Settings without
-    any value are omitted.
+    `resources` has the dynamic settings by resource (`topic:T`, `broker:1`). `broker` is the id of the broker; if it is
+    None, only the cluster-wide settings and `static` count. `static` are the settings in that broker's properties file.
+    For the broker, a topic's setting may have other names, its synonyms (`log.retention.hours` for `retention.ms`);
+    their values are converted to the topic setting's unit.
     """
     own = resources.get(f"topic:{topic}", {})
     settings = {

@@ -34,10 +34,9 @@ class Departure(Struct, Generic[StateT], frozen=True, kw_only=True):
 
 
 def departure_result(before: int, after: int, *, unclean: bool) -> str:
-    """Return the outcome of a departure, given the leaders before and after it.
-
-    `offline` if there is no leader after it; else `unclean` if the flag is set (the new leader may lack records); else
-    `kept` if the leader is the same; else `clean`.
+    """Return the outcome of a departure from the leaders before and after it. It is `offline` if there is no leader
+    after it. Otherwise it is `unclean` if the flag is set, because the new leader may lack records. Otherwise it is
+    `kept` if the leader is the same, and `clean` if not.
     """
     if after == NO_LEADER:
         return "offline"

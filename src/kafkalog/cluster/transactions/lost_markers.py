@@ -64,12 +64,13 @@ def decision_of(
     last_state: Listed | None,
     elsewhere: Mapping[TopicPartition, LastMarker],
 ) -> Decision | None:
-    """Determine whether a producer's open transaction was committed or aborted; None if no record shows it, or if the
-    transaction began after the decision.
+    """Determine whether a producer's open transaction was committed or aborted. Return None if no record shows it, or
+    if the coordinator's decision is about an earlier transaction. The coordinator's log is asked first, and then the
+    markers in other partitions.
 
-    * `listed`: last record of the coordinator's log that names the partition, None if there is none
-    * `last_state`: last record of the coordinator's log about the producer, None if there is none
-    * `elsewhere`: the producer's last markers in other partitions
+    `listed` is the last record of the coordinator's log that names the partition, and `last_state` is its last record
+    about the producer; each is None if there is none. `elsewhere` has the producer's last marker in each other
+    partition.
     """
     marker = producer.last_marker
     if listed is not None and listed.status in PREPARED:
@@ -84,11 +85,9 @@ def decision_of(
 
 
 def _by_markers(producer: PartitionProducer, elsewhere: Mapping[TopicPartition, LastMarker]) -> Decision | None:
-    """Return the decision by markers of the same transaction in other partitions; None if there are none. A commit
-    outweighs an abort.
-
-    A marker counts if it is newer than the producer's last one here, has an epoch that fits the transaction, and was
-    written after the transaction had begun.
+    """Return the decision that markers of the same transaction in other partitions show; None if there is no such
+    marker. If they contradict each other, the commit counts. A marker belongs to the transaction if it is newer than
+    the producer's last one here, if its epoch fits, and if it was written after the transaction had begun.
     """
     since = -1 if producer.last_marker is None else producer.last_marker.timestamp
     places: dict[Decided, TopicPartition] = {}
@@ -119,10 +118,9 @@ def _had_begun(producer: PartitionProducer, timestamp: int) -> bool:
 def markers_of(
     producer_id: int, places: Iterable[tuple[TopicPartition, Iterable[PartitionProducer]]]
 ) -> dict[TopicPartition, LastMarker]:
-    """Return the last transaction marker of a producer in each partition; partitions without one are omitted.
-
-    `places` are pairs of a topic-partition and its producers. If a topic-partition occurs several times, its last
-    marker in this order is returned.
+    """Return partition -> last transaction marker of the producer `producer_id`. Partitions without one are omitted.
+    `places` are pairs of a partition and its producers. If a partition occurs several times, the marker of the last
+    occurrence that has one is returned.
     """
     return {
         place: producer.last_marker

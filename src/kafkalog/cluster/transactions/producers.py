@@ -136,11 +136,9 @@ class _Snapshots:
         self.findings: list[Finding] = []
 
     def newest(self, low: int, high: int) -> dict[int, ProducerStateEntry] | None:
-        """Read the newest readable snapshot at an offset from `low` to `high`, both inclusive; return its entries by
-        producer id.
-
-        None if there is none. A damaged snapshot is skipped from then on, and a warning is appended to `self.findings`.
-        Raises `StorageError` for I/O errors.
+        """Return the entries, by producer id, of the newest readable snapshot at an offset from `low` to `high` (both
+        inclusive); None if there is none. A damaged snapshot is skipped, also in later calls, and a warning is appended
+        to `self.findings`. Raises `StorageError` if a snapshot cannot be read.
         """
         while (place := bisect_right(self._offsets, high) - 1) >= 0 and self._offsets[place] >= low:
             path = self._paths[self._offsets[place]]
@@ -156,12 +154,12 @@ class _Snapshots:
 
 
 def _read(partition: Partition, limits: Limits) -> PartitionProducers:
-    """Read the producers of one log with their last sequences and open transactions.
+    """Read the producers of one log with their last sequences and open transactions. As at a broker's start, reading
+    begins with a snapshot; older batches are not used. After damage or a gap, the state is taken from the next
+    snapshot. Damage becomes findings of the result.
 
-    After damage or a gap the state is read from the next snapshot, as at a start; batches below the snapshot that a
-    start loads are not used. The last stable offset is the first offset of the earliest open transaction, or the log
-    end offset if none is open; it is never below the log start offset. Damage becomes findings of the result. Raises
-    `StorageError` if files cannot be read.
+    The last stable offset is the first offset of the earliest open transaction, or the log end offset if none is open;
+    it is never below the log start offset. Raises `StorageError` if files cannot be read.
     """
     tracker, snapshots = _Tracker(limits), _Snapshots(partition, limits)
     end, latest = partition.log_start_offset, -1

@@ -95,11 +95,11 @@ class TransactionalIds(Struct, frozen=True, kw_only=True):
 
     @property
     def are_all(self) -> bool:
-        """Whether every partition of `__transaction_state` was read completely; False if none was read.
+        """Return whether every partition of `__transaction_state` was read completely; False if none was read.
 
-        If no metadata states their number, the partitions here, which must be consecutive from 0, count as all of them
-        in two cases: they are as many as Kafka creates by default, or no larger number puts every id into the partition
-        in which it was found.
+        If no metadata states the number of partitions, those that were read must be consecutive from 0, and each id
+        must be in the partition that this number gives. They then count as all if they are as many as Kafka creates by
+        default, or if no larger number fits all ids.
         """
         logs = self.logs
         if logs.count is not None or not logs.are_whole or not logs.read:
@@ -232,13 +232,13 @@ def open_transactions(
     others: Callable[[], Sequence[PartitionProducers]] = lambda: (),
     now_ms: int | None = None,
 ) -> tuple[list[OpenTransaction], list[Finding]]:
-    """Return the open transactions of all partitions, and a warning for each that hangs.
+    """Return the open transactions of all partitions, and a warning for each that hangs. A transaction hangs if its
+    coordinator no longer has it. Its `hanging` is None if this is unknown, because the coordinator's log was not read
+    completely or its high watermark is not recorded.
 
-    A transaction hangs if its coordinator no longer has it. `hanging` of a transaction is None if this is unknown: the
-    coordinator's log was not read completely, or its high watermark is not recorded. `others` returns the producers of
-    further partitions, which may show how a hanging transaction was decided; it is called at most once, and only if one
-    hangs. Ages are in ms up to `now_ms` (ms since 1970; None: the present time). An age is None if the producer's last
-    timestamp is unknown.
+    `others` returns the producers of further partitions, which may show how a hanging transaction was decided. It is
+    called at most once, and only if one hangs. Ages are in ms up to `now_ms` (ms since 1970; None: the present time).
+    An age is None if the producer's last timestamp is unknown.
     """
     producers = list(producers)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms

@@ -122,11 +122,9 @@ class DecidedPartition:
         return self.listed.size
 
     def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
-        """Return the aborted transactions, including those that the coordinator's log decides, and the transactions
-        that remain open.
-
-        With `through_damage`, reading continues behind damaged batches. The result without it is computed once and
-        cached.
+        """Return the aborted transactions and those that remain open. Transactions that the coordinator's log decides
+        are not open. With `through_damage`, reading continues behind damaged batches. Without it, the result is
+        computed once and cached. Raises `StorageError` if a file cannot be read.
         """
         if through_damage:
             return self._decide(self.listed.transactions(through_damage=True, limits=limits))
@@ -159,11 +157,11 @@ class DecidedPartition:
 
     @cached_property
     def waiting(self) -> Waiting | None:
-        """Count the records from the first open transaction up to the end, which consumers of committed data cannot
-        read yet; None if no transaction is open below the end.
+        """Count the records that consumers of committed data cannot read yet, because they follow the beginning of an
+        open transaction. Return None if no transaction is open below the end. The result is cached.
 
-        Records of aborted transactions are not counted. Records of open transactions are counted for each producer, all
-        others together. Counting stops at damage. The result is cached.
+        Records of open transactions are counted for each producer, and all others together. Records of aborted
+        transactions are not counted. Counting stops at damage. Raises `StorageError` if a file cannot be read.
         """
         transactions = self.transactions()
         if not transactions.open_first_offsets:

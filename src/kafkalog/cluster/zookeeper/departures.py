@@ -55,10 +55,9 @@ def _controller(tree: Tree, chroot: str) -> int | None:
 def unclean_allowed(
     tree: Tree, chroot: str, topics: set[str], controller: int | None, static: Mapping[str, str]
 ) -> dict[str, bool]:
-    """Return whether unclean elections are allowed for each of `topics`, by topic.
-
-    The topic's setting is used, else the controller's, else the default of the cluster's release. `controller` is the
-    broker id of the controller, None if unknown; `static` are the settings in its properties file.
+    """Return whether unclean elections are allowed, by topic, for each of `topics`. The topic's setting counts; without
+    one, the controller's setting counts, and without that, the default of the cluster's release. `controller` is the
+    controller's broker id, or None if it is unknown. `static` are the settings in its properties file.
     """
     resources = zookeeper_configs(tree, chroot)
     by_default = _unclean_by_default(tree, chroot)

@@ -34,13 +34,13 @@ def without_broker(
     unclean: bool,
     keeps_last: bool = True,
 ) -> tuple[PartitionState, bool]:
-    """Return the state of a partition after the loss of `broker`, and whether the new leader was elected uncleanly, so
-    that it may lack records.
+    """Return the state of a partition after the loss of `broker`, and whether the new leader may lack records because
+    it was elected uncleanly. The state is unchanged if `broker` neither leads nor is in the ISR. Epochs are always
+    unchanged, because their increase depends on whether the controller was lost too.
 
-    `live` are the brokers that remain, without `broker`. If no broker can lead, the leader is -1, provided that
-    `broker` was in the ISR. The state is unchanged if `broker` neither leads nor is in the ISR. `unclean` allows
-    unclean elections. With `keeps_last` the last replica stays in the ISR even if unclean elections are allowed (1.1
-    and later). Epochs are unchanged, because their increase depends on whether the controller was lost too.
+    `live` are the brokers that remain, without `broker`. `unclean` allows unclean elections. If `broker` led, was in
+    the ISR, and no other broker can lead, the new leader is -1. The last replica stays in the ISR, unless unclean
+    elections are allowed and `keeps_last` is False (before 1.1).
     """
     after, lossy = state, False
     if state.leader == broker:

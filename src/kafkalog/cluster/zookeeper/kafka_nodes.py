@@ -99,8 +99,8 @@ def partition_state(data: bytes | None) -> PartitionState | None:
 
 
 def controller_id(data: bytes | None) -> int | None:
-    """Parse the controller's broker id in the data of `/controller`, which is a bare number in very old releases; None
-    if it cannot be parsed.
+    """Return the controller's broker id from the data of `/controller`; None if it cannot be parsed. In very old
+    releases the data is a bare number.
     """
     fields = json_object(data)
     value = fields.get("brokerid") if fields is not None else None

@@ -11,12 +11,12 @@ __all__ = ["zxid_at"]
 
 
 def zxid_at(directory: ZooKeeperDirectory, time: int) -> int:
-    """Return the zxid of the last transaction that, by the leader's clock, was not after `time` (ms since 1970).
+    """Return the zxid of the last transaction that, by the leader's clock, was not after `time` (ms since 1970). Clocks
+    may go back when the leader changes. Therefore the logs are read only up to the first transaction that is later than
+    `time`, and the one before it is returned.
 
-    If the transactions right after it are lost, the next zxid is returned, because it is unknown which of the lost ones
-    came before `time`. Clocks may go back when the leader changes; then the result is the last transaction before the
-    first one that is later than `time`. Raises `UsageError` if the logs begin after `time` or have no transaction,
-    `StorageError` for I/O errors.
+    If transactions right after the result are lost, some of them may have come before `time`; the next zxid is then
+    returned. Raises `UsageError` if the logs begin after `time` or have no transaction, `StorageError` for I/O errors.
     """
     last_zxid: int | None = None
     for named, path in directory.logs:

@@ -62,11 +62,12 @@ class OldGroup(Struct, frozen=True, kw_only=True):
     """whether the topics of every consumer are known"""
 
     def assigned(self, assignor: str, consumers: Iterable[OldConsumer] | None = None) -> Owners | None:
-        """Compute the owners of the group's partitions with an assignor for these consumers (None: the group's own).
+        """Compute with an assignor which threads own the group's partitions, for these consumers (None: the group's
+        own). Return the thread by (topic, partition). Return None if the topics of some consumer are unknown, or if the
+        group has too many threads.
 
-        Returns the thread by (topic, partition). None if the topics of some consumer are unknown or the group has too
-        many threads. Every `assignor` except `range` is round robin, which is computed without the conditions of Kafka
-        up to 0.9; a group that meets them gets the same result.
+        Every `assignor` except `range` is computed as round robin. The conditions of round robin in Kafka up to 0.9 are
+        not checked; they do not influence the result for a group that meets them.
         """
         if not self.resolved:
             return None
@@ -94,11 +95,10 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         return self.assigned(self.assignor or RANGE, [each for each in self.streams if each.consumer_id != consumer])
 
     def joined_by(self, consumer: str) -> Owners | None:
-        """Return the owners after `consumer` joins with the largest number of streams that any member has for each
-        topic.
-
-        A registered consumer with this id is replaced. Computed by the group's assignor, or by range if it is unknown;
-        None as for `assigned`.
+        """Return the owners after `consumer` joins. For each topic it gets the largest number of streams that any
+        member has for it. A registered consumer with this id is replaced. The owners are computed by the group's
+        assignor, or by range if that is unknown. Return None if the topics of some consumer are unknown, or if the
+        group has too many threads.
         """
         streams: dict[str, int] = {}
         for stream in self.streams:
@@ -108,10 +108,9 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         return self.assigned(self.assignor or RANGE, [*others, OldConsumer(consumer, streams)])
 
     def conditions(self) -> str | None:
-        """Describe the condition of round robin up to 0.9 that the group does not meet; None if it meets both.
-
-        The conditions are: all consumers have the same topics, and a consumer has the same number of streams for all
-        topics. For a group with too many threads, the text says this instead.
+        """Return the reason why Kafka up to 0.9 refuses round robin for the group, as a sentence; None if it accepts
+        it. It requires that all consumers have the same topics, and that a consumer has the same number of streams for
+        all topics. Another reason is that the group has too many threads to check.
         """
         try:
             old_round_robin({}, self.streams)
@@ -120,11 +119,9 @@ class OldGroup(Struct, frozen=True, kw_only=True):
         return None
 
     def violations(self) -> list[str]:
-        """Return a sentence for each partition whose owner is not registered or does not subscribe to its topic, which
-        no assignor causes.
-
-        Unregistered owners come first; both kinds are sorted by partition. Empty if the topics of some consumer are
-        unknown.
+        """Return a sentence for each partition with an owner that no assignor chooses: one that is not registered, or
+        one that does not subscribe to the topic. Unregistered owners come first; both kinds are sorted by partition.
+        Return an empty list if the topics of some consumer are unknown.
         """
         known = {stream.consumer_id: stream.streams for stream in self.streams}
         sentences = self.unregistered_owners()

@@ -17,11 +17,9 @@ def removal_order(lost: Collection[int]) -> list[int]:
 
 
 def _in_trie(hashed: list[tuple[int, int]]) -> list[int]:
-    """Order (hash, broker id) pairs as Scala's hash trie iterates over them; return the broker ids.
-
-    At each level, entries are grouped by the lowest digit (5 bits) of their hash. Groups with a single entry come
-    first, in order of the digit. Then the other groups follow, in order of the digit, each ordered recursively by its
-    next digits.
+    """Return the broker ids of (hash, broker id) pairs in the order in which Scala's hash trie iterates over them. On
+    each level, pairs are grouped by the lowest digit (5 bits) of their hash. Groups of one pair come first, sorted by
+    digit. Larger groups follow, also sorted by digit; within each, the next digits decide in the same way.
     """
     digits: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for code, node in hashed:

@@ -143,11 +143,9 @@ class Replayer:
             self._later = zxid, path
 
     def _missed(self, asked: int) -> None:
-        """Report that the transaction `asked` was not found: a finding if it lies in a gap, `UsageError` if it is
-        beyond the last one.
-
-        Nothing is reported if files could not be read, so that the end is unknown, or if there is no gap, so that a
-        transaction with this zxid never existed.
+        """Report that the transaction `asked` was not found. If it lies in a gap, append a finding. If it is beyond the
+        last transaction, raise `UsageError`; but if files could not be read, the end is unknown, and nothing is
+        reported. If the logs have no gap there, no transaction ever had this zxid, and nothing is reported.
         """
         if self._later is None:
             if any(finding.code in _UNREADABLE for finding in self.findings):

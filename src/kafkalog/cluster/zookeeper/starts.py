@@ -17,12 +17,11 @@ def leaders_in_order(
     unclean: bool,
     removed: Sequence[int] | None = None,
 ) -> frozenset[int]:
-    """Return the ids of all possible leaders after brokers start in this order; `NO_LEADER` is among them if there may
-    be none.
+    """Return the ids of all possible leaders after brokers start in the order `order`; `NO_LEADER` is among them if
+    there may be none. `unclean` allows unclean elections.
 
-    `unclean` allows unclean elections. `removed` are the brokers that are missing when the first one starts, in the
-    order in which it removes them from the ISRs (`removal_order`): the last one of the ISR stays in it. None means that
-    any of them may be the last.
+    `removed` are the brokers that are missing when the first one starts, in the order in which they are removed from
+    the ISRs (`removal_order`). The last one of the ISR stays in it. If `removed` is None, any of them may be the last.
     """
     if not order:
         return frozenset({NO_LEADER})
@@ -45,10 +44,8 @@ def leaders_in_any_order(
     replicas: Sequence[int], isr: Sequence[int], running: Collection[int], *, unclean: bool
 ) -> frozenset[int]:
     """Return the ids of all possible leaders if the brokers `running` start in any order; `NO_LEADER` is among them if
-    there may be none.
-
-    Old sessions may expire in any order while brokers start, so any broker may be the last one in an ISR. `unclean`
-    allows unclean elections.
+    no broker can lead. Old sessions may expire in any order while brokers start, so any broker may be the last one in
+    an ISR. `unclean` allows unclean elections.
     """
     if unclean:
         leaders = frozenset(replica for replica in replicas if replica in running)

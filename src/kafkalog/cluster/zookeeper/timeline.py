@@ -141,11 +141,9 @@ class _Watcher:
                 self._state(path, (match[1], match[2], int(match[3])), transaction)
 
     def _look(self, zxid: int, time: int, reason: str | None) -> None:
-        """Compare the controllers and broker registrations of all clusters with the last call, and append changes to
-        `self.found`.
-
-        `zxid` and `time` (ms since 1970) belong to the present transaction. `reason` says why a registration ended,
-        None if unknown.
+        """Compare the controllers and broker registrations of all clusters with their state at the previous call, and
+        append changes to `self.found`. `zxid` and `time` (ms since 1970) belong to the present transaction. `reason`
+        says why a registration ended, or is None if that is unknown.
         """
         for chroot in chroots(self.tree.nodes):
             self._controller(chroot, zxid, time, reason)

@@ -18,14 +18,14 @@ __all__ = ["checkpoint_findings", "too_high_end"]
 def checkpoint_findings(
     partition: Partition, log_end_offset: int, log_start: int, high_watermark: int | None, *, end_behind: int
 ) -> Iterator[Finding]:
-    """Yield findings about a log that ends too early. LOG_END_BELOW_LOG_START (ERROR) if the partition has segments and
-    its log ends below `log_start`, because a broker then deletes the log (`LogLoader`). Then
-    LOG_END_BELOW_HIGH_WATERMARK if the log ends below `high_watermark`.
+    """Yield findings about a log that ends too early. The first, LOG_END_BELOW_LOG_START (ERROR), is yielded if the
+    partition has segments and its log ends below `log_start`; a broker then deletes the log (`LogLoader`). The second,
+    LOG_END_BELOW_HIGH_WATERMARK, is yielded if the log ends below `high_watermark`.
 
     `log_end_offset` is the offset after the last sound batch before any damage. `end_behind` is the offset after the
-    last sound batch that follows damage, or 0; it counts only for the high watermark. `log_start` is the partition's
-    entry in log-start-offset-checkpoint, 0 without one; `high_watermark` its entry in replication-offset-checkpoint,
-    None without one.
+    last sound batch that follows damage, or 0; it is only compared with the high watermark. `log_start` is the
+    partition's entry in log-start-offset-checkpoint, or 0. `high_watermark` is its entry in
+    replication-offset-checkpoint, or None.
     """
     if partition.segments and max(log_end_offset, partition.segments[-1].base_offset) < log_start:
         detail = f"the log ends at {log_end_offset}, its start is {log_start}: a broker would delete all of it"
@@ -40,15 +40,16 @@ def checkpoint_findings(
 def too_high_end(
     logs: Sequence[tuple[int, str]], snapshots: Iterable[str], log_end_offset: int, closed_at: int | None
 ) -> Iterator[Finding]:
-    """Yield a LOG_END_BEYOND_CHECKPOINT finding if a live partition's log ends beyond the offset at which its broker
-    closed it, or if a single flipped bit in the base offset of its last batch explains why it ends beyond a producer
-    snapshot. Yield nothing otherwise, or if the last segment does not end in a batch that ends at `log_end_offset`.
+    """Yield a LOG_END_BEYOND_CHECKPOINT finding if a live partition's log ends too far. It does if it ends beyond
+    `closed_at`, the offset at which its broker closed it. It also does if it ends beyond a producer snapshot, and a
+    single flipped bit in the base offset of its last batch explains this. Yield nothing otherwise, or if the last
+    segment does not end in a batch that ends at `log_end_offset`.
 
     `logs` are base offset and path of the segments, `snapshots` the paths of the producer snapshots. `closed_at` is the
-    recovery point if the directory has a clean-shutdown marker, otherwise None: a broker that stops flushes each log
-    and then writes its end there (`LogManager.shutdown`). The headers of the last segment are read if the recovery
-    point, or a snapshot above the segment's base offset, is below `log_end_offset`. Raises `StorageError` if they
-    cannot be read.
+    recovery point if the directory has a clean-shutdown marker, otherwise None. (A broker that stops flushes each log
+    and then writes its end there, `LogManager.shutdown`.) The headers of the last segment are only read if `closed_at`,
+    or a snapshot above the segment's base offset, is below `log_end_offset`. Raises `StorageError` if they cannot be
+    read.
     """
     if not logs:
         return

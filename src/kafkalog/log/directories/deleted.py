@@ -36,9 +36,9 @@ def deleted_segments(partition: Partition) -> tuple[Segment, ...]:
 
 
 def below_log_start(partition: Partition) -> Partition | None:
-    """Return a view of the partition with only the segments that begin below its log start offset. `deleted_below` is
-    set to that offset, because the last of these segments may hold live records too. None if there are no such segments
-    or the directory is not live.
+    """Return a view of the partition with only the segments that begin below its log start offset. Return None if there
+    are no such segments or the directory is not live. The last of them may hold live records too, so `deleted_below` is
+    set to the log start offset.
     """
     start = partition.log_start_offset
     segments = tuple(segment for segment in partition.segments if segment.base_offset < start)
@@ -48,10 +48,12 @@ def below_log_start(partition: Partition) -> Partition | None:
 
 
 def deleted_partitions(inventory: Inventory) -> tuple[Partition, ...]:
-    """Return the deleted data of an inventory as partitions, in its order. A `-delete` or `-stray` directory is
-    returned unchanged. A directory with `.deleted` segments gives a partition of only those segments. A live directory
-    with segments below its log start offset gives the view of `below_log_start`. One directory may give several
-    partitions. Empty if there is no deleted data. Raises `OSError` if a `.deleted` file cannot be examined.
+    """Return the deleted data of an inventory as partitions, in its order; empty if there is none. A directory may give
+    several partitions:
+
+    (1) A `-delete` or `-stray` directory is returned unchanged. (2) A directory with `.deleted` segments gives a
+    partition of only those segments. (3) A live directory with segments below its log start offset gives the view of
+    `below_log_start`. Raises `OSError` if a `.deleted` file cannot be examined.
     """
     deleted = []
     for partition in inventory.partitions:

@@ -143,7 +143,7 @@ class LogDir:
 
     def __getitem__(self, key: tuple[str, int]) -> Partition:
         """Return the partition whose live directory belongs to the key (topic, partition number). Raises `KeyError` if
-        there is none, `UsageError` if there are several, or if the key is not a pair of that kind.
+        there is none. Raises `UsageError` if there are several, or if the key is not such a pair.
         """
         try:
             directories = self._live(*key)
@@ -201,10 +201,10 @@ def existing_log_directory(path: PathLike) -> str:
 
 
 def is_log_dir(path: PathLike) -> bool:
-    """Whether a directory is an entry of `log.dirs`: it contains a file that a broker keeps there, such as
-    `meta.properties` or a checkpoint, or a partition directory that has a partition's files in it. A partition
-    directory that is a link or cannot be listed does not count. Raises `StorageError` if the directory itself cannot be
-    listed.
+    """Return whether a directory is an entry of `log.dirs`. It is if it contains a file that a broker keeps there, such
+    as `meta.properties` or a checkpoint. It also is if it contains a partition directory with a partition's files in
+    it; a partition directory that is a link or cannot be listed does not count. Raises `StorageError` if the directory
+    itself cannot be listed.
     """
     entries = scan_directory(path)
     if any(entry.name in READ_BY_A_BROKER and not entry.is_dir(follow_symlinks=False) for entry in entries):
@@ -240,9 +240,9 @@ class _Reader:
 
     def small(self, name: str, code: FindingCode, decode: Callable[[bytes, str], _T]) -> _T | None:
         """Read a small file called `name` in the log directory; return the result of `decode` for its content and path.
-        None if the file is missing. If it cannot be decoded, is too large or is not a regular file, record an ERROR
-        finding with `code` and return None. If it cannot be read, raise `StorageError`, or record a finding and return
-        None if the reader is tolerant.
+        Return None if the file is missing, without a finding. If the file cannot be decoded, is too large or is not a
+        regular file, record an ERROR finding with `code` and return None. If it cannot be read, raise `StorageError`; a
+        tolerant reader records a finding and returns None instead.
         """
         path = os.path.join(self.path, name)
         try:
@@ -272,9 +272,9 @@ class _Reader:
 
     def beside(self) -> _Beside:
         """Read the four offset checkpoints, `meta.properties` and the clean shutdown file of the log directory; return
-        their contents. A missing or invalid checkpoint is an empty dict; the other two files are None then. Invalid
-        files add findings to the reader. Raises `StorageError` if a file cannot be read; a tolerant reader adds a
-        finding instead.
+        their contents. A checkpoint that is missing or invalid is an empty dict, and each of the other two files is
+        None. Invalid files add findings to the reader. Raises `StorageError` if a file cannot be read; a tolerant
+        reader adds a finding instead.
         """
         recovery, starts, replication, cleaner = [self.checkpoint(name) for name in OFFSET_CHECKPOINTS]
         meta = self.small(

@@ -40,12 +40,14 @@ _BEYOND = 1 << 62
 
 
 def settled(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> Inventory:
-    """Return the result of `open_all` as soon as two consecutive listings agree and no segment is being replaced: a
+    """Return the result of `open_all` when two consecutive listings agree and no segment is being replaced. A single
     listing during a roll may miss a segment and have the one after it. After ten listings the last result is returned
-    in any case; a `.swap` file is then left over from an abandoned compaction. This thread sleeps 20 ms after each
-    listing with a `.swap` file. With `tolerant`, anything that cannot be read is left out, with a finding; otherwise
-    `StorageError` is raised. A file that disappears during a listing is an error only in the last one. Raises
-    `UsageError` without a path, or for a path without Kafka data.
+    in any case; a remaining `.swap` file is then left over from an abandoned compaction. After each listing with a
+    `.swap` file this thread sleeps 20 ms.
+
+    With `tolerant`, anything that cannot be read is left out, with a finding; otherwise `StorageError` is raised. A
+    file that disappears during a listing is an error only in the last one. Raises `UsageError` without a path, or for a
+    path without Kafka data.
     """
     before: object = None
     error: OSError | None = None
@@ -147,14 +149,16 @@ class Follower:
         self._damaged_from: int | None = None
 
     def look(self, partition: Partition) -> Followed:
-        """Read the batches added to a partition since the last look; return its state: end offset, open and aborted
-        transactions, damaged end. `partition` must have been listed just now. Nothing is read if the last segment's
-        file is unchanged and was already a second old at the last look. Everything is read again if the last batch of
-        the previous look is gone, because the log was truncated or rewritten. Without segments the end is the
+        """Read the batches added to a partition since the last look. Return its state: end offset, open and aborted
+        transactions, damaged end. `partition` must have been listed just now. Without segments the end is the
         checkpointed log start offset, or 0.
 
-        Raises `StorageError` if a file cannot be read, `MissingFileError` if it was removed since it was listed; the
-        next look then reads everything.
+        Nothing is read if the last segment's file is unchanged and was already a second old at the last look.
+        Everything is read again if the last batch of the previous look is gone, because the log was truncated or
+        rewritten.
+
+        Raises `StorageError` if a file cannot be read, and `MissingFileError` if it was removed since it was listed.
+        After an error, the next look reads everything again.
         """
         segments = partition.segments
         if not segments:
@@ -232,8 +236,10 @@ class Follower:
     def _read(self, segment: Segment, position: int | None, next_base: int | None, *, is_settled: bool) -> None:
         """Read a segment from byte `position` to its end, and update the state: end offset, transactions, damage. If
         `position` is None, begin at the last entry of the offset index. `next_base` is the next segment's base offset,
-        None for the last segment. An incomplete batch at the log's end may still be completed; it counts as damage only
-        if `is_settled`, that is, if the file has not been modified for a second. Raises `StorageError` if the file
+        None for the last segment.
+
+        `is_settled` says that the file has not been modified for a second. Only then does an incomplete batch at the
+        log's end count as damage, because a writer may otherwise still complete it. Raises `StorageError` if the file
         cannot be read.
         """
         is_last = next_base is None

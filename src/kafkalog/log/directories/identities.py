@@ -59,8 +59,9 @@ def meta_properties_of(root: str) -> MetaProperties | None:
 
 def incomplete_meta_properties_of(root: str) -> MetaProperties | None:
     """Return the content of a KRaft node's `meta.properties` that no broker accepts, because the line `version` is
-    missing or a directory id is damaged. The directory id is None if it is missing or Kafka would refuse it. Return
-    None if the file is missing or unreadable, lacks a node id or cluster id, or has another version.
+    missing or the directory id is damaged. The result has no directory id if it is missing or Kafka would refuse it.
+    Return None if the file is missing or unreadable, lacks a node id or cluster id, or has another version. A file that
+    brokers accept is returned too.
     """
     try:
         lines = decode_properties(read_small(os.path.join(root, META_PROPERTIES), DEFAULT_LIMITS.checkpoint_bytes))
@@ -77,10 +78,10 @@ def incomplete_meta_properties_of(root: str) -> MetaProperties | None:
 
 
 def identity_findings(log_dirs: Sequence[LogDir]) -> list[Finding]:
-    """Check the ids of log directories that one broker would have as its `log.dirs`, and return the findings: first
-    about ids because of which that broker would not start, then about partitions of one topic with different topic ids.
-    Each finding names a `meta.properties` or a partition directory. A directory without a readable `meta.properties` is
-    only checked for topic ids.
+    """Check whether the ids of log directories fit together, as the `log.dirs` of one broker. Return the findings:
+    first those with which that broker would not start, then partitions of one topic that have different topic ids. Each
+    finding names a `meta.properties` or a partition directory. In a directory without a readable `meta.properties`,
+    only topic ids are checked.
     """
     known = [(log_dir, log_dir.meta_properties) for log_dir in log_dirs if log_dir.meta_properties is not None]
     findings = [finding for log_dir, meta in known for finding in _syntax(log_dir, meta)]
@@ -92,9 +93,9 @@ def identity_findings(log_dirs: Sequence[LogDir]) -> list[Finding]:
 
 
 def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
-    """Yield an IDENTITY_MISMATCH warning for each live partition whose topic id differs from the one of the first
-    partition of its topic in this log directory: the topic was deleted and created again, or the directory belongs to
-    another topic. Partitions without `partition.metadata` are skipped.
+    """Yield an IDENTITY_MISMATCH warning for each live partition with another topic id than the first partition of its
+    topic in this log directory. Either the topic was deleted and created again, or the directory belongs to another
+    topic. Partitions without `partition.metadata` are skipped.
     """
     first: dict[str, Partition] = {}
     for partition in log_dir.partitions:
@@ -111,9 +112,9 @@ def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
 
 
 def are_copies_of_one(log_dirs: Sequence[LogDir]) -> bool:
-    """Whether these are copies of one log directory, such as before and after a change: either all have the same
-    directory id, or none has one and every live partition of the smallest directory is live in all others. In the
-    second case the smallest must have at least two live partitions. False for fewer than two directories, or if only
+    """Return whether these are copies of one log directory, such as before and after a change. They are if all have the
+    same directory id. They also are if none has a directory id, the smallest directory has at least two live
+    partitions, and all of these are live in every other one. Return False for fewer than two directories, or if only
     some have a directory id.
     """
     ids = {None if log_dir.meta_properties is None else log_dir.meta_properties.directory_id for log_dir in log_dirs}
@@ -136,11 +137,12 @@ class RefusedId(Struct, frozen=True):
 
 def refused_id(meta: MetaProperties, directory: str, *, has_topic_ids: bool) -> RefusedId | None:
     """Return the first id in a `meta.properties` that makes Kafka 4.1 refuse to start, with Kafka's error message and
-    an explanation; None if Kafka starts. The order is Kafka's: an invalid directory id (`MetaProperties.Builder`), a
-    reserved one (`MetaPropertiesEnsemble.verify`), then a missing node id and a missing cluster id
-    (`KafkaRaftServer.initializeLogDirs`). A missing directory id is accepted. `directory` is the log directory named in
-    the message. A missing cluster id counts only if `has_topic_ids`, that is, if partitions have topic ids, which exist
-    since 2.8: brokers before 0.10.1 had no cluster id.
+    an explanation. Return None if Kafka starts. The ids are checked in Kafka's order: an invalid directory id
+    (`MetaProperties.Builder`), a reserved one (`MetaPropertiesEnsemble.verify`), a missing node id, a missing cluster
+    id (`KafkaRaftServer.initializeLogDirs`). A missing directory id is accepted.
+
+    `directory` is the log directory named in the message. A missing cluster id only counts with `has_topic_ids`, which
+    says that partitions have topic ids (since 2.8). Brokers before 0.10.1 had no cluster id.
     """
     if meta.directory_id is not None and (wrong := _wrong_uuid(meta.directory_id)) is not None:
         detail = f"directory.id is {meta.directory_id[:40]!r}, {wrong}: a broker does not start with it"
@@ -216,8 +218,8 @@ def _nodes(known: Sequence[_Known]) -> Iterator[Finding]:
 
 
 def _are_replicas(named: Sequence[tuple[LogDir, int]]) -> bool:
-    """Whether log directories with different node ids have a live directory of the same partition. Then these are
-    replicas, so the directories belong to several brokers. `named` are pairs of a log directory and its node id.
+    """Return whether log directories with different node ids have a live directory of the same partition. These are
+    then replicas, so the directories belong to several brokers. `named` are pairs of a log directory and its node id.
     """
     holder: dict[PartitionName | None, int] = {}
     for log_dir, node in named:

@@ -106,11 +106,13 @@ class Inventory(Struct, frozen=True, kw_only=True):
         return {name: tuple(partitions) for name, partitions in several.items() if len(partitions) > 1}
 
     def duplicate_findings(self) -> list[Finding]:
-        """Return a DUPLICATE_PARTITION finding for each copy of a topic-partition that is live in several log
-        directories. It is INFO for replicas on different brokers, for copies of one log directory, and if the brokers
-        are unknown. It is a WARNING if two of the directories have the same cluster and node id, because a broker with
-        both does not start (`LogManager`). Two directories of one partition in a single log directory are not reported
-        here, but by the log directory.
+        """Return DUPLICATE_PARTITION findings, one for each copy of a topic-partition that is live in several log
+        directories. It is a WARNING if two of the directories have the same cluster id and node id, because a broker
+        with both does not start (`LogManager`). It is INFO for replicas on different brokers, for copies of one log
+        directory, and if the brokers are unknown.
+
+        Two directories of one partition in a single log directory are not reported here, but among the findings of the
+        log directory.
         """
         findings = []
         for name, several in self.duplicates().items():
@@ -148,14 +150,14 @@ class Inventory(Struct, frozen=True, kw_only=True):
     def readable(
         self, replica: PathLike | None = None, select: Selection = ALL, wants: Wants = every
     ) -> tuple[Partition, ...]:
-        """Return the partitions that a consumer would read and that `select` and `wants` accept: each live
-        topic-partition of the log directories once, then the partition directories and segment files that were named
-        themselves. A segment file in no partition directory is returned if everything is selected.
+        """Return the partitions that a consumer would read, as far as `select` and `wants` accept them. First come the
+        live topic-partitions of the log directories, each once. The partition directories and segment files follow that
+        the caller named. A segment file in no partition directory is returned only if everything is selected.
 
         If several directories have one topic-partition, `replica` chooses among them: `"longest"`, or the path of one
         of them or of its log directory. Without a choice, or if it does not match exactly one, raises `ReplicaError` (a
-        `UsageError`) with the paths. Raises `UsageError` for a path that does not exist, and `StorageError` if
-        `"longest"` cannot read a log.
+        `UsageError`) with the paths. Raises `UsageError` if `replica` is a path that does not exist, and `StorageError`
+        if `"longest"` cannot read a log.
         """
         return tuple(
             partition
@@ -166,8 +168,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
     def all_readable(
         self, replica: PathLike | None = None, select: Selection = ALL, wants: Wants = every
     ) -> tuple[Partition, ...]:
-        """Return the partitions of `readable`, and also those that `select` and `wants` do not accept. Of the latter
-        all directories are returned, even several of one topic-partition. Raises the errors of `readable`.
+        """Return the partitions of `readable`, and also the partitions that `select` or `wants` rejects. If several
+        directories have a rejected topic-partition, all of them are returned. Raises the errors of `readable`.
         """
         several = self.duplicates()
         chosen = {
@@ -252,9 +254,9 @@ class _Opened:
         self._nothing: list[tuple[str, UsageError]] = []
 
     def take(self, paths: Sequence[str], *, missing_too: bool) -> None:
-        """Open all paths and collect their content. A path without Kafka data raises `UsageError`. With `missing_too`,
-        a path that does not exist or is empty makes a finding in `unreadable` instead, if any path has a log directory.
-        Raises `StorageError` under the conditions of `add`.
+        """Open all paths and collect their content. Raises `UsageError` for a path without Kafka data. With
+        `missing_too`, a path that does not exist or is empty makes a finding in `unreadable` instead, provided that
+        another path has a log directory. Raises `StorageError` if a path cannot be read, unless `tolerant`.
         """
         for path in paths:
             try:
@@ -288,10 +290,10 @@ class _Opened:
             self.unreadable.append(unreadable(error, path))
 
     def apart(self) -> Iterator[Partition]:
-        """Yield the partition directories and segment files that the caller named, except those that another named path
-        already contains: a live partition of a named log directory, and a segment file in such a partition or in a
-        named partition directory. A `-delete` directory is always yielded, because a consumer of its log directory
-        would not get it.
+        """Yield the partition directories and segment files that the caller named, except those that are also part of
+        another named path. Such are live partitions of a named log directory, and segment files in these or in a named
+        partition directory. A `-delete` directory is always yielded, because a consumer of its log directory would not
+        read it.
         """
         if not self.standalone:
             return

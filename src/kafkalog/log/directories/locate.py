@@ -105,11 +105,11 @@ def looking_for_newest(
     with the largest timestamp, and the findings. The record is None if the log has no timestamps or the record cannot
     be read.
 
-    `look` searches a batch for the first record with at least a given timestamp. At first only the batch with the
-    largest timestamp in its header is searched. If it does not have such a record, the log is read again, and every
-    batch with a larger timestamp than the best so far is searched; batches that cannot be decoded are reported in the
-    findings. Damage ends the reading, or is skipped with `through_damage`. Raises `StorageError` if a file cannot be
-    read.
+    `look` searches a batch for the first record with at least a given timestamp. The log's headers are read first, and
+    then the batch with the largest timestamp in its header is searched. If it has no such record, the log is read
+    again. Every batch with a larger timestamp in its header than the best record so far is then searched; batches that
+    cannot be decoded are reported in the findings. Damage ends the reading, or is skipped with `through_damage`. Raises
+    `StorageError` if a file cannot be read.
     """
     start = partition.log_start_offset
     reader = partition.batches(start_offset=start, on_damage=SKIP if through_damage else STOP)
@@ -144,10 +144,10 @@ def _wrong(path: str, position: int, detail: str) -> Finding:
 def _last_at_most(
     index: FileSource, layout: FixedLayout, wanted: int, column: int
 ) -> tuple[int, tuple[int, ...]] | None:
-    """Return slot number and fields of the last index entry whose first field is at most `wanted`, by a broker's binary
-    search; None if there is none. An entry whose field number `column` is not positive was never written, and counts as
-    greater, except in slot 0. An entry that is no longer in the file is read as zeros. Raises `StorageError` if the
-    index cannot be read.
+    """Return slot number and fields of the last index entry whose first field is at most `wanted`; None if there is
+    none. The entry is found by a broker's binary search. An entry in which field number `column` is not positive was
+    never written: it counts as greater, except in slot 0. An entry that is no longer in the file is read as zeros.
+    Raises `StorageError` if the index cannot be read.
     """
 
     def slot(number: int) -> tuple[int, ...]:
@@ -181,10 +181,10 @@ def _opened(segment: Segment, kind: FileKind) -> Iterator[tuple[FileSource, File
 
 
 def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]:
-    """Return findings about the offset index of the segment that holds `offset`: about entries that are out of order,
-    and about the entry that a broker would use for `offset`, if no batch begins at its position or the batch there
-    begins after the entry's offset. Empty if the index is sound or missing, or the log has no segments. Raises
-    `StorageError` if a file cannot be read.
+    """Return findings about the offset index of the segment that holds `offset`. They are about entries that are out of
+    order, and about the entry that a broker would use for `offset`. This entry is wrong if no batch begins at its
+    position, or if the batch there begins after the entry's offset. Return an empty list if the index is sound or
+    missing, or the log has no segments. Raises `StorageError` if a file cannot be read.
     """
     if not partition.segments:
         return []
@@ -213,10 +213,11 @@ def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]
 
 def index_findings_of_time(partition: Partition, timestamp: int) -> list[Finding]:
     """Return findings about the time indexes that a broker would use to find `timestamp` (ms): entries that contradict
-    the log, and entries out of order. A broker begins at the log start offset and uses the first segment whose last
-    entry has this timestamp or a later one, or the last segment. In the segments before that one, only the last entry
-    is checked; later segments are not checked. Empty if nothing is wrong. Raises `StorageError` if a file cannot be
-    read.
+    the log, and entries out of order. Return an empty list if nothing is wrong.
+
+    A broker begins at the log start offset. It uses the first segment whose last entry has this timestamp or a later
+    one, and otherwise the last segment. In earlier segments only the last entry is checked; later segments are not
+    checked. Raises `StorageError` if a file cannot be read.
     """
     findings: list[Finding] = []
     for segment in partition.segments[index_of(partition.segments, partition.log_start_offset) :]:

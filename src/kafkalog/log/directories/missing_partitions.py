@@ -24,11 +24,13 @@ def missing_directories(
     assigned: Set[tuple[str, int]],
     elsewhere: str = "",
 ) -> Iterator[Finding]:
-    """Yield a PARTITION_MISSING warning for each topic-partition that a checkpoint or the cluster metadata names and
-    that has no directory, sorted by topic and number. The finding's file is the directory's name. `__cluster_metadata`
-    and negative numbers are skipped. `there` are the topic-partitions that have a directory, `others` all names in the
-    log directory, `checkpoints` the offsets by file name, and `assigned` the replicas that the cluster metadata places
-    in this directory. `elsewhere` is a text to append to the explanation if only the metadata names the partition.
+    """Yield a PARTITION_MISSING warning for each topic-partition without a directory that a checkpoint or the cluster
+    metadata names, sorted by topic and number. The finding's file is the directory's name. `__cluster_metadata` and
+    negative numbers are skipped.
+
+    `there` are the topic-partitions that have a directory, and `others` are all names in the log directory.
+    `checkpoints` has the offsets by file name. `assigned` are the replicas that the cluster metadata places in this
+    directory. If only the metadata names the partition, the text `elsewhere` is appended to the explanation.
     """
     named = {key for offsets in checkpoints.values() for key in offsets} - there
     assigned = assigned - there

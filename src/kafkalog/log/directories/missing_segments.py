@@ -19,10 +19,11 @@ def missing_segments(
     is_compacted: bool = False,
 ) -> Iterator[Finding]:
     """Yield a SEGMENT_MISSING finding for each range of missing offsets in a partition directory. `missing` has first
-    and last offset (inclusive) of each range, from `MissingOffsets`; offsets below `log_start` are ignored. `bases` are
-    the base offsets of existing segments: if a range begins at one, that segment is empty or has lost its first
-    batches, and the finding names it; otherwise the finding names the segment after the range. Set `is_compacted` if
-    the log is compacted and the ranges are in a part that the cleaner has not reached.
+    and last offset (inclusive) of each range, from `MissingOffsets`. Offsets below `log_start` are ignored.
+
+    `bases` are the base offsets of existing segments. If a range begins at one of them, that segment is empty or has
+    lost its first batches, and the finding names it. Otherwise the finding names the segment after the range.
+    `is_compacted` says that the log is compacted and that the cleaner has not reached these ranges.
     """
     why_sure = "where the cleaner has not been" if is_compacted else "and no others in this log are"
     there = frozenset(bases)

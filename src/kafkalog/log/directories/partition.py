@@ -156,8 +156,8 @@ class Partition:
 
     @property
     def unreadable(self) -> list[Finding]:
-        """Findings about entries of the directory that could not be read, such as links (UNREADABLE), and about a
-        directory or dangling link that has the name of a log (FOREIGN_FILE with severity ERROR).
+        """Return findings about entries of the directory that could not be read, such as links (UNREADABLE). A
+        directory or dangling link that has the name of a log has a FOREIGN_FILE finding with severity ERROR.
         """
         return [
             finding for finding in self.findings
@@ -286,8 +286,8 @@ class Partition:
 
     def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
         """Return aborted and open transactions up to the first damage, according to the log itself. A transaction whose
-        end may be in that damage counts as open. With `through_damage`, return the transactions of the whole log;
-        undecided ones then do not count as open. The whole log is read; only the result with default arguments is
+        end may be in that damage counts as open. With `through_damage`, the transactions of the whole log are returned,
+        and those with an end in damage do not count as open. The log is read; only the result with default arguments is
         cached. Raises `StorageError` if a file cannot be read.
         """
         limits = self._own(limits)
@@ -326,11 +326,13 @@ class Partition:
     def _track_transactions(
         self, limits: Limits, through_damage: bool, known: KnownTransactions | None
     ) -> tuple[TransactionTracker, int]:
-        """Read the log; return the state of its transactions, and the offset after the last batch read. Without batches
-        that offset is the base offset of the first segment, or 0 without segments; if the end of the log is reached, it
-        is at least the base offset of the last segment. Reading ends at damage, unless `through_damage`. Batches below
-        the log start offset are not used; transactions opened there come from the producer snapshot. `known` replaces
-        the state up to its offset, see `TransactionTracker.begin`. Raises `StorageError` if a file cannot be read.
+        """Read the log; return the state of its transactions, and the offset after the last batch that was read. That
+        offset is at least the base offset of the first segment, and 0 without segments. If the end of the log is
+        reached, it is at least the base offset of the last segment. Damage ends the reading, unless `through_damage`.
+
+        Batches below the log start offset are not used; transactions that began there are taken from the producer
+        snapshot. `known` replaces the state up to its offset, see `TransactionTracker.begin`. Raises `StorageError` if
+        a file cannot be read.
         """
         from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
         from kafkalog.log.reading.transactions import TransactionTracker
@@ -396,12 +398,14 @@ class Partition:
         reset: Reset | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Chunk:
-        """Return a chunk of whole batches from `offset` on, as a consumer fetches it: at most `max_bytes` bytes, or the
-        first batch if it is larger. Raises `LimitExceeded` if that batch has more than `max_chunk_bytes`. At the log
-        end offset the chunk is empty; pass that offset as `end_offset` if it is known, otherwise the log is read to
-        find it. For an offset outside the log, reading begins at the start or the end, as `reset` says; without
-        `reset`, `OffsetOutOfRangeError` is raised. Damage at the offset raises `FormatError`. Raises `UsageError` for
-        invalid sizes, `StorageError` if the log cannot be read.
+        """Return a chunk of whole batches from `offset` on, as a consumer fetches it. It has at most `max_bytes` bytes,
+        or only the first batch if that is larger. At the log end offset the chunk is empty. The log is read to find its
+        end; pass `end_offset` if it is known.
+
+        For an offset outside the log, reading begins at the start or the end, as `reset` says. Without `reset`,
+        `OffsetOutOfRangeError` is raised. Damage at the offset raises `FormatError`. A first batch of more than
+        `max_chunk_bytes` raises `LimitExceeded`. Raises `UsageError` for invalid sizes, `StorageError` if the log
+        cannot be read.
         """
         from kafkalog.log.reading.fetch import fetch  # loaded here, because most readers do not need it
 
@@ -498,9 +502,11 @@ def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple
 
 def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
     """Return the partition directory at `path`, with its log start offset from the checkpoint in the parent directory.
-    Malformed small files make findings. Raises `UsageError` if the path does not exist, is not named like a partition
-    directory, or has no segment, snapshot or unfinished file (such as `.deleted`) of a log in it, such as a log
-    directory that is named like a partition; `StorageError` if it cannot be read.
+    Malformed small files make findings.
+
+    Raises `UsageError` if the path does not exist, is not a directory, or is not named like a partition directory. A
+    log directory may be named like a partition; therefore `UsageError` is also raised if there is no segment, snapshot
+    or unfinished file (such as `.deleted`) of a log in it. Raises `StorageError` if it cannot be read.
 
     * `limits`: upper bounds for a batch or file (`Limits`)
     """
@@ -557,10 +563,10 @@ def _first_offset(path: str) -> int:
 
 
 def open_segment(path: PathLike) -> Partition:
-    """Return a single log file, in any directory, as a partition of one segment with the index files beside it if
-    `path` ends in `.log`. Its name may be `NNN.log` with any of Kafka's suffixes, or that of a KRaft snapshot. A file
-    with any other name must begin with a complete batch, whose base offset becomes the segment's. Raises `UsageError`
-    if it does not exist or is not a segment, `StorageError` if it cannot be read.
+    """Return a single log file, in any directory, as a partition of one segment. If `path` ends in `.log`, the
+    partition has the index files beside it. The name may be `NNN.log` with any of Kafka's suffixes, or the name of a
+    KRaft snapshot. A file with any other name must begin with a complete batch, whose base offset becomes the
+    segment's. Raises `UsageError` if it does not exist or is not a segment, `StorageError` if it cannot be read.
 
     * `path`: the log file
     """

@@ -122,10 +122,11 @@ class PartitionListing:
 
     def put_swaps_in_place(self) -> None:
         """Complete an interrupted replacement of segments in this listing, as a broker's start would on disk; no file
-        is renamed. A segment that the cleaner wrote is complete when it has the suffix `.swap`: it replaces the
-        segments whose base offsets it covers (`LogLoader.load`), unless a segment with a lower or equal base offset is
-        still `.cleaned`. Each replacement makes a WARNING finding. If a `.swap` file cannot be read, only a finding is
-        made.
+        is renamed. A complete segment that the cleaner wrote has the suffix `.swap`. It replaces the segments whose
+        base offsets it covers (`LogLoader.load`), unless a segment with a lower or equal base offset is still
+        `.cleaned`.
+
+        Each replacement makes a WARNING finding. If a `.swap` file cannot be read, only a finding is made.
         """
         swaps = {base: files for base, files in self._swaps.items() if base < self._smallest_cleaned}
         complete = [(base, files) for base, files in sorted(swaps.items()) if FileKind.LOG in files]

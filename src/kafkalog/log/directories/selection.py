@@ -67,8 +67,8 @@ class Selection(Struct, frozen=True):
         return not (self.excluded and matcher(self.excluded)(topic))
 
     def takes(self, topic: str | None, partition: int | None) -> bool:
-        """Whether a partition is selected: its topic and number match, and neither its topic nor `topic-number` is
-        excluded. A partition whose topic or number is unknown (None) is selected only by `ALL`.
+        """Return whether a partition is selected. Its topic and number must match, and neither its topic nor
+        `topic-number` may be excluded. A partition whose topic or number is unknown (None) is selected only by `ALL`.
         """
         if topic is None or partition is None:
             return self == ALL
@@ -79,10 +79,12 @@ class Selection(Struct, frozen=True):
         return not (self.excluded and matcher(self.excluded)(f"{topic}-{partition}"))
 
     def check(self, at_hand: Iterable[tuple[str, int]]) -> None:
-        """Check the selection against the existing partitions, `at_hand`, as pairs of topic and number; `ALL` is not
-        checked. Raises `UnknownName` if a topic or pattern in `topics`, a partition number, or an excluded name does
-        not exist; a pattern in `excluded` need not match anything. Raises `UsageError` if everything that was selected
-        is excluded.
+        """Check that what the selection names exists among `at_hand`, the pairs of topic and number of the existing
+        partitions. `ALL` is not checked.
+
+        Raises `UnknownName` if a topic or a partition number does not exist, if a pattern in `topics` has no match, or
+        if an excluded name does not exist. A pattern in `excluded` need not have a match. Raises `UsageError` if
+        everything that was selected is excluded.
         """
         if self == ALL:
             return
@@ -128,9 +130,9 @@ class Selection(Struct, frozen=True):
         return selected
 
     def directories(self, root: str, names: Iterable[str]) -> frozenset[str] | None:
-        """Return the selected ones among `names`, the names of directories in the log directory `root`; None if
-        everything is selected. If none of the names is selected, raises `UsageError` if exclusions are the reason,
-        otherwise `UnknownName`.
+        """Return the selected names among `names`, which are directories in the log directory `root`. Return None if
+        everything is selected. If nothing is selected, raise `UsageError` if exclusions are the reason, and
+        `UnknownName` otherwise.
         """
         if self == ALL:
             return None

@@ -100,10 +100,12 @@ def _index(
     entry: Callable[[Fields], Entry],
     findings: list[Finding],
 ) -> Iterator[Entry]:
-    """Yield the entries of an index file in order, each converted by `entry`, up to the first that does not increase.
-    `increases` is called with the fields of the previous entry (None at first) and the fields of the next one. An entry
-    that does not increase adds a finding to `findings`, and so does a file size that is not a multiple of the entry
-    size. Zeros that a broker allocated at the end are ignored. Raises `StorageError` if the file cannot be read.
+    """Yield the entries of an index file in order, each converted by `entry`. Zeros at the end, which a broker
+    allocated in advance, are ignored. Reading ends at the first entry that does not increase; this adds a finding to
+    `findings`. A file size that is not a multiple of the entry size adds a finding too.
+
+    `increases` is called with the fields of the previous entry (None at first) and of the next one, and returns whether
+    the next one increases. Raises `StorageError` if the file cannot be read.
     """
     if source.size % layout.size:
         detail = f"{source.size} bytes are not a multiple of {layout.size}"

@@ -44,14 +44,14 @@ def looking_for_timestamp(
     look: Look | None = None,
 ) -> Sliced[OffsetAndTimestamp | None]:
     """Generator that yields None after each batch, so that the caller can pause. Its return value is the first record
-    from the log start offset on with `timestamp` (ms) or a later one; None if there is none. Control records, and
-    records with repeated offsets, which readers skip, do not count. If a batch has a wrong base offset, the returned
-    offset is the right one, which continues the batches before it. `look` searches a batch that may hold the record
-    (default: `first_since`).
+    from the log start offset on with `timestamp` (ms) or a later one; None if there is none. Control records do not
+    count, nor do records with repeated offsets, which readers skip. If a batch has a wrong base offset, the returned
+    offset is the right one, which continues the batches before it.
 
-    Damage before the record raises `FormatError`. If `findings` is a list, the damage is appended to it and ends the
-    search instead. With `through_damage` the search continues after damage, which is reported only in `findings`, if
-    that is a list. Raises `StorageError` if a file cannot be read.
+    `look` searches a batch that may hold the record (default: `first_since`). Damage before the record raises
+    `FormatError`. If `findings` is a list, the damage is appended to it instead and ends the search. With
+    `through_damage` the search continues after damage, and damage is reported only in `findings`, if that is a list.
+    Raises `StorageError` if a file cannot be read.
     """
     look = look or first_since
     start = partition.log_start_offset
@@ -88,8 +88,8 @@ def first_since(
     batch: RecordBatch, timestamp: int, start: int, limits: Limits
 ) -> OffsetAndTimestamp | Finding | None:
     """Return the first record of a batch with this timestamp (ms) or a later one and an offset that is not below
-    `start`. If there is none, return the finding about the batch's first fault, which may hide such a record, or None
-    if the batch is sound. The leader epoch is -1 for magic 0 and 1.
+    `start`. The leader epoch in it is -1 for magic 0 and 1. If there is no such record, return the finding about the
+    first fault in the batch, because the fault may hide it. If the batch is sound, return None.
     """
     epoch = batch.header.partition_leader_epoch if isinstance(batch.header, BatchHeader) else -1
     decoded = decode_batch(batch, limits=limits)

@@ -54,9 +54,9 @@ OnRead = Callable[[int], None]
 
 
 def groups_of(directories: Sequence[str]) -> list[Group]:
-    """Group partition directories by topic-partition: a live directory with its `-future`, `-delete` and `-stray` ones.
-    Groups are in the order of their first directories. A name that is not a partition directory's is a group of its
-    own.
+    """Group partition directories by topic-partition. A group has a live directory and the `-future`, `-delete` and
+    `-stray` directories of the same topic-partition. Groups are in the order of their first directories. A name that is
+    not a partition directory's is a group of its own.
     """
     groups: dict[object, list[str]] = {}
     for directory in directories:
@@ -152,8 +152,8 @@ class Workers:
 
     def read(self, path: str, end: int) -> None:
         """Record that the log file `path`, relative to the log directory, was read up to byte `end`, and call
-        `on_progress`. Bytes that were already read do not count again; other files are ignored. Without `on_progress`,
-        or if nothing new was read, nothing happens.
+        `on_progress`. Bytes that were already read do not count again. Does nothing if no further byte was read, if the
+        file is not one of the phase, or without `on_progress`.
         """
         if self._on_progress is None:
             return
@@ -205,8 +205,8 @@ class Workers:
 
     def each(self, groups: Sequence[Group], work: Callable[[Group], Result]) -> Iterator[Result]:
         """Yield `work(group)` for each group, in order, and count its partitions as done. Groups are processed in
-        forked processes if that is worthwhile (`is_worthwhile`), otherwise one after another in this process. If work
-        fails in a forked process, it is repeated in this one, which raises its error.
+        forked processes if `is_worthwhile` says so, otherwise one after another in this process. If `work` raises an
+        error in a forked process, it is called again in this process, and its error there is raised.
         """
         if not self.is_worthwhile(groups):
             for group in groups:
@@ -217,8 +217,8 @@ class Workers:
         yield from self._in_processes(groups, work)
 
     def _tasks(self, groups: Sequence[Group]) -> Iterator[list[Group]]:
-        """Yield the groups in order, divided into tasks. A task is what one process gets at once: at most 32 groups, or
-        about 8 MiB of logs, and fewer if there are few groups for each process.
+        """Yield the groups in order, divided into tasks. A task is a list of groups that one process gets at once. It
+        ends when it has 32 groups or about 8 MiB of logs. If there are few groups for each process, a task has fewer.
         """
         most = max(1, min(_TASK_GROUPS, len(groups) // (4 * self.jobs)))
         task: list[Group] = []
@@ -276,10 +276,12 @@ def in_order(
     jobs: int = 1,
     on_read: OnRead | None = None,
 ) -> Iterator[Result]:
-    """Yield `work(item, on_read)` for each item, in order, in up to `jobs` processes; `size` returns the number of
-    bytes that an item reads. The second argument of `work` is a function to be called with the number of bytes read. If
-    the work is done in other processes, that argument is None, and `on_read` is called in this process with the item's
-    whole size when the item is done. Raises the errors of `work`.
+    """Yield `work(item, on_read)` for each item, in order. `size` returns the number of bytes that an item reads. The
+    work is done in up to `jobs` processes, or only in this one if other processes are not worthwhile. Raises the errors
+    of `work`.
+
+    In this process, `work` gets `on_read` and must call it with the number of bytes that it reads. In other processes
+    it gets None; `on_read` is then called here with the item's whole size when the item is done.
     """
     groups: list[Group] = [(str(number),) for number in range(len(items))]
     workers = Workers(jobs)

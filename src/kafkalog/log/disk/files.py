@@ -229,9 +229,9 @@ class FileSource:
         return done
 
     def next_data(self, position: int, end: int) -> int:
-        """Return the first position at or after `position` that is not in a hole of the file, at most `end`. If the
-        rest of the file is a hole, return the smaller of `end` and the present size, but at least `position`. Return
-        `position` if holes cannot be found: in an object store, or on a system without SEEK_DATA.
+        """Return the first position at or after `position` that is not in a hole of the file, but at most `end`. If the
+        rest of the file is a hole, return the smaller of `end` and the file's present size, but at least `position`.
+        Return `position` if holes cannot be found, as in an object store or on a system without SEEK_DATA.
         """
         if self._remote is not None or _SEEK_DATA is None:
             return position
@@ -389,9 +389,9 @@ def status_of(path: str) -> os.stat_result | None:
 
 
 def exists(path: str) -> bool:
-    """Whether anything has this path, even a dangling link. False also if the path is impossible: too long, below a
-    file, or with a NUL character. Raises `StorageError` if this cannot be found out, because access is denied, an I/O
-    error occurs, or a request to an object store fails.
+    """Return whether anything has this path, even a dangling link. Return False for an impossible path: too long, below
+    a file, or with a NUL character. Raises `StorageError` if access is denied, an I/O error occurs, or a request to an
+    object store fails.
     """
     if storage_of(path) is not None:
         return status_of(path) is not None
@@ -407,8 +407,8 @@ def exists(path: str) -> bool:
 
 
 def is_directory(path: str) -> bool:
-    """Whether the path is a directory, or a link to one. False if it does not exist or cannot be examined. Raises
-    `StorageError` only if a request to an object store fails.
+    """Return whether the path is a directory, or a link to one. Return False if it does not exist or cannot be
+    examined. Raises `StorageError` only if a request to an object store fails.
     """
     storage = storage_of(path)
     if storage is None:

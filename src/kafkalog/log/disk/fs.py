@@ -184,9 +184,11 @@ def sync_directory(path: str) -> None:
 
 
 def write_new(path: str, data: bytes) -> None:
-    """Write `data` as the whole content of a file, which is created or overwritten in place, and flush it. Its name is
-    not flushed: call `sync_directory` for that. Raises `StorageError` if writing fails, or, before anything is changed,
-    if an existing file is a link, is not a regular file, or has other hard links, whose content would change too.
+    """Write `data` as the whole content of a file and flush it. The file is created, or overwritten in place. Its name
+    is not flushed: call `sync_directory` for that.
+
+    Raises `StorageError` if writing fails. If an existing file is a link, is not regular, or has other hard links,
+    whose content would change too, raises `StorageError` before anything is changed.
     """
     with _wrapped("write the file", path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _FLAGS, _MODE)
@@ -221,8 +223,9 @@ def rename(path: str, target: str) -> None:
 
 
 def rename_new(path: str, target: str) -> None:
-    """Rename a file, but never replace another one: raises `StorageError` with errno EEXIST if `target` exists. On a
-    file system without hard links `target` is created as an empty file first, and then replaced.
+    """Rename a file, but never replace another one: if `target` exists, raise `StorageError` with errno EEXIST. On a
+    file system without hard links, `target` is first created as an empty file and then replaced. Raises `StorageError`
+    for other I/O errors too.
     """
     with _wrapped("rename the file", path):
         try:
@@ -244,9 +247,10 @@ def set_modified(path: str, time_ns: int) -> None:
 
 def remove_tree(path: str, *, inode: int | None = None) -> None:
     """Remove a directory with everything in it, by the rules of `remove_tree_at`; do nothing if it does not exist.
-    Raises `StorageError`, and removes nothing, if `path` is a file or a link, if its parent directory does not exist,
-    or if `inode` is not None and differs from the directory's. Raises `StorageError` also if a removal fails; entries
-    removed before that are gone.
+
+    Raises `StorageError`, and removes nothing, if `path` is a file or a link, or if its parent directory does not
+    exist. The same happens if `inode` is not None and is not the directory's inode. If a removal fails, `StorageError`
+    is raised, and the entries removed before it are gone.
     """
     parent, name = os.path.split(path)
     with _wrapped("remove the directory", path):

@@ -109,9 +109,11 @@ class HeldFiles:
 
     def open(self, path: str) -> FileSource:
         """Open one of the files for reading: through its descriptor if it is kept open, otherwise by its path. Several
-        readers may have the file open at once. If the process has no free descriptor, the last of the kept files in the
-        order of reading is closed, and opening is tried again. Raises `MissingFileError` if the file was deleted before
-        it could be opened, `StorageError` if it cannot be opened.
+        readers may have the file open at once.
+
+        If the process has no free descriptor, the kept file that will be read last is closed, and opening is tried
+        again. Raises `MissingFileError` if the file was deleted before it could be opened, `StorageError` if it cannot
+        be opened.
         """
         while True:
             try:

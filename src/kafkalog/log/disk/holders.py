@@ -67,9 +67,9 @@ def note_given_back(descriptor: int) -> None:
 
 
 def held_by_us(root: str) -> bool:
-    """Whether this process has locked the file `.lock` of the log directory `root`, according to its own table of
-    locks. False if the file does not exist or cannot be examined. The lock is not tried for this: a process can lock a
-    file twice, and a trial would release the lock.
+    """Return whether this process has locked the file `.lock` of the log directory `root`, according to its own table
+    of locks. Return False if the file does not exist or cannot be examined. The lock itself is not tried: a process can
+    lock a file twice, and ending the trial would release the lock.
     """
     try:
         status = os.lstat(os.path.join(root, LOCK_FILE))
@@ -79,8 +79,9 @@ def held_by_us(root: str) -> bool:
 
 
 def is_under_its_name(descriptor: int, path: str) -> bool:
-    """Whether `path` (links not followed) is still the file that is open as `descriptor`. False if the file was removed
-    or replaced, or `path` cannot be examined. A lock on a removed file excludes nobody.
+    """Return whether `path` (links not followed) is still the file that is open as `descriptor`. Return False if the
+    file was removed or replaced, or if `path` cannot be examined. This matters because a lock on a removed file
+    excludes nobody.
     """
     try:
         named = os.lstat(path)
@@ -91,9 +92,9 @@ def is_under_its_name(descriptor: int, path: str) -> bool:
 
 
 def told_held_by_others(root: str) -> bool | None:
-    """Whether another process has a POSIX lock on the file `.lock` of the log directory `root`. Creates and changes
-    nothing, and does not wait. False also if the file does not exist, or if this process has the lock. None if the file
-    is not a regular file, or cannot be examined or opened.
+    """Return whether another process has a POSIX lock on the file `.lock` of the log directory `root`. Return False
+    also if the file does not exist, or if this process has the lock. Return None if the file is not a regular file, or
+    cannot be examined or opened. Creates and changes nothing, and does not wait.
     """
     path = os.path.join(root, LOCK_FILE)
     try:

@@ -78,10 +78,12 @@ def is_held_here(path: str) -> bool:
 
 
 def refuse_half_done(path: str) -> None:
-    """Raise `RecoveryRefused` if a recovery of the log directory `path`, or the undo of one, has begun and not ended
-    (also if another version of kafkalog began it), or if the pointer file that names recoveries cannot be read. A
-    writer must call this after it has locked the directory: before that, another process could begin a recovery and be
-    killed.
+    """Raise `RecoveryRefused` if a recovery of the log directory `path`, or the undo of a recovery, has begun and not
+    ended, even if another version of kafkalog began it. Raise it also if the pointer file, which names recoveries,
+    cannot be read.
+
+    A writer must call this after it has locked the directory. Before that, another process could still begin a recovery
+    and be killed.
     """
     pointer = read_pointer(path)
     for run_id in () if pointer is None else pointer.at_work:
@@ -133,9 +135,11 @@ class HeldDirectory:
 
     def _lock(self, file: str) -> bool:
         """Take the POSIX lock on `file`, which is already open as `self._descriptor`, without waiting. Return True, and
-        enter the lock in this process's table. Return False, with the descriptor closed, if the previous holder removed
-        the file meanwhile, because a lock on a removed file excludes nobody. Raises `UsageError` if another process has
-        the lock, `StorageError` for other errors; the descriptor is closed then too.
+        note the lock in this process's table. Return False if the previous holder has removed the file, because a lock
+        on a removed file excludes nobody.
+
+        Raises `UsageError` if another process has the lock, `StorageError` for other errors. The descriptor is closed
+        unless True is returned.
         """
         try:
             with TAKING:
@@ -177,10 +181,12 @@ class HeldDirectory:
                 self._give_up()
 
     def _give_up(self) -> None:
-        """Remove the file `.lock`, as a broker does in a clean shutdown, and release the lock. If this process created
-        the file, and the directory's modification time has not changed since, the directory gets back the time that it
-        had before. If the file already existed and no log was opened, it is not removed. If the file cannot be removed,
-        the lock is released all the same, and `StorageError` is raised.
+        """Remove the file `.lock`, as a broker does in a clean shutdown, and release the lock. If the file existed
+        before and no log was opened, it is not removed.
+
+        If this process created the file, and the directory's modification time has not changed since, that time is set
+        back to its former value. If the file cannot be removed, the lock is released all the same, and `StorageError`
+        is raised.
         """
         try:
             is_untouched = _modified_ns(self.path) == self._locked

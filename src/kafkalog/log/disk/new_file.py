@@ -52,9 +52,11 @@ class NewFile:
 
     def finish(self) -> None:
         """Flush and close the temporary file, rename it to its final name, and flush the directory. Raises `UsageError`
-        if a file of that name exists, or, with `overwrite`, if something other than a regular file has the name. Raises
-        `StorageError` for I/O errors. After an error before the renaming the temporary file is removed; if only
-        flushing the directory fails, the new file stays.
+        if a file of that name exists. With `overwrite`, a regular file is replaced, and `UsageError` is only raised for
+        anything else of that name. Raises `StorageError` for I/O errors.
+
+        If an error occurs before the renaming, the temporary file is removed. If only flushing the directory fails, the
+        new file stays.
         """
         try:
             self._file.sync()

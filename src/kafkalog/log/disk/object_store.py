@@ -237,10 +237,12 @@ class _Store:
         return entries
 
     def list_ahead(self, root: str, directories: list[str], known: LookedAt) -> None:
-        """List `directories`, which are below `root`, and add their entries to `known`; directories already in it are
-        not listed again. `known` must be the cache of the present `looking_once`. Up to 16 directories are listed one
-        by one, in several threads; a missing one raises `MissingFileError`. For more, one recursive listing of `root`
-        is requested, and a missing directory counts as empty. Raises `StorageError` if a request fails.
+        """List `directories`, which are below `root`, and add their entries to `known`, which must be the cache of the
+        present `looking_once`. Directories that are already in it are not listed again. Raises `StorageError` if a
+        request fails.
+
+        Up to 16 directories are listed one by one, in several threads; a missing one raises `MissingFileError`. For
+        more directories, one recursive listing of `root` is requested; a missing one then has no entries.
         """
         wanted = [path for path in directories if path not in known.listings]
         if len(wanted) <= _SINGLY:
@@ -261,9 +263,10 @@ class _Store:
 
     def entry(self, path: str) -> RemoteEntry | None:
         """Return the file or directory with this URI; None if it does not exist. A directory of an object store exists
-        if something is below it. Within `looking_once` the answer comes from cached listings if possible, and a listing
-        of the path itself may be added to them; a directory from the cache has size and modification time 0. Raises
-        `StorageError` if a request fails.
+        if something is below it. Raises `StorageError` if a request fails.
+
+        Within `looking_once`, cached listings are used if possible, and a listing of the path itself may be added to
+        them. A directory that is found in this way has size and modification time 0.
         """
         import pyarrow.fs
 

@@ -93,9 +93,9 @@ def ends_of(run_id: str, *, is_foreign: bool = False) -> tuple[Advice, Advice]:
 
 
 def cut_short(run_id: str, *, is_foreign: bool = False, is_undo: bool = False) -> Sentence:
-    """Return the sentence for the user that a recovery has begun and not ended, with the advice how to complete or
-    reverse it. With `is_undo`, the undo of the recovery has not ended instead. With `is_foreign`, the sentence adds
-    that it was begun on another machine. `run_id` is the id of the recovery.
+    """Return a sentence for the user: the recovery with the id `run_id` has begun and not ended. It has advice how to
+    complete or reverse the recovery. With `is_undo`, the sentence is about an unfinished undo of the recovery. With
+    `is_foreign`, it adds that the recovery was begun on another machine.
     """
     where = ", begun on another machine," if is_foreign else ""
     complete, reverse = ends_of(run_id, is_foreign=is_foreign)
@@ -121,8 +121,8 @@ class Pointer(Struct, frozen=True):
 
 
 def read_pointer(root: str) -> Pointer | None:
-    """Return the content of a log directory's pointer file; None if it has none. Raises `RecoveryRefused` if the file
-    cannot be read, has more than 64 KiB, or does not have the form that kafkalog writes.
+    """Return the content of a log directory's pointer file; None if there is no such file. Raises `RecoveryRefused` if
+    the file cannot be read, has more than 64 KiB, or does not have the form that kafkalog writes.
     """
     path = os.path.join(root, POINTER)
     try:
@@ -170,10 +170,11 @@ def _places(root: str, pointer: Pointer | None) -> tuple[str, ...]:
 
 
 def runs_of_other_versions(root: str, pointer: Pointer | None) -> list[str]:
-    """Return one sentence for each recovery that another version of kafkalog has begun and not ended, by quarantine and
-    then by id. Earlier versions did not name recoveries in the log directory, so the journals in the quarantines are
-    read. A quarantine that is missing or cannot be listed is skipped. `pointer` is the content of the pointer file, or
-    None.
+    """Return one sentence for each recovery that another version of kafkalog has begun and not ended, sorted by
+    quarantine and then by id. Earlier versions did not name recoveries in the log directory, so the journals in the
+    quarantines are read. A quarantine that is missing or cannot be listed is skipped.
+
+    `pointer` is the content of the pointer file, or None if there is none.
     """
     sentences = []
     for place in _places(root, pointer):
@@ -204,9 +205,9 @@ class LogCut(Struct, frozen=True):
 
 
 def logs_cut_by_runs(root: str) -> dict[str, LogCut]:
-    """Return the latest `LogCut` by partition directory name, for each log from which a recovery that has ended removed
-    something. Recoveries without a readable manifest, such as those that were undone, are ignored, and so are
-    quarantines that cannot be listed. Empty if the pointer file cannot be read.
+    """Return partition directory name -> latest `LogCut`, for each log from which a completed recovery removed
+    something. Quarantines that cannot be listed are ignored, and so are recoveries without a readable manifest, for
+    example after an undo. Empty if the pointer file cannot be read.
     """
     try:
         pointer = read_pointer(root)

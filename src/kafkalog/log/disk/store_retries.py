@@ -58,8 +58,10 @@ class Retries(Struct, frozen=True):
     def call(self, act: Callable[[], _T]) -> _T:
         """Call `act` and return its result. After a transient `OSError` (throttling, a broken connection, a server
         error or `ShortReadError`) it is called again. Before each retry this thread sleeps: up to 0.1 s at first, then
-        twice as long each time up to 10 s, with random jitter. When the number of retries or the time is used up, an
-        error of the same type is raised, with the number of tries in its message. Other errors are raised at once.
+        twice as long each time up to 10 s, with random jitter.
+
+        When the number of retries or the time is used up, an error of the same type is raised, with the number of tries
+        in its message. Other errors are raised at once.
         """
         until = time.monotonic() + self.seconds
         for number in range(self.most + 1):

@@ -13,8 +13,8 @@ __all__ = ["matching"]
 
 def matching(uri: str) -> list[str]:
     """Return the existing paths that match a URI with the wildcards `*`, `?` or `[...]`, sorted. A wildcard matches
-    within one name, is case-sensitive, and matches a leading dot only if the pattern begins with a dot. For a URI
-    without wildcards, return the URI itself, without slashes at its end, or an empty list if it does not exist. Raises
+    within one name and is case-sensitive. It matches a leading dot only if the pattern begins with a dot. For a URI
+    without wildcards, return the URI itself without slashes at its end, or an empty list if it does not exist. Raises
     `StorageError` if a request fails, `UsageError` for credentials in the URI.
     """
     if not glob.has_magic(uri):

@@ -95,10 +95,12 @@ class ConsumerView(Struct, frozen=True, kw_only=True):
         findings: Iterable[Finding] = (),
         undecided: Iterable[Undecided] = (),
     ) -> ConsumerView:
-        """Return the view for `read_committed`: it excludes the `aborted` transactions, and ends at the lowest of
-        `open_first_offsets`, if this is below its end. It does not end at the last stable offset: in a damaged log this
-        offset is where the damage begins, and a reader must reach the damage. If the view ends at a transaction of
-        `undecided`, the finding of that transaction becomes `undecided` of the view.
+        """Return the view for `read_committed`. It excludes the `aborted` transactions. It ends at the lowest of
+        `open_first_offsets`, if that is below its end. `findings` become `findings` of the view. If the view ends at a
+        transaction of `undecided`, the finding about it becomes `undecided` of the view.
+
+        The view does not end at the last stable offset, because in a damaged log that is where the damage begins, and a
+        reader must reach the damage.
         """
         end = min([self.end_offset, *open_first_offsets])
         why = next(
@@ -119,11 +121,13 @@ def consumer_view(
     limits: Limits = DEFAULT_LIMITS,
 ) -> ConsumerView:
     """Return the view of a consumer that reads from `start_offset` (None: the log start offset) up to `end_offset`
-    (exclusive; None: no bound). A start below the log start offset is raised to it. `batches` excludes more batches by
-    their headers. For `read_committed` the whole log is scanned, and the view ends at the first open transaction.
-    Without `through_damage` that scan ends at the first damage at or after the start. With it the scan continues after
-    damage; a transaction whose marker may be in the damage is then excluded like an aborted one, and does not end the
-    view. Raises `UsageError` for an unknown isolation level, `StorageError` if files cannot be read.
+    (exclusive; None: no bound). A start below the log start offset becomes the log start offset. `batches` excludes
+    more batches by their headers.
+
+    For `read_committed` the log is read to find transactions, and the view ends at the first open one. Without
+    `through_damage`, this reading ends at the first damage at or after the start. With it, reading continues after
+    damage. The marker of a transaction may be in the damage: it is then excluded like an aborted one, and does not end
+    the view. Raises `UsageError` for an unknown isolation level, `StorageError` if files cannot be read.
     """
     check_isolation_level(isolation_level)
     start = max(partition.log_start_offset, start_offset or 0)
@@ -148,9 +152,9 @@ def consumer_view(
 
 
 def _behind_damage(transactions: Transactions, start: int) -> Transactions:
-    """Return a copy of `transactions`, the result of a scan through damage, for reading from `start`, an offset after
-    the damage. Of the transactions whose outcome the damage hides, those that end at or after `start` are kept. They
-    count as open, from the lowest first offset of their producer.
+    """Return a copy of `transactions`, the result of a reading through damage, for a consumer that starts at `start`,
+    after the damage. Undecided transactions are those whose outcome the damage hides. Those that end below `start` are
+    dropped. The others count as open too, from the lowest first offset of their producer on.
     """
     undecided = tuple(transaction for transaction in transactions.undecided if transaction.last_offset >= start)
     first_offsets = dict(transactions.open_first_offsets)
@@ -163,13 +167,13 @@ def _behind_damage(transactions: Transactions, start: int) -> Transactions:
 def wanted_offsets(
     partition: ReadablePartition, filter: RecordFilter, passed: list[Finding], limits: Limits
 ) -> tuple[int | None, int | None]:
-    """Return the first offset that a filter's offset and timestamp bounds accept, and the offset after the last one
-    (exclusive); each is None if the filter does not bound it. If no record has the start timestamp or a later one, the
-    first offset is `NO_END`. If no record has the end timestamp or a later one, the second offset is the filter's end
-    offset, or `NO_END` if it has none.
+    """Return the offset of the first record to read and the offset after the last one (exclusive), according to the
+    filter's bounds by offset and timestamp. Each is None if the filter has no such bound. If no record has the start
+    timestamp or a later one, the first is `NO_END`. If no record has the end timestamp or a later one, the second is
+    the filter's end offset, or `NO_END` if it has none.
 
-    The search by timestamp reads the log, and continues after damage. Damage that may hide an earlier accepted record
-    is appended to `passed`. Raises `StorageError` if files cannot be read.
+    To find a timestamp, the log is read, also after damage. Damage that may hide an earlier record that the filter
+    accepts is appended to `passed`. Raises `StorageError` if files cannot be read.
     """
     low, high = filter.start_offset, filter.end_offset
     if filter.start_timestamp is not None:
@@ -249,11 +253,13 @@ class BatchSelection:
         return CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
 
     def low_of(self, batch: RecordBatch) -> int | None:
-        """Return the first wanted offset of the next batch: records below it were already read or are not wanted. None
-        if the whole batch is excluded: it ends below `opens_from`, begins at or after the view's end, is a control
-        batch (unless those are wanted), belongs to an aborted or undecided transaction, or is rejected by the batch
-        filter. Advances `next_offset`, except for batches below `opens_from`. Sets `held_back` to the undecided
-        transaction of this batch, or None.
+        """Return the lowest wanted offset in the next batch. Records below it were already read or are not wanted.
+        Return None if the whole batch is excluded: it ends below `opens_from`, begins at or after the view's end, is a
+        control batch (unless those are wanted), belongs to an aborted or undecided transaction, or is rejected by the
+        batch filter.
+
+        Advances `next_offset`, except for a batch that ends below `opens_from`. Sets `held_back` to the undecided
+        transaction of this batch, or to None.
         """
         header = batch.header
         self.held_back = None

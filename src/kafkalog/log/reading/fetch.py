@@ -155,16 +155,15 @@ def fetch(
     reset: Reset | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Chunk:
-    """Return a chunk of whole batches, beginning with the one that contains `offset` or comes next: at most `max_bytes`
-    bytes, but at least one batch, all from one segment. If the first batch does not fit, the size is doubled until it
-    does; raises `LimitExceeded` if the batch has more than `max_chunk_bytes` bytes. The chunk is empty if no batch
-    follows, in particular at the log end offset. Pass that offset as `end_offset` if it is known; None: the log is read
-    to find it.
+    """Return a chunk of whole batches, all from one segment. It begins with the batch that contains `offset`, or with
+    the next one. It has at most `max_bytes` bytes, or only the first batch if that is larger. It is empty if no batch
+    follows, in particular at the log end offset. Pass that offset as `end_offset` if it is known; otherwise the log is
+    read to find it.
 
-    If `offset` is below the log start offset or above the log end offset, reading starts at the start or the end, as
-    `reset` says (the chunk's `offset` shows it); without `reset`, `OffsetOutOfRangeError` is raised. Damage at the
-    offset raises `FormatError`; damage after it ends the chunk before it. Raises `UsageError` unless `max_bytes` is
-    positive and at most `max_chunk_bytes`, `StorageError` if the log cannot be read.
+    An offset outside the log raises `OffsetOutOfRangeError`. With `reset`, reading starts at the start or the end of
+    the log instead, and the chunk's `offset` shows where. Damage at the offset raises `FormatError`; damage after it
+    ends the chunk. Raises `LimitExceeded` if the first batch has more than `max_chunk_bytes` bytes, `UsageError` unless
+    `max_bytes` is positive and at most `max_chunk_bytes`, `StorageError` if the log cannot be read.
     """
     if max_bytes < 1 or max_chunk_bytes < max_bytes:
         raise UsageError("max_bytes must be positive, and max_chunk_bytes no less")
@@ -184,10 +183,12 @@ def fetch(
 
 
 def _read(segment: Segment, offset: int, max_bytes: int, most: int, limits: Limits) -> Chunk | None:
-    """Return a chunk of the segment's batches from the first that ends at or after `offset`; None if it has no such
-    batch. The chunk has at most `max_bytes` bytes; if the first batch is larger, that size is doubled until the batch
-    fits, but not above `most`. Raises `LimitExceeded` if that batch has more than `most` bytes, `FormatError` if damage
-    comes before any batch, `StorageError` if the file cannot be read.
+    """Return a chunk of the segment's batches, beginning with the first that ends at or after `offset`. Return None if
+    no batch does. The chunk has at most `max_bytes` bytes. If its first batch is larger, this size is doubled until the
+    batch fits, up to `most`.
+
+    Raises `LimitExceeded` if the first batch has more than `most` bytes, `FormatError` if damage comes before any
+    batch, `StorageError` if the file cannot be read.
     """
     with segment.open() as source:
         position = segment.position_of(offset, source, limits=limits)

@@ -142,9 +142,9 @@ class InOrder(Generic[K, T]):
                 return
 
     def _take(self) -> tuple[int, Work[T]] | None:
-        """Take the next job from `works` and record it as begun. Return its number, counted from 0, and the job; None
-        if there are no more, or the reader has finished. An exception of `works` is stored for the reading thread,
-        which raises it later; then None is returned.
+        """Take the next job from `works` and record it as begun. Return its number, counted from 0, and the job. Return
+        None if there are no more, if the reader has finished, or if `works` raises an exception. The exception is
+        stored, and the reading thread raises it later.
         """
         with self._taking:
             if self._ended is not None or self._is_over:
@@ -223,11 +223,12 @@ class InOrder(Generic[K, T]):
     # -- the reading thread ------------------------------------------------------------------------------------------
 
     def _go_on(self) -> bool:
-        """Produce one item of the reading thread's own job, or record its end or error; take a new job if it has none.
-        Return True if one of these was done. Return False if the thread does not take part, no job is left, the waiting
-        items take all the room, or the job must wait for its turn. A job that asks for its turn too early is stopped
-        and its items are dropped; it is started again when it has its turn. Raises an interrupt that arrived while a
-        job was taken.
+        """Advance the reading thread's own job by one step: produce an item, or record the job's end or error. If the
+        thread has no job, take a new one. Return True if a step was made. Return False if the thread does not take
+        part, no job is left, the waiting items take all the room, or the job must wait for its turn.
+
+        A job that asks for its turn too early is stopped and its items are dropped; it is started again when it has its
+        turn. Raises an interrupt that arrived while a job was taken.
         """
         own = self._own
         if own is None:

@@ -35,11 +35,13 @@ def known_transactions(
     opened: dict[int, int],
     limits: Limits = DEFAULT_LIMITS,
 ) -> KnownTransactions | None:
-    """Return the transactions at the offset of the producer snapshot, according to that snapshot and the transaction
-    indexes, if these files show an end of a transaction that the batches do not show. `aborted` and `opened` (first
-    offsets by producer id) are the transactions according to the batches alone. None if the files show no such end, or
-    are missing, damaged or contradicted by a batch. If they may show one, the log is read up to the snapshot's offset
-    to compare them. Raises `StorageError` if it cannot be read.
+    """Return the transactions at the offset of the producer snapshot, according to the snapshot and the transaction
+    indexes. Return them only if these files show the end of a transaction that the batches do not show. Otherwise
+    return None, and also if the files are missing, damaged or contradicted by a batch.
+
+    `aborted` and `opened` (first offsets by producer id) are the transactions according to the batches alone. If the
+    files may show such an end, the log is read up to the snapshot's offset for comparison. Raises `StorageError` if it
+    cannot be read.
     """
     snapshot = snapshot_of_start(partition, limits)
     if snapshot is None or not snapshot.entries:

@@ -24,15 +24,15 @@ def offsets_before(
     end_offset: int | None = None,
     now_ms: int | None = None,
 ) -> list[int]:
-    """Return at most `max_count` base offsets, in descending order: the base offset of the last segment whose file was
-    modified at or before `timestamp` (ms since 1970), and those of segments before it. A base offset below the log
-    start offset is replaced by the log start offset. If the last segment is not empty, the log end offset counts as one
-    more segment, with the modification time `now_ms` (None: now). Empty if no segment is old enough or the log has no
-    segments.
+    """Return at most `max_count` base offsets of segments, in descending order. The first belongs to the last segment
+    whose file was modified at or before `timestamp` (ms since 1970), and the others to the segments before it. Return
+    an empty list if no segment is old enough or the log has no segments. With `LATEST` (-1) all segments count; with
+    `EARLIEST` (-2) only the first.
 
-    With `LATEST` (-1) all segments count; with `EARLIEST` (-2) only the first. `end_offset` is the log end offset;
-    None: the log is read to find it, which may raise `StorageError`. Raises `UsageError` if `max_count` is not positive
-    or `timestamp` is below -2.
+    A base offset below the log start offset is replaced by it. If the last segment is not empty, the log end offset
+    counts as one more segment, modified at `now_ms` (None: now). `end_offset` is the log end offset; None: the log is
+    read to find it, which may raise `StorageError`. Raises `UsageError` if `max_count` is not positive or `timestamp`
+    is below -2.
     """
     if max_count < 1:
         raise UsageError("max_count must be positive")

@@ -55,9 +55,10 @@ def opened_below_start(partition: WithSnapshots, limits: Limits = DEFAULT_LIMITS
 
 
 def snapshot_of_start(partition: WithSnapshots, limits: Limits = DEFAULT_LIMITS) -> LoadedSnapshot | None:
-    """Return the producer snapshot that a broker would load at its start: the newest readable one above the log start
-    offset and not above the log end offset. A damaged or unreadable snapshot is skipped, because a broker deletes it.
-    None if there is none. Raises `StorageError` if the log must be read for its end offset and cannot be read.
+    """Return the producer snapshot that a broker would load at its start; None if there is none. It is the newest
+    readable one whose offset is above the log start offset and not above the log end offset. A damaged or unreadable
+    snapshot is skipped, because a broker deletes it. The log is read for its end offset if necessary; raises
+    `StorageError` if it cannot be read.
     """
     start = partition.log_start_offset
     last = partition.segments[-1].base_offset if partition.segments else start

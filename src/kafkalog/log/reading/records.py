@@ -169,7 +169,7 @@ class RecordReader:
 
     def by_batch(self) -> Iterator[OfBatch]:
         """Yield the wanted records batch by batch, as pairs of a batch and its records. Batches without wanted records
-        are left out. Errors are those of the reader.
+        are left out. Raises the errors of the reader.
         """
         for item in self._read(None):
             if isinstance(item, tuple):
@@ -213,9 +213,9 @@ class RecordReader:
             raise raised(self.ended_by)
 
     def _judged(self, batch: RecordBatch, selection: BatchSelection) -> Iterator[OfBatch]:
-        """Yield the batch with its wanted records, if it has any. A batch that the scan has already reported as damage
-        gives nothing with `on_damage="skip"`. A batch of an undecided transaction gives nothing, and the finding about
-        that transaction is added to `findings` once. A fault inside the batch is handled as in `_one`.
+        """Yield the batch with its wanted records; nothing if it has none. With `on_damage="skip"`, yield nothing for a
+        batch that the scan has already reported as damage. Yield nothing for a batch of an undecided transaction, and
+        add the finding about that transaction to `findings` once. A fault inside the batch is handled as in `_one`.
         """
         if self._skips and self._is_passed(batch):
             return
@@ -251,9 +251,9 @@ class RecordReader:
                     return
 
     def _one(self, batch: RecordBatch, low: int, high: int) -> Iterator[OfBatch]:
-        """Decode a batch; yield it with its records from offset `low` to `high` (exclusive), or nothing if there are
-        none. A fault inside the batch is handled after that: with `on_damage="skip"` the finding is only added to
-        `findings`; otherwise it also stops the scan (`_is_damaged`).
+        """Decode a batch. Yield it with its records from offset `low` to `high` (exclusive), or nothing if there are
+        none. If there is a fault inside the batch, it is reported after that. With `on_damage="skip"` the finding is
+        added to `findings`. Otherwise the scan stops with the finding, and `_is_damaged` is set.
         """
         decoded = decode_batch(batch, limits=self._limits)
         records = _between(decoded.records, low, high)

@@ -202,9 +202,11 @@ class SliceReader:
 
     def _window(self, window: bytes | memoryview, position: int) -> tuple[int, bool]:
         """Decode batches at the start of a window of the file with compiled code (see `WindowDecoder`); `position` is
-        the window's byte position in the file. Return the number of bytes decoded, which is 0 if offsets must first be
-        examined one by one, and whether decoding stopped only because enough rows are held. Completed Arrow batches are
-        appended to `_complete`; the selection and the cursor are advanced.
+        the window's byte position in the file. Completed Arrow batches are appended to `_complete`; the selection and
+        the cursor are advanced.
+
+        Return the number of bytes decoded, and whether decoding stopped only because enough rows are held. Return (0,
+        False) if the offsets must first be examined one by one.
         """
         from kafkalog.codec.columnar.run_decoder import Order
 
@@ -289,9 +291,10 @@ class SliceReader:
                 yield replace(damage, finding=replace(finding, file=self._slice.path), goes_on=True)
 
     def _passed_by(self, batch: RecordBatch, expected: int) -> Iterator[pa.RecordBatch | Damage]:
-        """Yield completed rows, then damage for a batch that no consumer reads past, although its checksum may be
-        valid. If `expected`, the offset that should come here, is not below the end of the view, yield nothing and end
-        the reading. After a batch with a wrong base offset (`BatchVerdict.DISPLACED`), reading continues at its end.
+        """Handle a batch that no consumer reads past, although its checksum may be valid. Yield the completed rows and
+        then the damage. `expected` is the offset that should come here. If it is at or after the end of the view, yield
+        nothing and end the reading. After a batch with a wrong base offset (`BatchVerdict.DISPLACED`), reading
+        continues at its end.
         """
         selection = self._selection
         if expected >= selection.end_offset:

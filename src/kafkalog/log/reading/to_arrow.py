@@ -74,9 +74,9 @@ def partition_to_arrow(
     threads: int = 1,
     layout: str = COPY,
 ) -> pa.RecordBatchReader:
-    """Return a reader of the records of a partition as Arrow batches; implements `Partition.to_arrow`, which explains
-    the parameters. Bounds by timestamp and, for `read_committed`, the transactions are read at once, the records
-    lazily; the log files are kept open from now on. `batch_rows` may be lowered for a small log.
+    """Return a reader of the records of a partition as Arrow batches. Implements `Partition.to_arrow`, which explains
+    the parameters. Bounds by timestamp and, for `read_committed`, the transactions are determined at once; the records
+    are read lazily. The log files are kept open from now on. `batch_rows` may be lowered for a small log.
 
     Raises `UsageError` for sizes or `threads` below 1 or an unknown column or `on_damage`, `StorageError` if a file
     cannot be read. While the batches are read, damage is raised, appended to `findings` or reported as a warning.
@@ -129,10 +129,10 @@ def _all_reported(
     partition: ReadablePartition, pieces: Iterable[pa.RecordBatch | Damage], view: ConsumerView,
     passed: Iterable[Finding], limits: Limits,
 ) -> Iterator[pa.RecordBatch | Damage]:  # fmt: skip
-    """Yield the `pieces`, which are Arrow batches and damage, with more damage around them. Before them come the
-    findings in `passed`, which may hide earlier rows. After them comes the undecided transaction that ends the view;
-    or, if there were no pieces, the reason why a consumer gets no record, if there is one. The added damage has no
-    bytes of its own. Raises `StorageError`.
+    """Yield the Arrow batches and damage in `pieces`, with further findings as damage before and after them. Before
+    them come the findings in `passed`, which may hide earlier rows. After them comes the undecided transaction that
+    ends the view, if there is one. If nothing was yielded and there is no such transaction, the last item is the reason
+    why a consumer gets no record, if there is one. Raises `StorageError` if a file cannot be read.
     """
     for finding in passed:
         yield _elsewhere(finding, view.start_offset)
@@ -202,9 +202,9 @@ def _slices(
     wanted: Sequence[Segment], view: ConsumerView, files: HeldFiles, limits: Limits
 ) -> Iterator[tuple[Segment, Slice]]:
     """Yield each segment with the slice of it to read. The first slice begins at or before the view's start, as near as
-    its offset index shows; all others begin at byte 0. The slice that contains the view's end has `likely_end`, a byte
-    position by which the end is probably reached; no slice has it if the view has no end offset. Raises `StorageError`
-    if a file cannot be opened or read.
+    the offset index shows; all others begin at byte 0. If the view has an end, the slice that contains it has
+    `likely_end`, a byte position by which the end is probably reached. Raises `StorageError` if a file cannot be opened
+    or read.
     """
     low, high = view.start_offset, view.end_offset
     for number, segment in enumerate(wanted):
@@ -227,9 +227,10 @@ def _slices(
 def _parts(
     slices: Iterable[tuple[Segment, Slice]], every: int, rows: int, files: HeldFiles
 ) -> Iterator[tuple[Slice, Slice]]:
-    """Cut slices lazily into parts of about `every` bytes and at most `rows` rows, for threads; yield each part with
-    its whole slice. The iterator ends when the slices' end offset is reached. Only indexes and headers are read, to
-    choose cuts and the expected offset at each cut; faults are left to the readers.
+    """Cut slices into parts for threads; yield each part with its whole slice. A part has about `every` bytes and at
+    most `rows` rows. Ends when the slices' end offset is reached. Only indexes and headers are read, and only when a
+    part is requested. They give the cuts and the expected offset at each cut. Faults are left to the readers. Raises
+    `StorageError` if a file cannot be read.
     """
     next_offset = -1
     for segment, whole in slices:
@@ -316,10 +317,10 @@ class _Reading:
     def _part(
         self, part: Slice, await_turn: Callable[[], None] | None = None, is_large: bool = False
     ) -> Iterator[pa.RecordBatch | Damage | _End]:
-        """Yield the Arrow batches and damage of a part, and as the last item an `_End` with the next wanted and the
-        next expected offset. `await_turn` is a function that waits until this part's rows are next in order: it is
-        called at once if `is_large`, and otherwise by the assembler before a large batch. An assembler is reused unless
-        damage ended the part.
+        """Yield the Arrow batches and damage of a part. The last item is an `_End` with the next wanted and the next
+        expected offset. `await_turn` is a function that waits until this part is next in order. It is called at once if
+        `is_large`, and otherwise by the assembler before a large batch. The assembler is used again for a later part,
+        unless there is damage.
         """
         if is_large and await_turn is not None:
             await_turn()
@@ -353,11 +354,12 @@ class _Reading:
     def in_threads(
         self, parts: Iterable[tuple[Slice, Slice]], threads: int, every: int
     ) -> Iterator[pa.RecordBatch | Damage]:
-        """Yield the Arrow batches and damage of slices that `threads` threads read in parts, in the order of the log.
-        `parts` are pairs of a part and its whole slice. If a part began with another offset than the one with which the
-        previous part ended, it is read again. If a part has damage, it is read again together with the rest of its
-        slice, because the cuts were guesses. `every` is the approximate size of a part in bytes; a part of more than
-        twice that size contains a large batch, and waits for its turn. Files are closed when they were read.
+        """Yield the Arrow batches and damage of slices, in the order of the log. `threads` threads read them in parts;
+        `parts` has pairs of a part and its whole slice. `every` is the approximate size of a part in bytes. A part of
+        more than twice that size contains a large batch, and waits for its turn. Files are closed when they were read.
+
+        The cuts are guesses. A part is read again if it began with another offset than the previous part ended with. If
+        a part has damage, it is read again together with the rest of its slice.
         """
         works = (
             ((part, whole), partial(self._in_thread, part, part.size > _LARGE_PART * every)) for part, whole in parts
@@ -388,9 +390,10 @@ class _Reading:
     def _undamaged(
         self, pieces: Iterable[pa.RecordBatch | Damage | _End], part: Slice, whole: Slice
     ) -> Iterator[pa.RecordBatch | Damage | _End]:
-        """Yield the pieces of a part. At damage that ends the part, read the rest of its slice without cuts instead,
-        and record the slice as `_undivided`. This second reading begins at the start of the part; so the rows and
-        faults already yielded are skipped by their number, because an offset may occur twice.
+        """Yield the pieces of a part. If damage ends the part before the end of its slice, the rest of the slice is
+        read without cuts, from the start of the part on, and the slice is recorded as `_undivided`. The rows and faults
+        that were already yielded are then skipped. They are counted, not compared by offset, because an offset may
+        occur twice.
         """
         damage: Damage | None = None
         rows = faults = 0

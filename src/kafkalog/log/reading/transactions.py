@@ -221,10 +221,12 @@ class TransactionTracker:
             self.damaged(damage)
 
     def take(self, run: AnyRun, segment: Segment | None = None, *, end: int = NO_END) -> None:
-        """Update the state from a run of batches. Batches that begin at `end` or later do not count, and batches that
-        end below an offset already reached are ignored, because they repeat offsets. When the offset of the known state
-        (`begin`) is reached, that state replaces the one derived so far. `segment` is the file in findings about
-        unreadable markers.
+        """Update the state from a run of batches. Batches that begin at `end` or later are ignored. Batches that end
+        below an offset already reached are ignored too, because they repeat offsets. `segment` is the file in findings
+        about unreadable markers.
+
+        A state that `begin` was given is used from its offset on: when this offset is reached, it replaces the state
+        derived so far.
         """
         for part in (run,) if self._known is None else run.split_at_offset(self._known.offset):
             for batch in part.of_transactions():
@@ -235,9 +237,9 @@ class TransactionTracker:
                 self._load(self._known)
 
     def damaged(self, passed: Passed) -> None:
-        """End every open transaction, because its marker may be in this damage. A transaction becomes undecided, with
-        its records up to the end of the damage. It becomes aborted instead if the damaged bytes have the header of its
-        marker and the segment's transaction index lists it.
+        """End every open transaction, because its marker may be in this damage. If the damaged bytes have the header of
+        its marker, and the segment's transaction index lists it, the transaction becomes aborted. Otherwise it becomes
+        undecided, with its records up to the end of the damage.
         """
         claimed = None
         if len(passed.head) == BATCH.size:
@@ -249,11 +251,12 @@ class TransactionTracker:
     def _ends_unread(
         self, producer_id: int, last: int, finding: Finding, segment: Segment | None, claimed: tuple[int, int] | None
     ) -> None:
-        """End the open transaction of a producer, if there is one, because its marker may be in damage. `claimed` are
-        producer id and base offset in the header of the damaged batch, None if there is no whole header. If `claimed`
-        has this producer, and the `.txnindex` lists the transaction with its first offset and a marker at the claimed
-        offset, the transaction is added to `aborted`. Otherwise it is added to `undecided` with its records up to
-        offset `last` (inclusive): a missing entry proves nothing, because the index may be missing or older.
+        """End the open transaction of a producer, because its marker may be in damage; do nothing if there is none.
+        `claimed` are producer id and base offset in the header of the damaged batch, None if there is no whole header.
+
+        The transaction becomes aborted if `claimed` has this producer and the `.txnindex` lists the transaction with
+        its first offset and a marker at the claimed offset. Otherwise it is added to `undecided` with its records up to
+        offset `last` (inclusive). A missing entry does not prove a commit, because the index may be missing or older.
         """
         first = self._open.pop(producer_id, None)
         if first is None:
@@ -357,8 +360,9 @@ class AbortedFilter:
         return _AbortedColumns(self._all)
 
     def rejected(self, run: BatchRun | MessageRun) -> npt.NDArray[np.bool_]:
-        """Return a boolean mask, one element for each batch of the run: True if `rejects` would return True for it. The
-        offsets of the run must increase and be above all earlier ones. Advances the filter to the end of the run.
+        """Return a boolean mask with one element for each batch of the run. It is True if `rejects` would return True
+        for the batch. The offsets of the run must increase and be above all earlier ones. Advances the filter to the
+        end of the run.
         """
         mask, behind = self._columns.rejected(run)
         ids = run["producer_id"]
@@ -393,9 +397,9 @@ class AbortedFilter:
         return any(undecided.first_offset <= last and undecided.last_offset >= first for undecided in self._undecided)
 
     def rejects(self, batch: RecordBatch) -> bool:
-        """Whether a batch is a transactional data batch of an aborted transaction, which a consumer with
-        `read_committed` skips. Control batches and batches without a producer id are never rejected. Advances the
-        filter to this batch: a transaction ends with the first batch of its producer after the transaction's last
+        """Return whether a batch is a transactional data batch of an aborted transaction; a consumer with
+        `read_committed` skips it. Control batches and batches without a producer id are never rejected. Advances the
+        filter to this batch. A transaction ends with the first batch of its producer after the transaction's last
         offset.
         """
         header = batch.header
@@ -427,9 +431,9 @@ class _AbortedColumns:
         self._keys = keys[self._order]
 
     def rejected(self, run: BatchRun | MessageRun) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
-        """Return a boolean mask of the run's batches: True for transactional data batches of aborted transactions. Also
-        return sorted pairs of a producer id and the last offset of an aborted transaction, for each such transaction
-        that is over because the run has a batch of the producer after that offset.
+        """Return two results for a run of batches. The first is a boolean mask: True for each transactional data batch
+        of an aborted transaction. The second is a sorted list of (producer id, last offset) pairs: it names the aborted
+        transactions after which the run has a batch of the same producer, so that they are over.
         """
         import numpy as np
 

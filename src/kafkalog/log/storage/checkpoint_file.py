@@ -50,11 +50,13 @@ def _header_number(line: str) -> int:
 
 def read_checkpoint(data: bytes, parse: Callable[[list[str]], Row], width: int) -> list[Row]:
     """Parse the content of a checkpoint file (`CheckpointReadBuffer.read`): a line with version 0, a line with the
-    number of entries, and one line for each entry. Return a row for each entry, in file order; an empty list if the
-    file is empty or ends after the version. `parse` is called with the `width` words of a line and returns its row; its
-    exceptions are passed on. Raises `JavaIOError` for invalid UTF-8, another version, a header line that is not a
-    number, a line with another number of words, or another number of entries than announced; `IllegalArgumentError` if
-    that number is negative.
+    number of entries, and one line for each entry. Return a row for each entry, in file order. Return an empty list if
+    the file is empty or ends after the version. `parse` is called with the `width` words of a line and returns its row;
+    its exceptions are passed on.
+
+    Raises `JavaIOError` for invalid UTF-8, another version, a header line that is not a number, a line with another
+    number of words, or another number of entries than the second line states. Raises `IllegalArgumentError` if that
+    number is negative.
     """
     lines = java_lines(data)
     if not lines:

@@ -42,9 +42,10 @@ class CleanedOutput:
 
     def put(self, kept: LogBatch | RecordBatch | None, source: LogSegment) -> None:
         """Add a kept batch after those added before; None adds nothing. `kept` is an unchanged batch of `source`
-        (`LogBatch`) or a rewritten one (`RecordBatch`). It is collected and written later, at the latest by `finish`.
-        Raises `OffsetOverflowError` if its last offset does not fit the indexes of the new segment. This may write
-        batches that were added before, which raises `FullIndexError` or `InvalidOffsetError` if they cannot be indexed.
+        (`LogBatch`) or a rewritten one (`RecordBatch`). It is written later, at the latest by `finish`.
+
+        Raises `OffsetOverflowError` if its last offset does not fit the indexes of the new segment. Batches that were
+        added before may be written now; then raises `FullIndexError` or `InvalidOffsetError` if one cannot be indexed.
         """
         if isinstance(kept, RecordBatch):
             self._check(kept.last_offset)
@@ -64,8 +65,10 @@ class CleanedOutput:
         self._stretch_bytes += batch.size
 
     def keep_run(self, run: BatchRun, source: LogSegment) -> None:
-        """Append a run of unchanged batches of `source` to the new segment at once, after writing everything collected
-        before. The bytes are copied from the log file of `source`, so the run should have at least `STRETCH` bytes.
+        """Write everything that was added before, and then append a run of unchanged batches of `source` to the new
+        segment. The bytes are copied from the log file of `source`, which is only worthwhile if the run has at least
+        `STRETCH` bytes.
+
         Raises `OffsetOverflowError` if an offset does not fit the indexes of the new segment, `FullIndexError` or
         `InvalidOffsetError` if a batch cannot be indexed.
         """
@@ -77,9 +80,11 @@ class CleanedOutput:
 
     def put_run(self, run: BatchRun) -> None:
         """Add a run of consecutive batches whose bytes are in memory (`run.window`). A run of 1 MiB or more is written
-        at once. The bytes of a smaller one are copied, and written when about 1 MiB has been collected, or by `finish`;
-        the headers of `run` must not change until then. Raises `OffsetOverflowError` if an offset does not fit the
-        indexes of the new segment, `FullIndexError` or `InvalidOffsetError` if a batch cannot be indexed.
+        at once. The bytes of a smaller one are copied; they are written when about 1 MiB has been collected, or by
+        `finish`. The headers of `run` must not change until then.
+
+        Raises `OffsetOverflowError` if an offset does not fit the indexes of the new segment, `FullIndexError` or
+        `InvalidOffsetError` if a batch cannot be indexed.
         """
         self._check_run(run)
         self._end_stretch()

@@ -196,9 +196,9 @@ class ContentSource:
 
 
 def same_bytes(one: Content, other: Content, origin: Callable[[str], Source]) -> bool:
-    """Whether two contents have equal bytes. Equal parts (the same slice of a file, or zeros in both) are not read;
-    other parts are read and compared. `origin` opens an original file by its path. Raises `StorageError` if one cannot
-    be read.
+    """Return whether two contents have equal bytes. Parts that are the same slice of a file, or zeros in both, are not
+    read. Other parts are read and compared. `origin` opens an original file by its path. Raises `StorageError` if one
+    cannot be read.
     """
     if one.parts == other.parts:
         return True

@@ -234,11 +234,12 @@ class TimeIndex(_Index):
         return self._slots.entries >= self._slots.max_entries - 1
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
-        """Append an entry if its timestamp (ms) is larger than the last one's (-1 without entries); otherwise nothing
-        is appended. Raises `FullIndexError` if at most the last slot, which is reserved for rolling, is free. With
-        `skip_full_check` the reserved slot may be used, and `FullIndexError` is raised only if an entry has no slot. If
-        there are entries, raises `InvalidOffsetError` or `IllegalStateError` for an offset or timestamp below the last
-        entry's. Raises `IndexOffsetOverflowError` if the offset does not fit relative to the base offset.
+        """Append an entry if its timestamp (ms) is larger than the last one's (-1 without entries); otherwise append
+        nothing. The last slot is reserved for rolling: raises `FullIndexError` if no other slot is free. With
+        `skip_full_check` the reserved slot may be used, and `FullIndexError` is raised only if there is no slot at all.
+
+        Raises `InvalidOffsetError` for an offset below the last entry's, `IllegalStateError` for a timestamp below the
+        last entry's, and `IndexOffsetOverflowError` if the offset does not fit relative to the base offset.
         """
         if not skip_full_check and self.is_full:
             raise FullIndexError(f"Attempt to append to a full time index (size = {self.entries}).")
@@ -276,9 +277,9 @@ class TransactionIndex:
         return self._file.source().size % ABORTED_TRANSACTION.size if self._file.exists else 0
 
     def _entries(self) -> Iterator[tuple[int, AbortedTransaction]]:
-        """Write pending entries to the file, then yield (slot number from 0, entry) in file order. A hole of the file,
-        which would read as equal entries, gives only its first. Yield nothing if there is no file. Raises `KafkaError`
-        if the high byte of an entry's version is 1 to 127.
+        """Write pending entries to the file, then yield (slot number from 0, entry) in file order. Yield nothing if
+        there is no file. A hole of the file reads as many equal entries; only the first of them is yielded. Raises
+        `KafkaError` if the high byte of an entry's version is 1 to 127.
         """
         self.store()
         if not self._file.exists:
@@ -300,9 +301,10 @@ class TransactionIndex:
 
     def collect(self, start: int, end: int) -> tuple[list[AbortedTransaction], bool]:
         """Return the aborted transactions whose last offset is at or above `start` and whose first offset is below
-        `end`, in index order, and whether the search is complete: True if an entry's last stable offset is at or above
-        `end`, so that indexes of later segments have no such transactions. Writes pending entries first. Raises
-        `KafkaError` for an entry of unknown version.
+        `end`, in index order. Return also whether the search is complete. It is if an entry's last stable offset is at
+        or above `end`, because indexes of later segments then have no such transactions.
+
+        Pending entries are written first. Raises `KafkaError` for an entry of unknown version.
         """
         transactions = []
         for _number, entry in self._entries():
@@ -314,8 +316,8 @@ class TransactionIndex:
 
     def append(self, entry: AbortedTransaction) -> None:
         """Append an entry in memory; `store` writes it to the end of the file. Raises `IllegalArgumentError` if its
-        last offset is not above that of the previous entry appended through this object; entries that the file had
-        before are not compared.
+        last offset is not above the last offset of the previous entry. Only entries that were appended through this
+        object are compared, not those that the file had before.
         """
         if self._last_offset is not None and self._last_offset >= entry.last_offset:
             raise IllegalArgumentError("The last offset of appended transactions must increase sequentially")

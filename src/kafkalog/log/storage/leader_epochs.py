@@ -30,10 +30,12 @@ class LeaderEpochCheckpointFile:
         self.path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
 
     def read(self) -> list[LeaderEpoch]:
-        """Return the entries in file order; create an empty file if it does not exist. Results for small files are
-        cached by content. Raises `KafkaStorageError` for a malformed file, and `IllegalArgumentError` (also its
-        subclass `NumberFormatError`) for a word that is not a number or a negative number of entries. If the file
-        cannot be created or read, raises `StorageError` on a real disk, `KafkaStorageError` on a virtual one.
+        """Return the entries in file order. An empty file is created if it does not exist. Results for small files are
+        cached by content.
+
+        Raises `KafkaStorageError` for a malformed file, `NumberFormatError` for a word that is not a number, and
+        `IllegalArgumentError`, its base class, for a negative number of entries. If the file cannot be created or read,
+        raises `StorageError` on a real disk, `KafkaStorageError` on a virtual one.
         """
         try:
             if not self._disk.is_file(self.path):
@@ -122,9 +124,9 @@ class LeaderEpochFileCache:
                 self._write()
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drop the epochs that begin at or after `end_offset`; none if it is negative. Pending assigned epochs are
-        written first in any case. The truncation itself is written at once only with `at_once`. Raises
-        `KafkaStorageError` if the file cannot be written.
+        """Drop the epochs that begin at or after `end_offset`. A negative `end_offset` drops none. Pending assigned
+        epochs are always written first. The result is written at once only with `at_once`. Raises `KafkaStorageError`
+        if the file cannot be written.
         """
         self._write_assigned()
         latest = self.latest_epoch
@@ -136,8 +138,8 @@ class LeaderEpochFileCache:
         self._truncated()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop the epochs that begin at or before `start_offset`, except the latest of them, whose start becomes
-        `start_offset`. Pending assigned epochs are written first; the truncation itself is written at once only with
+        """Drop the epochs that begin at or before `start_offset`, except the latest of them, which now begins at
+        `start_offset`. Pending assigned epochs are always written first. The result is written at once only with
         `at_once`. Raises `KafkaStorageError` if the file cannot be written.
         """
         self._write_assigned()

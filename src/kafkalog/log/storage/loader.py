@@ -113,11 +113,13 @@ class LogLoader:
     # -- loading -----------------------------------------------------------------------------------------------------
 
     def load(self) -> LoadedLog:
-        """Load the log in the broker's order of steps; return its offsets and segments. Removes temporary files,
-        completes swaps, and recovers segments with bad indexes and, after an unclean shutdown, all segments from the
-        recovery point on (which may truncate or delete segments). Splits segments whose offsets overflow, and rewrites
-        leader epochs and producer snapshots. Without a segment, a new one is created. Raises the `JavaError` that a
-        broker would throw, or `LogLossError` if `keeps_log` is set and the broker would remove log data.
+        """Load the log in the broker's order of steps; return its offsets and segments. First, temporary files are
+        removed and swaps are completed. Then segments with bad indexes are recovered, and after an unclean shutdown all
+        segments from the recovery point on; recovery may truncate or delete segments. Segments whose offsets overflow
+        are split. Leader epochs and producer snapshots are rewritten. If there is no segment, a new one is created.
+
+        Raises the `JavaError` that a broker would throw. Raises `LogLossError` if `keeps_log` is set and the broker
+        would remove log data.
         """
         request = self._request
         self._resolve_swaps(self._remove_temporaries())
@@ -161,10 +163,12 @@ class LogLoader:
         )  # fmt: skip
 
     def _read_first_unstable(self, log_start: int, end: int) -> None:
-        """Read one byte at the start of the first open transaction, as the broker does (`LocalLog.read`); do nothing if
-        there is none. If the transaction begins below offset `log_start`, the byte there is read. The byte is not used;
-        only the exceptions matter: `AlreadyOfflineError` if the log directory is going offline, `OffsetOutOfRangeError`
-        if the offset to read is above `end`, or the `JavaError` of the read.
+        """Read one byte at the first open transaction, as the broker does (`LocalLog.read`); do nothing if no
+        transaction is open. If the transaction begins below `log_start`, read at `log_start`. The byte is not used:
+        only the exceptions matter.
+
+        Raises `AlreadyOfflineError` if the log directory is going offline, `OffsetOutOfRangeError` if the offset is
+        above `end`, or the `JavaError` of the read.
         """
         unstable = self.producers.first_unstable_offset()
         if unstable is None:
@@ -324,9 +328,11 @@ class LogLoader:
 
     def _split(self, segment: LogSegment) -> None:
         """Replace a segment whose offsets do not fit its indexes by several segments that fit
-        (`LocalLog.splitOverflowedSegment`). Writes `.cleaned` files, then renames them and removes the old segment.
-        Raises `LogLossError` before any change if `keeps_log` is set, `IllegalArgumentError` if no offset overflows,
-        `NoSuchElementError` or `IllegalStateError` if not all bytes can be split into batches.
+        (`LocalLog.splitOverflowedSegment`). The new segments are written as `.cleaned` files, which are then renamed,
+        and the old segment is removed.
+
+        If `keeps_log` is set, raises `LogLossError` before any change. Raises `IllegalArgumentError` if no offset
+        overflows, `NoSuchElementError` or `IllegalStateError` if not all bytes can be split into batches.
         """
         self._lose(segment, 0)
         if not segment.has_overflow:
@@ -373,9 +379,9 @@ class LogLoader:
 
     def _replace(self, old: LogSegment, parts: list[LogSegment]) -> None:
         """Replace a segment by its parts: register the parts, delete the old files, and rename the files of the parts
-        from `.cleaned` to their final names. The producer snapshot at the old base offset is deleted if no part begins
-        there. If `old` overflowed while it was being opened, it is not registered yet: its files and snapshot are then
-        not deleted here.
+        from `.cleaned` to their final names. If no part begins at the old base offset, the producer snapshot there is
+        deleted. If `old` overflowed while it was being opened, it is not registered yet; its files and snapshot are
+        then kept.
         """
         is_known = old.base_offset in self._segments
         old.store()

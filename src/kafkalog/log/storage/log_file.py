@@ -159,10 +159,12 @@ class LogBatch:
             raise CorruptRecordError(f"Record is corrupt at position {self.position}")
 
     def first_record(self) -> tuple[RawRecord, int] | None:
-        """Return the first record and its timestamp in ms (the batch's largest timestamp if it has LogAppendTime); None
-        for a v2 batch without records and for any v0 or v1 entry. Compressed records are decompressed. Raises
-        `InvalidRecordError` for malformed records or a negative number of them, `KafkaError` if decompression fails,
-        and `IllegalArgumentError` for an unknown codec.
+        """Return the first record and its timestamp in ms. If the batch has LogAppendTime, that is the batch's largest
+        timestamp. Compressed records are decompressed. Return None for a v2 batch without records and for any v0 or v1
+        entry.
+
+        Raises `InvalidRecordError` for malformed records or a negative number of them, `KafkaError` if decompression
+        fails, and `IllegalArgumentError` for an unknown codec.
         """
         header = self.header
         if not isinstance(header, BatchHeader) or header.records_count == 0:
@@ -231,10 +233,10 @@ class LogFile:
         return self._source
 
     def runs(self, start: int = 0, end: int | None = None) -> Iterator[tuple[HeaderRun, int]]:
-        """Yield runs of batches that the header table knows to be valid, from the batch at position `start` on, in
-        order. Each is paired with the number, within the run, of the first batch that is not before `start`. No bytes
-        at or after position `end` are used (None: end of file). Yield nothing without a table or if no known batch
-        begins at `start`. The caller must read the batches after the last run with `batches`.
+        """Yield, in order, runs of batches that the header table knows to be valid, from byte position `start` to
+        position `end` (exclusive; None: end of file). Each run is paired with the number, within it, of the first batch
+        at or after `start`. Yield nothing without a table, or if no known batch begins at `start`. The caller must read
+        the batches after the last run with `batches`.
         """
         if self._headers is None:
             return
@@ -256,8 +258,8 @@ class LogFile:
 
     def batches(self, start: int = 0, end: int | None = None) -> Iterator[LogBatch]:
         """Yield the batches from position `start`, which must be the start of a batch, to position `end` (exclusive;
-        None: end of file). Checksums are not verified. A batch that does not end by `end` stops the iterator without an
-        error. Raises `IllegalArgumentError` for a negative `start`, `CorruptRecordError` for a size field that is too
+        None: end of file). Checksums are not verified. Iteration stops without an error at a batch that goes beyond
+        `end`. Raises `IllegalArgumentError` for a negative `start`, `CorruptRecordError` for a size field that is too
         small, and `StorageError` if the file has become shorter.
         """
         if start < 0:
@@ -295,9 +297,9 @@ class LogFile:
         return previous if previous is not None and previous.last_offset >= target else None
 
     def largest_timestamp_after(self, start: int) -> tuple[int, int]:
-        """Return the largest timestamp (ms) of the batches from byte position `start` on, which must be the start of a
-        batch, and the last offset of the first batch with that timestamp; (-1, -1) if no batch has a timestamp. Raises
-        `JavaError` for a malformed batch.
+        """Return the largest timestamp (ms) of the batches from byte position `start` on, and the last offset of the
+        first batch with that timestamp. Return (-1, -1) if no batch has a timestamp. `start` must be the start of a
+        batch. Raises `JavaError` for a malformed batch.
         """
         largest = (-1, -1)
         for batch in self.batches(start):

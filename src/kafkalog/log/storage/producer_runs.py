@@ -57,11 +57,13 @@ class ProducerError(PortableError):
 
 
 def take_producers(run: HeaderRun, first: int, end: int, batch_of: Callable[[int], LogBatch], appends: Appends) -> None:
-    """Pass the batches of a run that have a producer id, with numbers from `first` to `end` (exclusive), to `appends`,
-    in order. Data batches are summarized by stretches, which are passed to its method `stretch`; control batches, and
-    others that cannot be summarized, are passed to its method `batch`. `batch_of` returns the batch of a number. Raises
-    `ProducerError` with the number of the batch for which the broker would throw, after all batches before it were
-    passed.
+    """Pass the batches of a run with numbers from `first` to `end` (exclusive) to `appends`, in order. Batches without
+    a producer id are skipped. Consecutive data batches are summarized, and the summary is passed to its method
+    `stretch`. Control batches, and data batches that cannot be summarized, are passed to its method `batch`; `batch_of`
+    returns the batch with a number.
+
+    Raises `ProducerError` with the number of the first batch for which the broker would throw. All batches before it
+    were then passed.
     """
     from kafkalog.codec.headers.rebuild_segment import ProducersOfRun
 
@@ -95,8 +97,8 @@ def _outside_transaction(producer: ProducerBatches, appends: Appends) -> int:
 def _ends_of(
     run: HeaderRun, first: int, end: int, producers: Sequence[ProducerBatches], remembered: int
 ) -> list[StretchEnd]:
-    """Return the summary of a stretch, the batches with numbers from `first` to `end` (exclusive), for each of
-    `producers`, in their order. `remembered` is the number of last batches that a summary contains at most.
+    """Return a summary of the batches with numbers from `first` to `end` (exclusive) for each of `producers`, in their
+    order. A summary contains at most the last `remembered` batches of its producer.
     """
     if remembered == 1:
         return [_end_of(run, producer, [producer.last]) for producer in producers]

@@ -23,10 +23,11 @@ def rebuild_producer_state(
 ) -> None:
     """Rebuild the producer state at offset `end` from the newest usable snapshot and the batches after it. Deletes
     snapshot files at or below `log_start` or above `end`, and damaged ones. Writes a snapshot at `end`, and during the
-    scan at each of the last two segment base offsets that it reaches; none if the state has not advanced since the last
-    snapshot. With `reload_from_clean`, a log without any snapshot is not read: the state stays empty, and empty
-    snapshots are written. Raises the broker's `JavaError` for a batch that cannot be read or that violates the producer
-    rules.
+    scan at each of the last two segment base offsets that it reaches. No snapshot is written if the state has not
+    advanced since the last one.
+
+    With `reload_from_clean`, a log without any snapshot is not read: the state stays empty, and empty snapshots are
+    written. Raises the broker's `JavaError` for a batch that cannot be read or that violates the producer rules.
     """
     snapshots_at = [*segments.bases[-2:], end]
     if not producers.has_snapshots and reload_from_clean:

@@ -164,8 +164,9 @@ class LogSegment:
     def recover(self, producers: ProducerStateManager, epochs: LeaderEpochFileCache, *, keeps_log: bool = False) -> int:
         """Scan and verify all batches, truncate the log at the first invalid one, and rebuild the indexes. Return the
         number of bytes removed; 0 if all are valid. The scan adds the batches to `producers` and `epochs`. With
-        `keeps_log`, `LogLossError` is raised instead of truncating, and a full index gets no more entries instead of
-        raising. Raises another `JavaError` of the broker with the batch's position, such as `OffsetOverflowError`,
+        `keeps_log`, `LogLossError` is raised instead of truncating, and a full index gets no further entries.
+
+        Raises another `JavaError` of the broker, with the batch's position, such as `OffsetOverflowError`,
         `FullIndexError` or an error of producer state; the indexes are then incomplete.
         """
         offset_index, time_index = self.offset_index, self.time_index
@@ -214,11 +215,13 @@ class LogSegment:
             raise error.at(None, self.path(FileKind.LOG)) from error.__cause__
 
     def read(self, offset: int, max_size: int, max_position: int | None = None) -> tuple[int, int] | None:
-        """Return byte position and size of the range that a broker's read from `offset` returns, without reading it;
-        None if no batch holds `offset` or comes after it. The range begins with a whole batch, has at most `max_size`
-        bytes and ends at or before `max_position` (None: end of the log); its last batch may be incomplete. Raises
-        `IllegalArgumentError` if the batch begins after `max_position` and `max_size` is not 0, `JavaError` for a
-        malformed batch.
+        """Return byte position and size of the range that a broker's read from `offset` returns; nothing is read from
+        this range. Return None if no batch has this offset or a higher one. The range begins with a whole batch, has at
+        most `max_size` bytes and ends at or before `max_position` (None: end of the log). Its last batch may be
+        incomplete.
+
+        Raises `IllegalArgumentError` if the batch begins after `max_position` and `max_size` is not 0, `JavaError` for
+        a malformed batch.
         """
         limit = self.log.size if max_position is None else max_position
         batch = self.translate(offset)
@@ -252,11 +255,12 @@ class LogSegment:
         return next_offset > self.base_offset and not self.can_hold(next_offset - 1)
 
     def truncate_to(self, offset: int, now_ms: int = 0, *, log_first: bool = False) -> int:
-        """Remove the batch that contains `offset` and all later ones, and all index entries at or above `offset`.
+        """Remove the batch that contains `offset`, all later batches, and all index entries at or above `offset`.
         Return the number of bytes removed from the log. Offset and time index get their full size again. If the log is
-        empty afterwards, `now_ms` becomes its creation time. With `log_first` the log is truncated before the indexes:
-        after a crash in between, the next check detects index entries beyond the end of the log, but would not notice
-        missing entries. Raises `JavaError` for a malformed batch before `offset`.
+        empty afterwards, `now_ms` becomes its creation time. Raises `JavaError` for a malformed batch before `offset`.
+
+        With `log_first` the log is truncated before the indexes. After a crash in between, the indexes have entries
+        beyond the end of the log, which the next check detects; it would not detect missing entries.
         """
         batch = self.translate(offset)
         size = self.log.size if batch is None else batch.position
@@ -355,10 +359,12 @@ class LogSegment:
         self._store.reserve(size)
 
     def should_roll(self, roll: RollParams) -> bool:
-        """Whether the batches described by `roll` must go to a new segment: the log would exceed `max_segment_bytes`,
-        the segment has batches and is older than `max_segment_ms`, an index is full, or the last offset does not fit
-        the indexes. The age is the time from the first batch's largest timestamp to the largest timestamp to append; if
-        the first batch has no timestamp, it is the time from the segment's creation to now.
+        """Return whether the batches described by `roll` must go to a new segment. They must if the log would exceed
+        `max_segment_bytes`, if the segment has batches and is older than `max_segment_ms`, if an index is full, or if
+        the last offset does not fit the indexes.
+
+        The age is the time from the first batch's largest timestamp to the largest timestamp to append. If the first
+        batch has no timestamp, it is the time from the segment's creation to now.
         """
         size = self._store.size
         return (
@@ -378,10 +384,11 @@ class LogSegment:
         return roll.now_ms - self._created_ms
 
     def append(self, batches: Sequence[RecordBatch]) -> None:
-        """Append batches to the log file, then index entries for them if more than `index.interval.bytes` were added
-        since the last entries. The batches are not checked. If an index is full, the remaining batches get no entries;
-        a broker would throw after writing the batches. Nothing is flushed. Raises `StorageError` if writing fails, and
-        `InvalidOffsetError` if offsets do not increase.
+        """Append batches to the log file, and index entries for those before which more than `index.interval.bytes`
+        were added since the last entries. The batches are not checked, and nothing is flushed. If an index is full, the
+        remaining batches get no entries; a broker would throw after writing the batches.
+
+        Raises `StorageError` if writing fails, and `InvalidOffsetError` if offsets do not increase.
         """
         position = self._store.size
         self._store.append(b"".join(bytes(batch.data) for batch in batches))
@@ -391,8 +398,8 @@ class LogSegment:
 
     def index_batch(self, batch: AnyBatch, position: int, *, while_there_is_room: bool = False) -> None:
         """Update the largest timestamp with a batch at byte position `position` of the log. If more than
-        `index.interval.bytes` were added since the last index entries, append an entry for it to offset and time index.
-        If an index is full, `FullIndexError` is raised; with `while_there_is_room`, no entries are appended instead.
+        `index.interval.bytes` were added since the last index entries, append an entry for the batch to offset and time
+        index. If an index is full, raise `FullIndexError`; with `while_there_is_room`, append no entries instead.
         Raises `InvalidOffsetError` if offsets do not increase.
         """
         largest = self._max or self._max_timestamp()

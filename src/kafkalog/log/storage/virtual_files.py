@@ -76,8 +76,8 @@ class VirtualSlots:
         return self._length // self._entry_size
 
     def slot(self, number: int) -> bytes:
-        """Return the bytes of slot `number`, whether it holds an entry or not. `number` is not negative. Raises
-        `IllegalArgumentError` if the slot is not completely inside the file.
+        """Return the bytes of slot `number` (not negative), even if it holds no entry. Raises `IllegalArgumentError` if
+        the slot is not completely inside the file.
         """
         start = number * self._entry_size
         end = start + self._entry_size

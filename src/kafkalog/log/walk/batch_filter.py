@@ -94,10 +94,10 @@ def batch_filter(
     transactional: bool | None = None,
     control: bool | None = None,
 ) -> BatchFilter | None:
-    """Return the filter with these conditions; None if all are None. `producer_ids` and `codecs` are one value or
-    several, of which a batch must have one; codecs may be names or numbers. An empty list of values matches no batch.
-    `transactional` and `control` are the wanted value of that flag. Raises `UsageError` for an invalid producer id or
-    an unknown codec.
+    """Return the filter with these conditions; None if all are None. `producer_ids` and `codecs` may be one value or
+    several; a batch fulfills the condition if it has one of them, so no batch fulfills an empty list. Codecs may be
+    names or numbers. `transactional` and `control` are the wanted values of these flags. Raises `UsageError` for an
+    invalid producer id or an unknown codec.
     """
     if producer_ids is None and codecs is None and transactional is None and control is None:
         return None

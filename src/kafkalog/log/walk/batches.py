@@ -190,10 +190,10 @@ class BatchReader:
         ))
 
     def _stops(self, run: AnyRun, cursor: Cursor, segment: Segment, source: FileSource) -> bool:
-        """Append the findings about the next run to `findings`, except gaps in the offsets. A batch that a consumer
-        cannot pass is also added to `passed`. Return True if the scan ends at this batch, which sets `stop` and
-        `damaged_at` and puts the decisive finding last. Return False if a consumer can pass it, or if the scan
-        continues through damage.
+        """Append the findings about the next run to `findings`, except gaps in the offsets. Return True if the scan
+        ends at this run; `stop` and `damaged_at` are then set, and the decisive finding is the last one. Return False
+        if a consumer can pass it, or if the scan continues through damage. A batch that a consumer cannot pass is also
+        added to `passed`.
         """
         self.is_displaced = run.verdict is BatchVerdict.DISPLACED
         if not run.findings:

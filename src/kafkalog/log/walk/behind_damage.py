@@ -68,9 +68,9 @@ class _Around:
         self._unread: dict[Place, Unread | None] = {}
 
     def met(self, segment: Segment, first: RecordBatch, last: RecordBatch) -> None:
-        """Record consecutive valid batches of a segment; `first` and `last` are the first and the last of them. The
-        unreadable offsets of each damage before `first` are then known. Nothing is recorded if `first` is itself one of
-        the damages (its checksum is valid, but its content is wrong). Must be called in the order of the log.
+        """Record consecutive valid batches of a segment, from `first` to `last`. They show the unreadable offsets of
+        each damage before `first`. Must be called in the order of the log. Nothing is recorded if `first` is itself one
+        of the damages, that is, if its checksum is valid but its content is wrong.
         """
         number = self._numbers[segment.path]
         if (number, first.position) in self._damages:
@@ -173,11 +173,13 @@ def tell_what_is_behind(
     limits: Limits = DEFAULT_LIMITS,
     more: str = "",
 ) -> BehindDamage | None:
-    """Scan the log from the first damage in `findings` on, and return the number of valid batches and data records
-    after it, in total and by segment (path of the log file). Return None if `findings` has no damage in these segments
-    that ends reading. Records below offset `log_start` are not counted. Changes `findings` in place: if batches follow
-    the first damage, the counts and `more` are added to its text; each damage without a last offset gets its unreadable
-    offsets. Raises only `StorageError`.
+    """Read the log from the first damage in `findings` on. Return the number of valid batches and data records after
+    it, in total and by segment (path of the log file). Records below offset `log_start` are not counted. Return None if
+    `findings` has no damage in these segments that ends reading.
+
+    Changes `findings` in place. If batches follow the first damage, the counts and `more` are added to its text. Each
+    damage without a last offset gets its unreadable offsets. Raises `StorageError` if a file cannot be read, and no
+    other error.
     """
     numbers = {segment.path: number for number, segment in enumerate(segments)}
     damages = {

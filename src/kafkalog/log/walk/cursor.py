@@ -141,10 +141,11 @@ def judged(
     gaps: bool,
 ) -> Generator[AnyRun, None, None]:
     """Yield the batches that a scanner finds as runs, in order. Consecutive batches without findings are yielded
-    together as one run. Every other batch is passed to `judge` and yielded as the run of one batch that it returns.
+    together as one run. Every other batch is passed to `judge`, which returns the run of one batch to yield. After such
+    a batch, up to 256 batches are judged one by one, because more of them are likely to need it.
+
     Advances `continuity` over the runs; `judge` must advance it over its batch. With `gaps`, missing offsets inside a
-    run or before it are accepted. After a batch that had to be judged, up to 256 batches are judged one by one, because
-    more of them are likely to need it.
+    run or before it are accepted.
     """
     for found in scanned:
         if isinstance(found, RecordBatch):

@@ -76,10 +76,10 @@ def end_of_walk(
     has the position before `end` (None: end of file) at which the log continues; None if there is none or it was not
     searched. `resync` must be of the same file.
 
-    A continuation is searched if `through_damage` is True, or if the last segment seems to end in an unfinished batch:
-    if valid batches follow, it is damage. In any other segment, an unfinished tail is always damage. In the last
-    segment, a batch with a wrong checksum that ends in zeros up to the end of the file is a zero tail: blocks at its
-    end were never written.
+    In any segment but the last, an unfinished tail is damage. In the last segment, it is damage if valid batches
+    follow. A batch with a wrong checksum in the last segment is a zero tail if it ends in zeros that reach the end of
+    the file, because these blocks were never written. The position is searched if `through_damage` is True, or if the
+    last segment seems to end in an unfinished batch.
     """
     stop = walk.stop or StopReason.END
     position = walk.valid_bytes
@@ -107,8 +107,8 @@ def end_of_walk(
 
 def _zeroed_batch(source: Source, position: int, mismatch: Finding) -> Finding | None:
     """Return the finding that replaces `mismatch` (wrong checksum) if the batch at byte position `position` ends in
-    zeros that reach to the end of the file; None otherwise. Its last 512 bytes must be zeros, or everything after its
-    header if that is shorter: fewer zeros may be its content.
+    zeros that reach to the end of the file; otherwise None. At least its last 512 bytes must be zeros, because fewer
+    zeros may be its content. If less than that follows its header, all of it must be zeros.
     """
     batch = next(iter(Scanner(source, position=position, check_crc=False)), None)
     if batch is None:

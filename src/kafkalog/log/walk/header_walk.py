@@ -48,7 +48,7 @@ class Span(Struct, frozen=True):
 
 def batch_spans(segment: Segment, next_base: int | None = None) -> list[Span]:
     """Return a span for each batch of the segment, in file order. If no header follows a batch, its span includes all
-    the rest of the segment. Raises `StorageError`.
+    the rest of the segment. Raises `StorageError` if the log cannot be read.
     """
     with segment.open() as source:
         return list(walk_headers(source, segment.base_offset, 0, min(source.size, segment.size), next_base=next_base))
@@ -67,10 +67,10 @@ def spans_from(segment: Segment, offset: int, next_base: int | None = None) -> I
 def joined_spans(
     source: Source, offset: int, end: int, step: int, *, position: int = 0, next_base: int | None = None
 ) -> Iterator[Span]:
-    """Yield consecutive spans of whole batches from byte `position` to `end` (exclusive), each with at least `step`
-    bytes except the last. `offset` is the base offset expected at `position`, `next_base` the base offset of the next
-    segment (None: last segment). If no header follows a batch, its span extends to `end`. Only headers are read, by
-    compiled code if it is installed.
+    """Yield consecutive spans of whole batches from byte `position` to `end` (exclusive). Each has at least `step`
+    bytes, except the last. If no header follows a batch, its span extends to `end`. `offset` is the base offset
+    expected at `position`. `next_base` is the base offset of the next segment, None for the last one. Only headers are
+    read, by compiled code if it is installed.
     """
     if isinstance(source, FileSource) and source.descriptor >= 0 and is_there():
         for span, expected in _by_compiled_code(source, offset, position, end, step, next_base):
@@ -129,12 +129,12 @@ def walk_headers(
     source: Source, offset: int, position: int, end: int, *, next_base: int | None = None
 ) -> Iterator[Span]:
     """Yield a span for each batch from byte `position` to `end` (exclusive), from its header alone. `offset` is the
-    offset expected at `position`, `next_base` the base offset of the next segment (None: last segment). If `position`
-    has no header, one span covers everything.
+    offset expected at `position`, `next_base` the base offset of the next segment (None: last segment). If there is no
+    header at `position`, yield one span that covers everything.
 
-    A displaced batch (its header has wrong offsets, see `codec.rules.batches`) gets the offsets that belong there. A
-    batch that contradicts the header after it and has a wrong checksum shares a span with the next batch. A batch after
-    which no header follows shares a span with all the rest, because its size may be wrong.
+    A displaced batch (its header has wrong offsets, see `codec.rules.batches`) gets the right offsets. A batch that
+    contradicts the header after it and has a wrong checksum shares a span with the next batch. If no header follows a
+    batch, its size may be wrong, so its span extends to `end`.
     """
     continuity = Continuity(next_segment=next_base, expected=offset)
     head = source.read(position, BATCH.size)

@@ -64,8 +64,9 @@ def indexed_position(index: Source, *, base_offset: int, target: int) -> int:
 def _fitting_batch(
     log: Source, entry: OffsetEntry, base_offset: int, target: int, limits: Limits
 ) -> RecordBatch | None:
-    """Return the valid batch (checksum included) at the entry's position. None if there is none, or unless its first
-    offset is at least `base_offset` and at most the entry's offset and `target` (absolute offsets).
+    """Return the valid batch (checksum included) at the entry's position. Its first offset must be at least
+    `base_offset`, at most the entry's offset, and at most `target` (absolute offsets). Return None if there is no such
+    batch.
     """
     if not 0 < entry.position < log.size:
         return None
@@ -77,8 +78,9 @@ def _fitting_batch(
 
 
 def _is_confirmed(log: Source, batch: RecordBatch, last_offset: int) -> bool:
-    """Whether a second source gives the batch the offsets that it claims: the index entry, whose offset `last_offset`
-    is that of the last batch of one append (`LogSegment.append`), or the base offset of the next batch.
+    """Return whether a second source confirms the offsets that the batch claims. The source may be the index entry; its
+    offset `last_offset` must be the last offset of the last batch of one append (`LogSegment.append`). It may also be
+    the base offset of the next batch.
     """
     if batch.last_offset == last_offset:
         return True
@@ -89,12 +91,12 @@ def start_position(
     log: Source, index: Source | None, *, base_offset: int, target: int, limits: Limits = DEFAULT_LIMITS
 ) -> int:
     """Return a byte position from which a scan of `log` finds every batch with offsets at or above `target`. If the
-    log's offsets increase, all batches before that position end below `target`. It is 0 if no better position is
-    proven, without an index, and if `target` is at or below `base_offset`.
+    log's offsets increase, all batches before that position end below `target`. Return 0 if there is no index, if
+    `target` is at or below `base_offset`, or if no entry is proven.
 
-    The last four entries of `index` at or below `target` are tried, from the highest to the lowest. The first one at
-    which a confirmed batch begins is used. If none is confirmed, but the index has more than four such entries, the
-    lowest of the four at which a fitting valid batch begins is used.
+    The last four entries of `index` at or below `target` are tried, from the highest to the lowest, and the first one
+    at which a confirmed batch begins is used. If none is confirmed, and there are more than four such entries, the
+    lowest of the four is used at which a fitting valid batch begins.
     """
     if index is None or target <= base_offset:
         return 0

@@ -64,10 +64,12 @@ class MissingOffsets:
         return [] if self._gaps > len(self._heads) else sorted({*self._between, *self._heads})
 
     def segment(self, base: int, next_base: int | None, *, was_emptied: bool = False) -> None:
-        """Begin the next segment with base offset `base`. Offsets that are missing before it are recorded, unless
-        damage at the end of the previous segment may explain them, or no batches before it are known (from `batches`,
-        or because the previous segment was emptied). `next_base` is the base offset of the segment after it (None:
-        none). `was_emptied`: the log of this segment is empty, but once had batches (see the function `was_emptied`).
+        """Begin the next segment with base offset `base`, and record the offsets that are missing before it. None are
+        recorded if damage at the end of the previous segment may explain them. None are recorded either if there was no
+        batch before, unless the previous segment was emptied.
+
+        `next_base` is the base offset of the segment after this one, None if there is none. `was_emptied` says that the
+        log of this segment is empty but once had batches (see the function `was_emptied`).
         """
         first = max(self._next_offset, self._cleaned_until)
         if (self._has_batches or self._was_emptied) and base > first and not self._is_hurt:
@@ -79,9 +81,9 @@ class MissingOffsets:
         self._next_offset = max(self._next_offset, base)
 
     def batches(self, first: int, last: int, *, has_gaps: bool = False) -> None:
-        """Record one batch, or several in order, with offsets from `first` to `last` (inclusive). `has_gaps`: offsets
-        are missing between these batches. A gap before or between them above `cleaned_until`, unless damage or a wrong
-        offset explains it, makes `found` empty: the log may be compacted.
+        """Record one or several consecutive batches with offsets from `first` to `last` (inclusive). `has_gaps` says
+        that offsets are missing between these batches. A gap between or before them may mean that the log is compacted:
+        `found` is then empty. Gaps below `cleaned_until` and gaps that damage or a wrong offset explains do not count.
         """
         leaps = self._has_batches and first > self._next_offset
         goes_back = self._has_batches and first < self._next_offset
@@ -107,8 +109,8 @@ class MissingOffsets:
 
     def damaged(self, last: int | None = None) -> None:
         """Record that bytes of the current segment cannot be read. `last` is the last offset in them, if it is certain;
-        the missing ranges then begin after it. With None, all offsets that are missing before the next valid batch are
-        attributed to the damage.
+        missing offsets are then counted from the one after it. If it is None, all offsets that are missing before the
+        next valid batch are attributed to the damage.
         """
         self._is_hurt = last is None
         self._is_head = False

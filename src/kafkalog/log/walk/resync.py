@@ -80,7 +80,8 @@ def _candidates(source: Source, start: int, expected: Expected) -> Iterator[int]
 
 def _old_candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:
     """Yield the positions of possible v0 and v1 entries from `start` on, in ascending order. An entry begins with its
-    offset, so a position qualifies if its first six bytes are those of the expected offset, or that value plus 1.
+    offset. So a position qualifies if its first six bytes are equal to the first six bytes of the expected offset, or
+    to that value plus 1.
     """
     high = max(expected.next_offset, 0) >> 16  # an entry may claim an offset below zero
     positions = [_finds(source, start, prefix.to_bytes(6, "big")) for prefix in (high, high + 1) if prefix < 1 << 47]
@@ -124,10 +125,10 @@ def _header_at(window: Window, position: int, size: int) -> BatchHeader | None:
 def _chain_end(
     source: Source, position: int, expected: Expected, limits: Limits
 ) -> tuple[int, StopReason, RecordBatch | None]:
-    """Follow the chain of valid batches that begins at `position`, as long as the offsets of each batch plausibly
-    continue those of the batch before it. Return the byte position of its end, the reason for its end, and its last
-    batch. If no batch is in the chain, the end is `position` and the batch is None. If the chain ends at a valid batch
-    that is not plausible, the reason is CORRUPT.
+    """Follow the chain of valid batches that begins at `position`. Each batch must have offsets that plausibly continue
+    the batch before it. Return the byte position of the chain's end, the reason for its end, and its last batch. If the
+    chain is empty, the position is `position` and the batch is None. If it ends at a valid batch that is not plausible,
+    the reason is CORRUPT.
     """
     scanner = Scanner(source, position=position, limits=limits)
     last: RecordBatch | None = None
@@ -158,8 +159,10 @@ class Resync:
     def next_batch(self, damaged_at: int, expected: Expected, *, end: int | None = None) -> int | None:
         """Return the byte position of the first batch after the damaged one at `damaged_at` that provably continues the
         log and begins before `end` (None: end of file). Return None if there is none or the search takes too long.
-        `expected` has the offsets that the batch may have. The damaged batch's own length is tried first: if it leads
-        to a proven batch, the bytes inside the damaged one are not examined.
+        `expected` has the offsets that the batch may have.
+
+        The end that the damaged batch claims is tried first. If a proven batch begins there, the bytes inside the
+        damaged batch are not examined.
         """
         end = self.source.size if end is None else end
         position = self._behind_own_end(damaged_at, expected)
@@ -169,8 +172,8 @@ class Resync:
 
     def _behind_own_end(self, position: int, expected: Expected) -> int | None:
         """Follow the lengths of damaged batches from byte position `position` to the first valid batch, and return its
-        position. Return None if there is no valid batch, it does not have expected offsets, or it is followed by other
-        batches but not by one with higher offsets.
+        position. Return None if there is no valid batch, or if its offsets are not the expected ones. The bytes after
+        it must begin with a higher offset or have no further valid batch; otherwise return None too.
         """
         for _ in range(_DEEPEST):
             header = _header_at(self._window, position, self.source.size)
@@ -280,9 +283,10 @@ class Resync:
         return None
 
     def _searched_from(self, damaged_at: int, expected: Expected, own_end: int | None) -> int:
-        """Return the byte position from which to search for batches. It is the end of the damaged batch, if that can be
-        found by a corrected length or by its checksum; else `own_end` (the end that the batch claims, None if
-        impossible), if its header is plausible or has the expected base offset; otherwise one byte after its start.
+        """Return the byte position from which to search for batches. It is the end of the damaged batch, if a corrected
+        length or the checksum shows it. Otherwise it is `own_end`, the end that the batch claims, if its header is
+        plausible or has the expected base offset. Otherwise, and if `own_end` is None, it is one byte after the batch's
+        start.
         """
         end = self._mended_end(damaged_at)
         if end is None:
@@ -320,10 +324,11 @@ class Resync:
         return position + size if is_there else None
 
     def _offset_behind_tail(self, position: int, expected: Expected) -> int | None:
-        """Return the offset that a batch after the damaged one must have, if the file is the last segment and ends
-        inside the damaged batch, whose header is plausible; otherwise None. In that case all the rest may be the value
-        of a record, and a log stored in that value is cut off at the same place. The last segment was never compacted,
-        so a genuine next batch continues its offsets.
+        """Return the offset that a batch after the damaged one must have. Return None unless the file is the last
+        segment, ends inside the damaged batch, and the batch's header is plausible and has the expected offset.
+
+        In this case all the rest may be the value of a record, and a log stored in that value is cut off at the same
+        place. The last segment was never compacted, so a genuine next batch continues its offsets.
         """
         header = _header_at(self._window, position, self.source.size)
         if header is None or not expected.is_in_last_segment or position + header.size <= self.source.size:
@@ -332,9 +337,10 @@ class Resync:
         return header.next_offset if is_next else None
 
     def _candidates(self, damaged_at: int) -> Callable[[Source, int, Expected], Iterator[int]]:
-        """Return the function that yields the positions of possible batches. If the log's first entry is v2, it looks
-        for v2 batches only. If it is v0 or v1, it looks for entries of any magic by their offsets, as v2 batches may
-        follow after an upgrade. If the first batch is the damaged one, it looks for both.
+        """Return the function that yields the positions of possible batches. If the log's first entry is v2, the
+        function looks for v2 batches only. If it is v0 or v1, the function looks for entries of any magic by their
+        offsets, because v2 batches may follow after an upgrade. If the first entry is the damaged one, the function
+        looks for both.
         """
         if damaged_at == 0:
             return _all_candidates
@@ -343,11 +349,13 @@ class Resync:
         return _old_candidates if is_old else _candidates
 
     def _is_proven(self, position: int, expected: Expected, depth: int, *, is_behind: bool = False) -> bool:
-        """Whether the batches from byte position `position` genuinely continue the log: they form a chain of plausible
-        offsets that ends at the end of the log, at an unfinished tail, or at further damage after which the log
-        continues (searched up to `depth` levels). With `is_behind` (the position is after the end that the damaged
-        batch claims), the chain may also end in bytes without any valid batch. Reduces the remaining effort and
-        remembers proven positions; for these only the first batch is checked again.
+        """Return whether the batches from byte position `position` genuinely continue the log. Their offsets must be
+        plausible. They must end at the end of the log, at an unfinished tail, or at further damage after which the log
+        continues (this is searched up to `depth` levels). `is_behind` says that the position is after the end that the
+        damaged batch claims; the batches may then also be followed by bytes without any valid batch.
+
+        Reduces the remaining effort and remembers proven positions. For a proven position, only the first batch is
+        checked again.
         """
         if position in self._proven:
             first = next(iter(Scanner(self.source, position=position, limits=self._limits)), None)
@@ -362,8 +370,8 @@ class Resync:
         return False
 
     def _is_torn_tail(self, position: int) -> bool:
-        """Whether no valid v2 batch begins at or after byte position `position`, so that the rest is an incomplete
-        tail. False if one does, or if the search takes too long. Reduces the remaining effort.
+        """Return whether no valid v2 batch begins at or after byte position `position`, so that the rest is an
+        incomplete tail. Return False if one does, or if the search takes too long. Reduces the remaining effort.
         """
         for candidate in _candidates(self.source, position, Expected(0, NO_OFFSET_LIMIT)):
             head = self._window.view(candidate, MAGIC_POSITION + 1)

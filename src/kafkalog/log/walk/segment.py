@@ -46,12 +46,13 @@ class Segment(Struct, frozen=True):
         return sum(self.sizes.values())
 
     def open(self) -> FileSource:
-        """Open the log file for reading. Raises `StorageError`."""
+        """Open the log file for reading. Raises `StorageError` if it cannot be opened."""
         return FileSource(self.path)
 
     def was_emptied(self) -> bool:
-        """Whether the log is empty although its time index has an entry, which shows that it once had batches. False if
-        the log is not empty, or the time index is missing or not a regular file. Raises other `StorageError`.
+        """Return whether the log is empty although its time index has an entry, which shows that it once had batches.
+        Return False if the log is not empty, or if the time index is missing or not a regular file. Raises
+        `StorageError` if the index cannot be read for another reason.
         """
         path = self.files.get(FileKind.TIME_INDEX)
         if self.size or path is None:
@@ -108,7 +109,7 @@ class Segment(Struct, frozen=True):
 
     def _index(self) -> FileSource | None:
         """Open the offset index for reading; return None if the segment has none, or if it is missing or not a regular
-        file. The caller must close it. Raises other `StorageError`.
+        file. The caller must close it. Raises `StorageError` if it cannot be opened for another reason.
         """
         path = self.files.get(FileKind.OFFSET_INDEX)
         try:

@@ -51,13 +51,13 @@ def spans(
     end: int = NO_END,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[Span]:
-    """Return consecutive spans that cover the whole segment, of about equal size and at most about `every` bytes each.
-    There is only one span if the segment is smaller than that, and none (an empty list) if it is empty.
+    """Return consecutive spans that cover the whole segment. They are of about equal size and at most about `every`
+    bytes each. The list has one span if the segment is smaller than that, and none if it is empty. Raises
+    `StorageError` if the log cannot be read.
 
-    Only the part with offsets from `start` to `end` (exclusive) is cut, as far as the offset index shows it. The first
-    span then also has all bytes before that part, and the last one all bytes after it, which are not examined.
-    `next_base` is the base offset of the next segment; None for the last one. Raises `StorageError` if the log cannot
-    be read.
+    Only the part with offsets from `start` to `end` (exclusive) is cut, as far as the offset index shows it. The bytes
+    before that part are added to the first span, and the bytes after it to the last one; they are not examined.
+    `next_base` is the base offset of the next segment; None for the last one.
     """
     with segment.open() as source:
         size = min(source.size, segment.size)
@@ -82,11 +82,13 @@ def spans(
 def likely_spans(
     source: FileSource, segment: Segment, position: int, end: int, step: int, rows: int, next_base: int | None = None
 ) -> Iterator[Span]:
-    """Yield consecutive spans from the batch at byte `position` to `end` (exclusive); each is searched only when it is
-    requested. They have about `step` bytes, or fewer so that they hold at most about `rows` offsets. Cuts come from the
-    offset index and the headers at its positions, without proof: they are wrong if the index is. After the last index
-    entry, or from an entry that does not fit the log, all headers are read instead (`joined_spans`). The first span
+    """Yield consecutive spans from the batch at byte `position` to `end` (exclusive). Each is determined only when it
+    is requested. They have about `step` bytes, or fewer so that they hold at most about `rows` offsets. The first span
     gets the segment's base offset as its first offset, whatever `position` is.
+
+    Cuts come from the offset index and the headers at its positions. They are not proven: if the index is wrong, so are
+    they. After the last index entry, or from an entry that does not fit the log, all headers are read instead
+    (`joined_spans`). Raises `StorageError` if the log cannot be read.
     """
     offset = segment.base_offset
     for cut, expected in _likely_cuts(source, segment, position, end, step, rows, next_base):
@@ -100,7 +102,7 @@ def _likely_cuts(
 ) -> Iterator[tuple[int, int]]:
     """Yield byte positions before `end` at which batches probably begin, each with the offset expected there. They are
     about `step` bytes apart, or less if that would be more than `rows` offsets. Stops at the end of the offset index,
-    at an entry that does not fit the log, or at once if the index is missing or cannot be read.
+    or at an entry that does not fit the log. Yields nothing if the index is missing or cannot be read.
     """
     path = segment.files.get(FileKind.OFFSET_INDEX)
     if path is None:
@@ -130,8 +132,8 @@ def _likely_cuts(
 def _likely_cut(
     source: FileSource, before: OffsetEntry, entry: OffsetEntry, next_base: int | None
 ) -> tuple[int, int] | None:
-    """Return the byte position of index entry `entry` and the offset expected there (after the batches before it), if
-    the headers at this entry and at the earlier entry `before` fit the entries; None if they do not. Here
+    """Return the byte position of index entry `entry`, and the offset expected there after the batches before it.
+    Return None if the headers at this entry and at the earlier entry `before` do not fit the entries. Here
     `relative_offset` of both entries has absolute offsets.
     """
     heads = [source.read(offset_entry.position, BATCH.size) for offset_entry in (before, entry)]
@@ -194,8 +196,8 @@ def _indexed(
     or it does not help.
 
     `asked` has the first and the end (exclusive) of the requested offsets, relative to the base offset. If the index
-    continues beyond them, a last cut is made after them, and the rest of the file is not examined: the second result is
-    then the offset of that cut, and the third is False.
+    continues beyond them, a last cut is made after them, and the rest of the file is not examined. The second result is
+    then the offset of that cut, and the third is False. Raises `StorageError` if a file cannot be read.
     """
     path = segment.files.get(FileKind.OFFSET_INDEX)
     base_offset = segment.base_offset
@@ -260,9 +262,9 @@ def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], li
 def _cuts(
     source: Source, base_offset: int, entries: Sequence[OffsetEntry], wanted: range, limits: Limits
 ) -> list[tuple[int, int]] | None:
-    """Return proven positions with their base offsets, in increasing order and without duplicates: for each wanted byte
-    position the first one at or after it. The list ends early if the index does. None if none of the four index entries
-    from a wanted position on can be proven, or if the base offsets do not increase.
+    """Return proven positions with their base offsets, in increasing order and without duplicates. For each wanted byte
+    position, it is the first proven one at or after it. The list ends early if the index does. Return None if four
+    index entries from a wanted position on cannot be proven, or if the base offsets do not increase.
     """
     cuts: list[tuple[int, int]] = []
     for position in wanted:

@@ -38,9 +38,9 @@ _NEVER = 1 << 64
 
 
 def _entries_before(segment: Segment, timestamp: int) -> list[TimeEntry]:
-    """Return the last two time index entries with timestamps below `timestamp` (ms), in ascending order; fewer if there
-    are not two. Reading ends at an entry that does not increase. Empty if there are none, or if the index is missing or
-    not a regular file. Raises other `StorageError`.
+    """Return the last two time index entries with timestamps below `timestamp` (ms), in ascending order. The list has
+    fewer if there are not two, or if the index is missing or not a regular file. Reading ends at an entry that does not
+    increase. Raises `StorageError` if the index cannot be read for another reason.
     """
     path = segment.files.get(FileKind.TIME_INDEX)
     last: deque[TimeEntry] = deque(maxlen=_TRIES)
@@ -81,8 +81,8 @@ def older_batches(
     segment: Segment, source: FileSource, timestamp: int, *, limits: Limits = DEFAULT_LIMITS
 ) -> OlderBatches:
     """Return the batches at the start of the log that a search for records of `timestamp` (ms) or later may skip.
-    `source` is the opened log of `segment`. If the time index does not help, there are none: position 0, the segment's
-    base offset, and -1. Raises `StorageError`.
+    `source` is the opened log of `segment`. If the time index does not help, there are none: the result then has
+    position 0, the segment's base offset, and -1. Raises `StorageError` if a file cannot be read.
     """
     for entry in reversed(_entries_before(segment, timestamp)):
         position = _behind(segment, source, entry, limits)
@@ -119,13 +119,14 @@ class NewestTimestamps:
         self._lock = Lock()
 
     def first_with(self, timestamp: int) -> Sliced[int]:
-        """Find the number of the first segment that may have a record of `timestamp` (ms) or later. A generator
-        (`Sliced`) that pauses while it reads segments; the number is its return value. Reads segments whose largest
-        timestamp is not known yet, in order, until one matches.
+        """Find the number of the first segment that may have a record of `timestamp` (ms) or later. This is a generator
+        (`Sliced`) that pauses while it reads segments; the number is its return value. If no segment has such a record,
+        it is the number of the last segment.
 
-        If none matches, the number of the last segment is returned. If the timestamp of a segment cannot be learned,
-        its number is returned. For remote segments with unknown timestamps, their time indexes are searched by
-        bisection.
+        Segments whose largest timestamp is not known yet are read in order, until one has a large enough timestamp. If
+        the timestamp of a segment cannot be learned, its number is returned. If the first segment with an unknown
+        timestamp is a remote one, the time indexes are searched by bisection instead. Raises `StorageError` if a file
+        cannot be read.
         """
         if not self._newest and self._first < len(self._segments) and self._segments[self._first].is_untold:
             return self._searched(timestamp)
@@ -163,9 +164,10 @@ class NewestTimestamps:
 
 
 def _last_of_index(segment: Segment) -> int:
-    """Return the timestamp (ms) of the last entry of the segment's time index, which in an inactive segment is the
-    largest. Without an entry or index, the log is scanned: return its largest timestamp, -1 if it has none, or a value
-    above all timestamps if it is damaged or ends in an incomplete batch.
+    """Return the timestamp (ms) of the last entry of the segment's time index; in an inactive segment it is the
+    largest. If there is no index or entry, the log is scanned for its largest timestamp, which is -1 if no batch has
+    one. If the log is damaged or ends in an incomplete batch, return a value above all timestamps. Raises
+    `StorageError` if a file cannot be read.
     """
     path = segment.files.get(FileKind.TIME_INDEX)
     if path is not None:
@@ -179,9 +181,10 @@ def _last_of_index(segment: Segment) -> int:
 
 
 def _newest_of(segment: Segment) -> Sliced[int | None]:
-    """Find the largest timestamp (ms) of a segment by scanning it from the last time index entry that the log confirms;
-    -1 if it has none, None if the log is damaged or ends in an incomplete batch. This is a generator that pauses after
-    each batch; the timestamp is its return value. Raises `StorageError`.
+    """Find the largest timestamp (ms) of a segment. The scan begins at the last time index entry that the log confirms.
+    This is a generator that pauses after each batch; the timestamp is its return value. It is -1 if no batch has a
+    timestamp, and None if the log is damaged or ends in an incomplete batch. Raises `StorageError` if a file cannot be
+    read.
     """
     with segment.open() as source:
         older = older_batches(segment, source, _NEVER)

@@ -50,11 +50,12 @@ def made_log_directory(path: PathLike) -> str:
 def directories_of_one_broker(path: PathLike | Sequence[PathLike], *, may_make: bool = True) -> tuple[str, ...]:
     """Return the absolute paths of the log directories to write to, in the given order, without duplicates (compared by
     real path). `path` names one directory, several, or a directory that contains log directories, which stands for all
-    of them. A single one is created if it does not exist, unless `may_make` is False. Of several, each must exist: a
-    directory that is not mounted may hold a partition, which would then be created elsewhere. Raises `UsageError` if no
-    path is given, if one is missing or is not a log directory, or if their `meta.properties` name different brokers or
-    clusters; `StorageError` if a directory cannot be created or listed, `FormatError` for a malformed
-    `meta.properties`.
+    of them. If it is a single one that does not exist, it is created, unless `may_make` is False. Several must all
+    exist: a directory that is not mounted may hold a partition, which would then be created elsewhere.
+
+    Raises `UsageError` if no path is given, if one is missing or is not a log directory, or if their `meta.properties`
+    name different brokers or clusters. Raises `StorageError` if a directory cannot be created or listed, `FormatError`
+    for a malformed `meta.properties`.
     """
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not paths:
@@ -134,9 +135,9 @@ class BrokerDirectories:
                     yield topic, partition
 
     def root_of(self, topic: str, partition: int) -> str:
-        """Return the log directory of a partition. If no directory has the partition, it is assigned to the one with
-        the fewest partitions (the first of equals), and stays assigned there in this object; nothing is created on
-        disk. Raises `UsageError` for an invalid topic name.
+        """Return the log directory of a partition. If no directory has the partition, it is assigned to the directory
+        with the fewest partitions; of several such directories, the first one is used. This object remembers the
+        assignment, and nothing is created on disk. Raises `UsageError` for an invalid topic name.
         """
         check_topic(topic)
         root = self._places.get((topic, partition))
@@ -159,8 +160,9 @@ class BrokerDirectories:
         return counts
 
     def known_topic_id(self, topic: str) -> str | None:
-        """Return the topic id from the `partition.metadata` file of the topic's first partition, by number, that has a
-        readable one; None if none has. Missing and malformed files are skipped; other `StorageError` is raised.
+        """Return the topic id from a `partition.metadata` file of the topic; None if there is no readable one. The file
+        of the lowest partition number counts. Missing and malformed files are skipped. Raises `StorageError` if a file
+        cannot be read for another reason.
         """
         for key in sorted(key for key in self._places if key[0] == topic):
             path = os.path.join(self.path_of(*key), PARTITION_METADATA)

@@ -69,9 +69,11 @@ class _Builder:
 
     def take(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
         """Append records to one partition, as batches of about `batch_bytes`, and add their number to its result in
-        `built`. Its log is opened or created if necessary. With `keep_offsets` records keep their offsets, and an empty
-        log starts at the offset of the first record. Raises `UsageError` for records that cannot be written or a
-        partition that exists (without `append`), `FormatError` for a damaged log, and `StorageError` for I/O errors.
+        `built`. The log is opened or created if necessary. With `keep_offsets` records keep their offsets, and an empty
+        log starts at the offset of the first record.
+
+        Raises `UsageError` for records that cannot be written, and for a partition that existed before if `append` is
+        False. Raises `FormatError` for a damaged log, and `StorageError` for I/O errors.
         """
         built = self.built.get((topic, partition))
         if built is None:
@@ -150,16 +152,17 @@ def build_partitions(
     option: str = "num_partitions",
 ) -> list[Built]:
     """Write partitions of a log directory from batches of columns. Return the result of each partition, in the order of
-    first use; for the columns see `encode.columns.build_batches`.
+    first use; for the columns see `encode.columns.build_batches`. Offsets continue from the end of the log, or are kept
+    with `keep_offsets`. Existing partitions are refused unless `append` is True.
 
-    `path` may be several directories, all log directories of one broker, or the directory that contains them: records
-    of an existing partition are appended to it in its directory, and a new partition is created in the directory with
-    the fewest. `topic` and `partition` replace the columns of that name, which may then be missing. With
-    `num_partitions` each topic has that many partitions. A record without a partition number then gets one by its key,
-    as `partitioner` says (`murmur2`, `hash`, or a function of a key's bytes and the number of partitions); records
-    without a key are distributed in turn. Without `num_partitions` a record without a number goes to partition 0.
-    Offsets continue from the end of the log, or are kept with `keep_offsets`. Existing partitions are refused unless
-    `append` is True. `option` is the name of `num_partitions` in messages.
+    `path` may be several directories, all log directories of one broker, or the directory that contains them. Records
+    of an existing partition are appended to it in its directory. A new partition is created in the directory with the
+    fewest. `topic` and `partition` replace the columns of that name, which may then be missing.
+
+    With `num_partitions` each topic has that many partitions; `option` is the name of this parameter in messages. A
+    record without a partition number then gets one by its key, as `partitioner` says (`murmur2`, `hash`, or a function
+    of a key's bytes and the number of partitions). Records without a key are distributed in turn. Without
+    `num_partitions`, a record without a number goes to partition 0.
 
     Raises `UsageError` for records or arguments that cannot be written, `FormatError` for a damaged log, and
     `StorageError` for I/O errors. Records written before the error stay in the logs, and notes of the error name them.
@@ -236,10 +239,12 @@ def _by_key(
     builder: _Builder,
     taken: int,
 ) -> pa.Array:
-    """Return the partition number of each record: its number in `given`, if that is not null; otherwise one by its key;
-    records without a key get the partitions in turn (this advances the turn of `places`). Missing partitions of the
-    topics are created. `taken` is the number of records before this batch, for messages. Raises `UsageError` for a
-    number outside the topic's partitions or a partition that exists (without `append`), and the errors of `Log.open`.
+    """Return the partition number of each record. It is the record's number in `given`, if that is not null. Otherwise
+    it depends on the key; records without a key get the partitions in turn, which advances the turn of `places`.
+    Missing partitions of the topics are created. `taken` is the number of records before this batch, for messages.
+
+    Raises `UsageError` for a number that is not a partition of the topic, for a partition that existed before if
+    `append` is False, and the errors of `Log.open`.
     """
     encoded = topics.dictionary_encode()
     partitions_of_topic = np.array([builder.begin_topic(topic) for topic in encoded.dictionary.to_pylist()], np.int64)

@@ -51,11 +51,13 @@ _NAMED: dict[str, ByKey] = {"murmur2": _murmur2, "hash": _hash, "sticky": _stick
 
 
 def by_key(partitioner: Partitioner) -> ByKey:
-    """Return the function that chooses the partition of a record. Its arguments are the key as the caller passed it,
-    the key's bytes (None without a key) and the number of partitions; it returns None if any partition will do.
-    `partitioner` is a name, or a function of the key as passed and the number of partitions, which is then called for
-    every record, even if the key is None. Raises `UsageError` for an unknown name; the returned function raises it if
-    the caller's function does not return a valid partition number.
+    """Return the function that chooses the partition of a record by its key. Its arguments are the key as the caller
+    passed it, the key's bytes (None without a key) and the number of partitions. It returns a partition number, or None
+    if any partition will do.
+
+    `partitioner` is a name, or a function of the key as passed and the number of partitions. That function is called
+    for every record, even if the key is None. Raises `UsageError` for an unknown name. The returned function raises it
+    if the caller's function does not return a valid partition number.
     """
     if isinstance(partitioner, str):
         if partitioner not in _NAMED:
@@ -104,9 +106,9 @@ class StickyPartitions:
         return stuck.partition
 
     def produced(self, topic: str, partitions: int, size: int, now_ms: int, *, may_switch: bool) -> bool:
-        """Count `size` bytes sent to the topic's current partition. Return True if another partition was then chosen at
-        random, False if not. It is chosen after `batch_size` bytes; if `may_switch` is False (the last batch is not
-        full), only after twice as many. Always False with `by_time` or for a topic without a current partition.
+        """Count `size` bytes sent to the topic's current partition. Return whether another partition was then chosen at
+        random. It is chosen after `batch_size` bytes. `may_switch` is False if the last batch is not full; then it is
+        chosen only after twice as many bytes. Return False with `by_time`, or for a topic without a current partition.
         """
         stuck = self._stuck.get(topic)
         if stuck is None or self._by_time:

@@ -84,10 +84,12 @@ class ColumnPartitions:
         self._turn = first_turn
 
     def numbers(self, keys: pa.Array, counts: Numbers, given: pa.Array | None = None) -> Numbers:
-        """Return the partition number of each row: its number in `given` if that is not null, otherwise one chosen by
-        its key; `counts` has the number of partitions for each row. Rows with a null key get the partitions in turn;
-        the turn advances for each of them, even if it has a number in `given`. These numbers are not checked. Raises
-        `UsageError` if the partitioner function returns an invalid number.
+        """Return the partition number of each row. It is the row's number in `given`, if that is not null; these
+        numbers are not checked. Otherwise it is chosen by the key, and rows with a null key get the partitions in turn.
+        `counts` has the number of partitions for each row.
+
+        Each row with a null key advances the turn, even if it has a number in `given`. Raises `UsageError` if the
+        partitioner function returns an invalid number.
         """
         numbers = partitions_of(keys, counts) if self._by_key is None else self._asked(keys, counts)
         missing = np.asarray(pc.is_null(keys))

@@ -35,11 +35,13 @@ class CompactionCounts(Struct, frozen=True, kw_only=True):
 
 
 def compact(log: CleanableLog, partition: Partition, checkpoint: int | None, now_ms: int) -> CompactionCounts:
-    """Run one cleaner pass and then `delete_old_segments`, if the log is dirty enough: its dirty ratio is above
-    `min.cleanable.dirty.ratio`, or a batch has been dirty longer than `max.compaction.lag.ms`. Otherwise nothing is
-    changed, and `cleaned_to` of the result is None. Return sizes and counts. `checkpoint` is the offset in
-    `cleaner-offset-checkpoint`; None if there is none. Raises `FormatError` for a damaged log, or one that a broker's
-    cleaner cannot clean: unfinished files are removed, but segments that were already replaced stay replaced.
+    """Run one cleaner pass and then `delete_old_segments`, and return sizes and counts. This is only done if the log is
+    dirty enough: its dirty ratio must be above `min.cleanable.dirty.ratio`, or a batch must have been dirty longer than
+    `max.compaction.lag.ms`. Otherwise nothing is changed, and `cleaned_to` of the result is None. `checkpoint` is the
+    offset in `cleaner-offset-checkpoint`; None if there is none.
+
+    Raises `FormatError` if the log is damaged, or if a broker's cleaner cannot clean it. Unfinished files are then
+    removed, but segments that were already replaced stay replaced.
     """
     try:
         dirty = dirty_part(log, checkpoint, now_ms)

@@ -96,9 +96,11 @@ def build(
     producer: ProducerState = NO_PRODUCER,
 ) -> list[RecordBatch]:
     """Build the batches of new records, which get consecutive offsets from `stamp.offset` on. The list has one v2
-    batch; in an older format one message for each record, or one compressed wrapper message. Records without a
-    timestamp get the stamp's time; with LogAppendTime all records get it. Raises `UsageError` for an item that is not a
-    valid record, an empty v2 batch, an unknown codec, or an idempotent `producer` in an old format.
+    batch. In an older format, it has one message for each record, or one compressed wrapper message. Records without a
+    timestamp get the stamp's time; with LogAppendTime all records get it.
+
+    Raises `UsageError` for an item that is not a valid record, an empty v2 batch, an unknown codec, or an idempotent
+    `producer` in an old format.
     """
     records = [_record(item, stamp.offset + number, stamp.now_ms) for number, item in enumerate(items)]
     append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -127,10 +129,11 @@ def build(
 
 def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> list[RecordBatch]:
     """Return a producer's batch as the leader appends it (`LogValidator`): with offsets, leader epoch and timestamps
-    from `stamp` and `config`; the record bytes do not change. A v0 or v1 batch, and any batch for a log with an older
-    format, is rebuilt in the format of the log, which may give several batches. Raises `FormatError` for a damaged
-    batch, and `UsageError` for a batch that a leader rejects: control batches, gaps in its offsets, LogAppendTime in a
-    CreateTime topic, or an idempotent producer in an old format.
+    from `stamp` and `config`. The bytes of its records do not change. A v0 or v1 batch, and any batch for a log with an
+    older format, is instead rebuilt in the format of the log; the result may then have several batches.
+
+    Raises `FormatError` for a damaged batch. Raises `UsageError` for a batch that a leader rejects: a control batch, a
+    batch with gaps in its offsets, LogAppendTime in a CreateTime topic, or an idempotent producer in an old format.
     """
     batch = taken_over(batch)  # before a new checksum could hide that the old one was wrong
     decoded = decode_batch(batch)

@@ -63,9 +63,9 @@ class LiveLog:
             return self._look().end_offset
 
     def segments_from(self, offset: int) -> Iterator[Segment]:
-        """Yield the segment that contains `offset` and all later ones, the active one last; nothing if `offset` is
-        below the log start. If `offset` is at or after the log end, the active segment is yielded. The state is looked
-        up again for each segment, so that later rolls and deletions are seen.
+        """Yield the segment that contains `offset` and all later ones; the active segment is the last. Yield nothing if
+        `offset` is below the log start. If `offset` is at or after the log end, yield the active segment. The state is
+        looked up again for each segment, so segments that were added or deleted meanwhile are noticed.
         """
         with self._guard:
             state = self._look()
@@ -106,10 +106,12 @@ class LiveLog:
                     raise
 
     def offset_for_timestamp(self, timestamp: int) -> OffsetAndTimestamp | None:
-        """Return offset and timestamp of the first record with `timestamp` (ms) or a later one, see
-        `Log.offset_for_timestamp`; None if there is none. The directory listing is cached until segments are added or
-        removed or the log start moves. If a file is missing because of a deletion during the search, the search is
-        repeated; `MissingFileError` is raised if a file is missing although nothing changed.
+        """Return offset and timestamp of the first record with `timestamp` (ms) or a later one; None if there is none.
+        See `Log.offset_for_timestamp`. The directory listing is cached until segments are added or removed or the log
+        start moves.
+
+        If a file is missing because its segment was deleted during the search, the search is repeated. If a file is
+        missing although nothing changed, `MissingFileError` is raised.
         """
         while True:
             with self._guard:

@@ -92,10 +92,10 @@ class Loaded(Struct, frozen=True, kw_only=True):
 def open_segment(
     disk: Disk, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, create: bool
 ) -> LogSegment:
-    """Open the active segment; with `create`, create it and its indexes, and reserve space for a full log if
-    `preallocate` is set. `now_ms` is its creation time. Raises `FormatError` if a broker could not open the segment or
-    its transaction index ends in an incomplete entry, and `StorageError` if the log is missing (or exists, with
-    `create`).
+    """Open the active segment. With `create`, create it and its indexes, and reserve space for a full log if
+    `preallocate` is set; `now_ms` is its creation time. Raises `FormatError` if a broker could not open the segment, or
+    if its transaction index ends in an incomplete entry. Raises `StorageError` if the log is missing, or with `create`,
+    if it exists.
     """
     try:
         segment = LogSegment(disk, directory, base_offset, config, create=create, created_ms=now_ms, indexes_first=True)
@@ -124,9 +124,9 @@ def seal(segment: LogSegment) -> SealedSegment:
 
 
 def sealed(segment: LogSegment) -> SealedSegment:
-    """Return base offset, size and largest timestamp of an inactive segment. The timestamp is that of the last entry in
-    the time index file; without an entry, or if it is negative, the modification time of the log (ms). Raises
-    `StorageError` if a file is missing.
+    """Return base offset, size and largest timestamp of an inactive segment. The timestamp comes from the last entry in
+    the time index file. If there is no entry, or its timestamp is negative, it is the modification time of the log
+    (ms). Raises `StorageError` if the time index is missing.
     """
     timestamp = NO_TIMESTAMP
     with FileSource(segment.path(FileKind.TIME_INDEX)) as source:
@@ -178,9 +178,9 @@ class _Check:
         return os.path.join(self._directory, segment_file(base, kind))
 
     def __call__(self, *, clean: bool, recovery_point: int) -> int:
-        """Read and verify the active segment, every segment without an offset index and, unless `clean`, all from the
-        one that contains `recovery_point` on. Return the log end offset. Raises `FormatError` for the first damage,
-        `StorageError` if a log cannot be opened for writing.
+        """Read and verify segments, and return the log end offset. These are the active segment and every segment
+        without an offset index. Unless `clean`, all segments from the one that contains `recovery_point` on are read
+        too. Raises `FormatError` for the first damage, `StorageError` if a log cannot be opened for writing.
         """
         end = self._bases[-1]
         first_unflushed = max((n for n, base in enumerate(self._bases) if base <= recovery_point), default=0)
@@ -209,8 +209,9 @@ class _Check:
 
     def doubtful_index(self, end: int) -> str | None:
         """Return the path of the active segment's offset index if it or the time index cannot belong to a log that ends
-        at offset `end` (exclusive): it is too large, out of order, or has entries after the log end. None if both fit
-        or one is missing. A broker would believe a wrong index and might start at another end offset.
+        at offset `end` (exclusive). An index cannot if it is too large, is out of order, or has entries after the log
+        end. Return None if both fit or one is missing. A broker would rely on a wrong index and might start at another
+        end offset. Raises `StorageError` if an index cannot be read.
         """
         base = self._bases[-1]
         path, size = self._path(base, FileKind.OFFSET_INDEX), os.stat(self._path(base, FileKind.LOG)).st_size
@@ -279,11 +280,12 @@ def load(
     epochs: LeaderEpochFileCache,
     changing: AbstractContextManager[None],
 ) -> Loaded:
-    """Load the log of a directory that has at least one segment, for appending. First all checks are made, and loading
-    is rehearsed on a virtual copy. Then `changing` is entered, and only inside it files are changed: leftover files and
-    a wrong index are removed, and missing indexes and producer snapshots are rebuilt. Raises `FormatError` for damage
-    that needs `kafkalog recover`, and `UsageError` for files that stop a broker, an interrupted compaction, or a log
-    start offset after the log end.
+    """Load the log of a directory that has at least one segment, for appending. First the log is checked, and loading
+    is rehearsed on a virtual copy. Then `changing` is entered, and files are changed only inside it: leftover files and
+    a wrong index are removed, and missing indexes and producer snapshots are rebuilt.
+
+    Raises `FormatError` for damage that needs `kafkalog recover`. Raises `UsageError` for files that stop a broker, an
+    interrupted compaction, or a log start offset after the log end. Raises `StorageError` for I/O errors.
     """
     directory, log_start = request.directory, request.log_start_offset
     _refuse_oddities(directory)

@@ -61,9 +61,12 @@ class OpenLogs:
             raise
 
     def partitions(self, topic: str) -> int:
-        """Return the number of partitions of a topic: the configured number, otherwise that of the existing partitions,
-        but at least 1. The first call for a topic creates its missing partitions. Raises `UsageError` for an invalid
-        topic name or if fewer partitions are configured than exist, and the errors of `Log.open`.
+        """Return the number of partitions of a topic. It is the configured number; if none is configured, the number of
+        existing partitions, but at least 1. The first call for a topic creates its missing partitions, for which the
+        least recently used logs may be closed.
+
+        Raises `UsageError` for an invalid topic name or if fewer partitions are configured than exist, and the errors
+        of `Log.open` and `Log.close`.
         """
         known = self._known.get(topic)
         if known is None:

@@ -149,8 +149,8 @@ class OpenedLog:
         return bool(read_partition(self.path, self.name, None, as_started=False).segments)
 
     def _was_clean(self) -> bool:
-        """Whether the log directory had its clean shutdown marker when it was locked, and no error has occurred in it
-        since. The marker is read at the first call.
+        """Return whether the log directory had its clean shutdown marker when it was locked, and no error has occurred
+        in it since. The marker is read at the first call and then kept. Raises `StorageError` if it cannot be read.
         """
         held = self._held
         if held.was_clean is None:
@@ -307,9 +307,9 @@ class OpenedLog:
             return sum(segment.size for segment in self._sealed) + self._active.log.size
 
     def next_sequence(self, producer_id: int, producer_epoch: int | None = None) -> int:
-        """Return the sequence number with which the next batch of an idempotent producer must begin: one more than its
-        last. Return 0 for an unknown producer, a producer without a known batch, after the largest number (2^31 - 1),
-        or if `producer_epoch` is above the known epoch (None: the known epoch). Changes nothing.
+        """Return the sequence number with which the next batch of an idempotent producer must begin. It is one more
+        than its last number. Return 0 if the producer is unknown or has no known batch, if the last number is the
+        largest (2^31 - 1), or if `producer_epoch` is above the known epoch (None: the known epoch). Changes nothing.
         """
         with self._guard:
             known = self._producers.last_entry(producer_id)
@@ -448,10 +448,11 @@ class OpenedLog:
 
     def close(self) -> None:
         """Close the log: stop the flusher, flush all files, take a producer snapshot, write the offset checkpoints, and
-        release the lock. After an earlier failure nothing is written, and only files and lock are released. When the
-        last log of a directory is closed, the clean shutdown marker is written, if no log failed. A second call, or a
-        call in a forked child, does nothing. Raises `StorageError` or `FormatError` if writing fails; the lock is
-        released in any case.
+        release the lock. If the log failed before, nothing is written; only files and lock are released. When the last
+        log of a directory is closed, the clean shutdown marker is written, provided that no log failed.
+
+        A second call, or a call in a forked child, does nothing. Raises `StorageError` or `FormatError` if writing
+        fails; the lock is released in any case.
         """
         if not self._process.is_here:
             return

@@ -29,8 +29,9 @@ class PartitionCounts:
                 raise UsageError(f"{option} is {count}; a topic has at least one partition")
 
     def __getitem__(self, topic: str) -> int:
-        """Return the number of partitions of a topic: the number in `wanted`, otherwise the existing number, otherwise
-        1. Raises `UsageError` if `wanted` is less than the existing number.
+        """Return the number of partitions of a topic: the number that `wanted` gives for it, otherwise the existing
+        number, or 1 if there are no partitions. Raises `UsageError` if the number in `wanted` is less than the existing
+        number.
         """
         there = self._there.get(topic, 0)
         wanted = self._wanted.get(topic) if isinstance(self._wanted, Mapping) else self._wanted

@@ -17,8 +17,9 @@ __all__ = ["leave", "locked_directories", "locked_directory"]
 
 
 def _vouched(held: HeldDirectory) -> bool:
-    """Whether every partition of the directory is known to be in order: the directory had its clean shutdown marker
-    when it was locked, or all its partitions have been opened in this process since without an error.
+    """Return whether every partition of the directory is known to be in order. This is so if the directory had its
+    clean shutdown marker when it was locked. Otherwise the directory is listed, and every partition in it must have
+    been opened in this process without an error. Raises `StorageError` if the directory cannot be listed.
     """
     if held.was_clean:
         return True
@@ -28,9 +29,9 @@ def _vouched(held: HeldDirectory) -> bool:
 
 
 def leave(held: HeldDirectory, name: str) -> None:
-    """Release a partition's share of the directory lock. If it is the last one, first write the clean shutdown marker,
-    provided that a log was opened, no log failed and all partitions are known to be in order. Does nothing in a forked
-    child. If writing the marker fails with `StorageError`, the share is released nevertheless.
+    """Release a partition's share of the directory lock. Before the last share is released, the clean shutdown marker
+    is written, provided that a log was opened, no log failed and all partitions are known to be in order. Does nothing
+    in a forked child. Raises `StorageError` if the marker cannot be written; the share is released nevertheless.
     """
     if not held.process.is_here:
         return

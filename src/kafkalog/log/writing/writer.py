@@ -57,8 +57,8 @@ _MAGIC = 2
 
 def _add(appends: ProducerAppends, batch: RecordBatch, header: BatchHeader) -> None:
     """Add one producer batch with its `header` to `appends`, which collects the changes of producer state. Raises
-    `UsageError` if a broker would reject the batch, for example for its sequence number or epoch, and `FormatError` for
-    a marker that cannot be read.
+    `UsageError` if a broker would reject the batch, for example because of its sequence number or epoch. Raises
+    `FormatError` for a marker that cannot be read.
     """
     marker = marker_of(batch, whole=True) if header.is_control else None
     try:
@@ -88,15 +88,18 @@ class Log(OpenedLog):
         leader_epoch: int | None = None,
         keep_offsets: bool = False,
     ) -> int:
-        """Append records as one batch, or existing batches; return the offset of the first record. Records are
-        `NewRecord`, `Record`, (key, value) or a value; `compression` and `producer` (id, epoch, sequence,
-        transactional) apply to them. Batches (`RecordBatch`) get offsets and `leader_epoch` from the log, as from a
-        leader (None: the log's epoch), and keep their compression and producer fields; with `keep_offsets` they are
-        written unchanged, as on a follower. A batch that repeats one of its producer's last five is not written again,
-        and the offset of the original is returned. Without records, nothing is written and `end_offset` is returned.
-        May roll to a new segment; flushes only as `flush_messages` says. Raises `UsageError` for records or batches
-        that a broker would reject and for records with `keep_offsets`, `FormatError` for damaged batches, and
-        `StorageError` for I/O errors.
+        """Append records as one batch, or existing batches. Return the offset of the first record, or `end_offset` if
+        there are none; nothing is written then. A batch that repeats one of its producer's last five is not written
+        again, and the offset of the original is returned. May roll to a new segment; flushes only as `flush_messages`
+        says.
+
+        Records are `NewRecord`, `Record`, (key, value) or a value; `compression` and `producer` (id, epoch, sequence,
+        transactional) apply to them. Batches (`RecordBatch`) keep their compression and producer fields. As from a
+        leader, they get offsets and `leader_epoch` from the log (None: the log's epoch). With `keep_offsets` they are
+        written unchanged, as on a follower.
+
+        Raises `UsageError` for records or batches that a broker would reject and for records with `keep_offsets`,
+        `FormatError` for damaged batches, and `StorageError` for I/O errors.
         """
         with self._guard:
             self._check_open()
@@ -155,11 +158,13 @@ class Log(OpenedLog):
             return self._append([parse_batch(data)], AppendOrigin.COORDINATOR)
 
     def _append(self, batches: Sequence[RecordBatch], origin: AppendOrigin, first_offset: int | None = None) -> int:
-        """Check and write batches; return the offset of the first record. Old formats do not store it, so the caller
-        may pass it as `first_offset`. If one of a client's batches is a duplicate, none is written, and the offset of
-        the original is returned. Raises `UsageError` if a broker would reject a batch. Any error while writing, even an
-        interruption, makes the log reject all later writes (`fail`); it is raised, as `FormatError` if it is an
-        exception of the broker.
+        """Check and write batches; return the offset of the first record. Old formats do not store that offset, so the
+        caller may pass it as `first_offset`. If one of a client's batches is a duplicate, none is written, and the
+        offset of the original is returned.
+
+        Raises `UsageError` if a broker would reject a batch. After an error while writing, even an interruption, the
+        log rejects all later writes (`fail`). The error is raised, as `FormatError` if it is an exception of the
+        broker.
         """
         self._process.require()  # the process may have forked while the caller's records were iterated
         size = self._check_batches(batches, origin)
@@ -183,8 +188,9 @@ class Log(OpenedLog):
 
     def _check_batches(self, batches: Sequence[RecordBatch], origin: AppendOrigin) -> int:
         """Check batches that are to be appended, and return their total size in bytes. Raises `UsageError` for a batch
-        above `max_message_bytes`, offsets that do not increase from the log end or leave no offset after them, a v2
-        batch with a leader epoch below the latest (except from replication), or a total above `segment_bytes`.
+        above `max_message_bytes` and for a total above `segment_bytes`. Raises `UsageError` also if offsets do not
+        increase from the log end on, or if no offset is left after a batch. Except from replication, a v2 batch with a
+        leader epoch below the latest raises it too.
         """
         last = self._end - 1
         for batch in batches:
@@ -244,10 +250,12 @@ class Log(OpenedLog):
 
     def truncate_to(self, offset: int) -> bool:
         """Remove the batch that contains `offset` and all later ones, so that the next record gets `offset`. Return
-        True; False if the log ends at or below `offset`, which removes nothing. Segments after `offset` are renamed to
-        `.deleted`; checkpoints, leader epochs and producer state are adjusted, and new batches get a higher leader
-        epoch. If `offset` is below the first segment, everything is removed. Raises `UsageError` for a negative offset,
-        `StorageError` for I/O errors.
+        True, or False if the log ends at or below `offset`, so that nothing is removed. If `offset` is below the first
+        segment, everything is removed.
+
+        Segments after `offset` are renamed to `.deleted`. Checkpoints, leader epochs and producer state are adjusted,
+        and new batches get a higher leader epoch. Raises `UsageError` for a negative offset, `StorageError` for I/O
+        errors.
         """
         if offset < 0:
             raise UsageError(f"cannot truncate to {offset}")
@@ -346,12 +354,14 @@ class Log(OpenedLog):
 
     def delete_old_segments(self, policy: DeletionPolicy | None = None) -> int:
         """Delete the oldest segments that end at or below the log start offset, exceed `retention_bytes`, or are older
-        than `retention_ms`; return their number. A `policy` replaces the two settings: it is called for one segment
-        after another, from the oldest on, until it returns False; if it raises, nothing is deleted. `by_file_time` is
-        the policy of brokers before 0.10.1. If the active segment is deleted too, a new one is created. Files are
-        renamed to `.deleted` at once and removed `file_delete_delay_ms` later: by a later call of this method or of
-        `append`, or when the log is next opened. Moves the log start offset to the first remaining segment. Raises
-        `StorageError` for I/O errors.
+        than `retention_ms`; return their number. If the active segment is deleted too, a new one is created. The log
+        start offset moves to the first remaining segment.
+
+        A `policy` replaces the two settings. It is called for one segment after another, from the oldest on, until it
+        returns False; if it raises, nothing is deleted. `by_file_time` is the policy of brokers before 0.10.1.
+
+        Files are renamed to `.deleted` at once, and removed when `file_delete_delay_ms` have passed: by a later call of
+        this method or of `append`, or when the log is next opened. Raises `StorageError` for I/O errors.
         """
         with self._guard:
             self._check_open()
@@ -400,14 +410,17 @@ class Log(OpenedLog):
 
     def compact(self) -> CompactionCounts:
         """Run one pass of the broker's log cleaner with the settings of `config`; return sizes and counts. If the log
-        is not dirty enough, nothing is cleaned and `cleaned_to` of the result is None. The active segment is not
-        cleaned. The latest record of each key is kept; tombstones, transaction markers and the last batch of each
-        producer are treated as in Kafka's `Cleaner`. Offsets are kept, which leaves gaps. The log end counts as the
-        high watermark. Flushes the log first, and records the result in `cleaner-offset-checkpoint`. After a pass,
-        segments below the log start offset are deleted; `retention_bytes` and `retention_ms` are not applied. Raises
-        `FormatError` if a segment is damaged: the log is not changed then, because cleaning would hide the damage.
-        Raises it also if a broker's cleaner would give up; segments that were already cleaned then stay cleaned. Raises
-        `StorageError` for I/O errors.
+        is not dirty enough, nothing is cleaned and `cleaned_to` of the result is None. The log is flushed first, and
+        the result is recorded in `cleaner-offset-checkpoint`. After a pass, segments below the log start offset are
+        deleted; `retention_bytes` and `retention_ms` are not applied.
+
+        The latest record of each key is kept. Tombstones, transaction markers and the last batch of each producer are
+        treated as in Kafka's `Cleaner`. The active segment is not cleaned. The log end counts as the high watermark.
+        Offsets do not change, so gaps remain.
+
+        Raises `FormatError` if a segment is damaged, because cleaning would hide the damage; the log is then not
+        changed. Raises it also if a broker's cleaner would give up; segments that were already cleaned then stay
+        cleaned. Raises `StorageError` for I/O errors.
         """
         with self._guard:
             unreadable: FormatError

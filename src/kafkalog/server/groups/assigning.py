@@ -20,12 +20,12 @@ def uniform(
     before: Mapping[str, Collection[Place]],
 ) -> dict[str, frozenset[Place]]:
     """Assign each partition of the subscribed topics to one member that subscribes to its topic. Return the partitions
-    of each member; empty for a member that gets none.
+    of each member; a member that gets none has an empty set. `subscriptions` has the topics of each member, and
+    `counts` the number of partitions of each topic; topics without a count are ignored.
 
-    `subscriptions` has the topics of each member, and `counts` the number of partitions of each topic; topics without a
-    count are ignored. Topics with the same subscribers are assigned together, beginning with those that have the fewest
-    subscribers. Each partition goes to a member with the fewest partitions, but members keep partitions that they have
-    in `before`, up to their share.
+    Each partition goes to a member with the fewest partitions. But a member keeps partitions that it has in `before`,
+    up to its share. Topics with the same subscribers are assigned together. Topics with few subscribers are assigned
+    first.
     """
     takers: dict[str, list[str]] = {}
     for member, topics in sorted(subscriptions.items()):

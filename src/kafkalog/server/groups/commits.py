@@ -85,7 +85,7 @@ class CommitsFile:
 
     def store(self, commits: Iterable[tuple[Key, Commit]]) -> None:
         """Replace the file atomically by these commits, one JSON object per line, ordered by group, topic and
-        partition. Raises `StorageError`.
+        partition. Raises `StorageError` if it cannot be written.
         """
         lines = [
             json.dumps({"group": group, "topic": topic, "partition": partition, **asdict(commit)})

@@ -100,11 +100,9 @@ class ConsumerGroup(Struct, kw_only=True):
         self.target = uniform(wanted, counts, self.target)
 
     def is_outdated(self, counts: Mapping[str, int]) -> bool:
-        """Whether the number of partitions of a subscribed topic differs from `self.counts`, for which the target was
-        made.
-
-        `counts` are the current numbers by topic. If none differs, they replace `self.counts`, so that passing the same
-        mapping again is quick.
+        """Return whether the number of partitions of a subscribed topic differs from `self.counts`, the numbers for
+        which the target was made. `counts` are the current numbers by topic. If none differs, they replace
+        `self.counts`, so that passing the same mapping again is quick.
         """
         if counts is self.counts:
             return False
@@ -121,13 +119,13 @@ class ConsumerGroup(Struct, kw_only=True):
 
     def reconcile(self, member: ConsumerMember, owned: frozenset[Place] | None, now: float) -> None:
         """Move a member one step towards its target assignment (`CurrentAssignmentBuilder`). Changes the fields of
-        `member`; does nothing if it has reached the target already.
+        `member`; does nothing if it has reached the target already. `owned` are the partitions that the member reports
+        in this heartbeat, None if it reports none. `now` is in seconds.
 
-        `owned` are the partitions that the member reports in this heartbeat, None if it reports none; `now` is in
-        seconds. First, assigned partitions that are not in the target are revoked. The member gets nothing new until it
-        reports that it no longer owns them, and it must report this before `revoked_by`. Then it gets the epoch of the
-        group and those partitions of the target that no other member holds; `is_waiting` is set if other members still
-        hold some of the target.
+        First, assigned partitions that are not in the target are revoked. Until the member reports that it no longer
+        owns them, it gets nothing new; it must report this before `revoked_by`. Then it gets the epoch of the group and
+        the partitions of its target that no other member holds. If other members still hold some of the target,
+        `is_waiting` is set.
         """
         if member.revoking:
             if owned is None or owned & member.revoking:

@@ -190,13 +190,12 @@ class Coordinator:
 
     def sync(self, request: Request) -> Answer:
         """Answer `SyncGroup`: return the member's assignment, or a promise of it until the leader has sent the
-        assignments.
+        assignments. A request of the leader stores its assignments for all members, and the group becomes stable. A
+        member's session timer restarts when it gets its assignment.
 
-        A request of the leader stores its assignments for all members, and the group becomes stable. A member's session
-        timer restarts when it gets its assignment. The response has an error if group, member or generation is unknown,
-        if the assignments are too large (COORDINATOR_NOT_AVAILABLE), if the protocol is null in a version that has this
-        field (INCONSISTENT_GROUP_PROTOCOL), or if a new rebalance has begun or the leader is too late
-        (REBALANCE_IN_PROGRESS).
+        The response has an error if group, member or generation is unknown. It has COORDINATOR_NOT_AVAILABLE if the
+        assignments are too large. It has INCONSISTENT_GROUP_PROTOCOL if the protocol is null in a version that has this
+        field. It has REBALANCE_IN_PROGRESS if a new rebalance has begun or the leader is too late.
         """
         body, now = request.body, time.monotonic()
         if request.version >= _FIRST_WITH_PROTOCOL and None in (body["protocol_type"], body["protocol_name"]):
@@ -285,13 +284,15 @@ class Coordinator:
 
     def may_commit(self, body: Fields, version: int, *, is_recorded: bool) -> Code:
         """Return NONE if a commit is allowed, otherwise the error code. `body` is the `OffsetCommit` request in version
-        `version`; `is_recorded` means that the group has commits already.
+        `version`. `is_recorded` says that the group has commits already.
 
-        A commit with a generation is allowed to a member of the current generation, whose session timer restarts; while
-        the leader's assignments are missing the code is REBALANCE_IN_PROGRESS. A commit with a negative generation and
-        without a member id is allowed if the group has no members. If the group does not exist here, a negative
-        generation is allowed; any other gives UNKNOWN_MEMBER_ID if the group has commits, else GROUP_ID_NOT_FOUND
-        (ILLEGAL_GENERATION in old versions).
+        If the group exists here, a member of the current generation may commit, and its session timer restarts. While
+        the leader's assignments are missing, the code is REBALANCE_IN_PROGRESS. A commit with a negative generation and
+        without a member id is allowed if the group has no members; otherwise the code is UNKNOWN_MEMBER_ID.
+
+        If the group does not exist here, a commit with a negative generation is allowed. For any other generation the
+        code is UNKNOWN_MEMBER_ID if the group has commits, else GROUP_ID_NOT_FOUND (ILLEGAL_GENERATION in old
+        versions).
         """
         with self._lock:
             if body["group_id"] not in self._groups:

@@ -85,11 +85,10 @@ class Group(Struct, kw_only=True):
         return len(self.id) + sum(map(len, self.pending)) + sum(member.size for member in self.members.values())
 
     def accepts(self, protocol_type: str, protocols: list[tuple[str, bytes]], besides: str) -> bool:
-        """Whether a member with this protocol type and these (protocol name, metadata) pairs can be in the group,
-        because all members then have a protocol in common. False for an empty type or without protocols. True for any
-        others if the group has no other members.
-
-        The member with the id `besides` is ignored, since it is joining again.
+        """Return whether a member with this protocol type and these (protocol name, metadata) pairs can be in the
+        group. All members must then have a protocol in common. Return False for an empty type or without protocols. In
+        all other cases, return True if the group has no other members. The member with the id `besides` is ignored,
+        because it is joining again.
         """
         others = [member for member in self.members.values() if member.id != besides]
         if not protocols or not protocol_type:
@@ -116,8 +115,8 @@ class Group(Struct, kw_only=True):
 
     def tick(self, now: float) -> bool:
         """Remove members and unused member ids that have expired at `now` (seconds). Finish a rebalance at its
-        deadline, or earlier if all members have joined and no member id is unused (after a new group's initial delay).
-        Return whether members were removed or a rebalance was finished.
+        deadline. Finish it earlier if all members have joined and no member id is unused, but not before the initial
+        delay of a new group. Return whether members were removed or a rebalance was finished.
         """
         changed = self._expire(now)
         if self.state is State.PREPARING:

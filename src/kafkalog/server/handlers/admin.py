@@ -28,9 +28,9 @@ class AdminHandler:
         self._catalog = catalog
 
     def describe_log_dirs(self, request: Request) -> Fields:
-        """Answer `DescribeLogDirs`: one entry for each directory with served logs, sorted by path. An entry has the
-        requested partitions in that directory with their sizes in bytes (all if `topics` is null; possibly none). The
-        size of the disk is unknown (-1).
+        """Answer `DescribeLogDirs`: one entry for each directory with served logs, sorted by path. An entry has those
+        requested partitions that are in this directory, with their sizes in bytes; it may have none. If `topics` is
+        null, all partitions are requested. The size of the disk is unknown (-1).
         """
         asked = request.body["topics"]
         wanted = None if asked is None else {

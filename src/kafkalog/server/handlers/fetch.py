@@ -103,14 +103,13 @@ class FetchHandler:
         return fetch_handler
 
     def fetch(self, request: Request, connection: Connection) -> Answer:
-        """Answer `Fetch`: return the response, or a promise of it while there are fewer bytes than `min_bytes`, for up
-        to `max_wait_ms`. If fetches of too many partitions wait already, the response has only the data that exists
-        now.
+        """Answer `Fetch`: return the response, or a promise of it. The promise waits while there are fewer bytes than
+        `min_bytes`, for up to `max_wait_ms`. If fetches of too many partitions wait already, the response has only the
+        data that exists now. Opens, updates or closes the client's fetch session.
 
-        Opens, updates or closes the client's fetch session. A fetch of more than 1100 partitions is answered by another
-        thread, unless it already runs in one; raises `CrowdedError` if too many requests wait for that thread. An error
-        that concerns one partition is in the response for that partition, and ends the wait. An invalid session is an
-        error of the whole response.
+        A fetch of more than 1100 partitions is answered by another thread, unless it already runs in one; raises
+        `CrowdedError` if too many requests wait for that thread. An error that concerns one partition is in the
+        response for that partition, and ends the wait. If the session is invalid, the whole response is an error.
         """
         body = request.body
         number, epoch = body.get("session_id", NO_SESSION), body.get("session_epoch", FINAL_EPOCH)
@@ -263,12 +262,11 @@ class FetchHandler:
         self, log: ServedLog, offset: int, most: int, upper: int, at_least_one: bool, committed: Committed | None
     ) -> Read | None:
         """Return up to `most` bytes of whole batches from `offset` on, below the offset `upper`, as a range of a log
-        file.
+        file. If the first batch is larger, it is returned with `at_least_one`; otherwise the result's `range` is None.
 
-        With `at_least_one` the first batch is returned even if it is larger; without, the result's `range` is then
-        None. Returns None if `offset` is not below `upper`, too many logs are open, or the batch must be searched for:
-        then a search is started in a worker, and a later call finds the batch. Raises `DamagedError` if there is no
-        batch at the position, `StorageError` if the log cannot be read.
+        Return None if `offset` is not below `upper`, or if too many logs are open. Return None also if the batch must
+        be searched for: a search is then started in a worker, and a later call finds the batch. Raises `DamagedError`
+        if there is no batch at the position, `StorageError` if the log cannot be read.
         """
         if offset >= upper:
             return None
@@ -314,12 +312,12 @@ def _ending(poll: Callable[[bool], Fields | None], held: Held) -> Callable[[bool
 
 
 def _diverging(log: ServedLog, asked: Asked, end: int) -> tuple[int, int] | None:
-    """Return where the client's log diverges from this one: a leader epoch and the end offset of that epoch here, up to
-    which both agree. `end` is the log end offset.
+    """Return where the client's log diverges from this one: a leader epoch and the end offset of that epoch here. Both
+    logs agree up to that offset. `end` is the log end offset. Return `_NOWHERE` (-1, -1) if the client's epoch is newer
+    than all epochs of the log.
 
-    Returned only if the client's last fetched epoch or its offset is beyond that point. None if the logs agree, the
-    client sent no epoch, or the log has no epochs. `_NOWHERE` (-1, -1) if the client's epoch is newer than all epochs
-    of the log.
+    Return None if the client's last fetched epoch and its offset are not beyond that point, because the logs then
+    agree. Return None also if the client sent no epoch or the log has no epochs.
     """
     if asked.last_fetched_epoch < 0 or not log.epochs:  # where a damaged disk lists none, a client is believed
         return None

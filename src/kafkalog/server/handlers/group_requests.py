@@ -37,13 +37,13 @@ class GroupHandler:
         self._commits = commits
 
     def offset_commit(self, request: Request) -> Fields:
-        """Answer `OffsetCommit`: keep the commits in this server (and in its file, if there is one), never in a log.
-        Valid partitions are committed even if others are not.
+        """Answer `OffsetCommit`: keep the commits in this server, and in its file if there is one, but never in a log.
+        Valid partitions are committed even if others are not. Each partition in the response has an error code.
 
-        Each partition has an error code. It is UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION for an unknown one,
-        TOPIC_AUTHORIZATION_FAILED if the user may not read the topic, the code of `may_commit` if the member may not
-        commit, and OFFSET_METADATA_TOO_LARGE for metadata of more than 4096 characters. If the valid commits cannot be
-        kept, they have COORDINATOR_NOT_AVAILABLE (too many commits) or UNKNOWN_SERVER_ERROR (the file cannot be
+        The code is UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION for an unknown partition, and
+        TOPIC_AUTHORIZATION_FAILED if the user may not read the topic. If the member may not commit, it is the code of
+        `may_commit`. It is OFFSET_METADATA_TOO_LARGE for metadata of more than 4096 characters. If the valid commits
+        cannot be kept, it is COORDINATOR_NOT_AVAILABLE (too many commits) or UNKNOWN_SERVER_ERROR (the file cannot be
         written).
         """
         body = request.body
@@ -109,12 +109,12 @@ class GroupHandler:
 
     def offset_fetch(self, request: Request) -> Fields:
         """Answer `OffsetFetch`: for each requested partition the offset committed to this server, or else the one in
-        the log directories; -1 for a partition without a commit. A null list of topics requests all commits of the
-        group.
+        the log directories. The offset is -1 for a partition without a commit. A null list of topics requests all
+        commits of the group. May read the files of committed offsets.
 
-        If commits of the group may be missing from the files, a partition without a commit has KAFKA_STORAGE_ERROR
-        instead of -1, and a request for all commits has this error too. A wrong member id or epoch of the new consumer
-        protocol is an error of its group, which then has no topics. May read the files of committed offsets.
+        If commits of the group may be missing from the files, a partition without a commit has the error
+        KAFKA_STORAGE_ERROR, and so has a request for all commits. A wrong member id or epoch of the new consumer
+        protocol is an error of its group, which then has no topics.
         """
         body = request.body
         if request.version < _FIRST_WITH_GROUPS:

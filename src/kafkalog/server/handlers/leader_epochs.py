@@ -39,10 +39,11 @@ class LeaderEpochHandler:
     def offset_for_leader_epoch(self, request: Request) -> Fields:
         """Answer `OffsetForLeaderEpoch`: for each partition the largest leader epoch that is not above the requested
         one, and its end offset (see `epoch_end`). If all epochs of the log are above the requested one, the requested
-        epoch and the start of the first epoch are returned. Both are -1 if the requested epoch is above all epochs of
-        the log, or the log has none.
+        epoch and the start of the first epoch are returned. If the requested epoch is above all epochs of the log, or
+        the log has none, epoch and offset are -1.
 
-        A partition that is not served, a wrong current leader epoch, or a log that cannot be read has an error code.
+        A partition has an error code if it is not served, if the current leader epoch in the request is wrong, or if
+        the log cannot be read.
         """
         topics = [
             {"topic": topic["topic"], "partitions": [self._one(topic["topic"], each) for each in topic["partitions"]]}

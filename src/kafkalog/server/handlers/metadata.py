@@ -104,12 +104,13 @@ class MetadataHandler:
         }  # fmt: skip
 
     def describe_topic_partitions(self, request: Request) -> Fields:
-        """Answer `DescribeTopicPartitions`: the requested topics, or all, sorted by name, in pages of at most 2000
-        partitions or the requested limit (at least one). An unknown topic has an error code.
+        """Answer `DescribeTopicPartitions`: the requested topics, or all if none is requested, sorted by name. A page
+        has at most 2000 partitions or the requested limit, if that is lower, but at least one. An unknown topic has an
+        error code.
 
-        `cursor` is the topic and partition with which the page begins; `next_cursor` is where the next page begins,
-        None after the last one. A cursor with a negative partition, or with a topic that is not requested, gives
-        INVALID_REQUEST for each requested topic.
+        The page begins with the topic and partition in `cursor`. `next_cursor` is where the next page begins; None
+        after the last one. If the cursor has a negative partition, or a topic that is not requested, each requested
+        topic has the error INVALID_REQUEST.
         """
         names = sorted({each["name"] for each in request.body["topics"]}) or sorted(self._catalog.topics)
         cursor = request.body["cursor"]

@@ -56,9 +56,8 @@ _NAMES_OF_ONE_THING = (
 
 def refusal(request: Request, code: Code | None = None) -> Fields:
     """Return the fields of a response that refuses a request: the error code for each of the request's elements, and a
-    message that the server is read-only.
-
-    If `code` is None, it is the one of a broker whose ACLs forbid this request, mostly CLUSTER_AUTHORIZATION_FAILED.
+    message that the server is read-only. If `code` is None, it is the code with which a broker answers if its ACLs
+    forbid this request, mostly CLUSTER_AUTHORIZATION_FAILED.
     """
     if code is None:
         code = _CODES.get(request.api.name, Code.CLUSTER_AUTHORIZATION_FAILED)

@@ -55,8 +55,8 @@ class Asked(Struct, kw_only=True):
 
     @classmethod
     def of(cls, fields: Fields) -> Asked:
-        """Make an `Asked` from a partition of a `Fetch` request. Epochs that its version does not have are -1, as are
-        the bounds reported last.
+        """Return an `Asked` for a partition of a `Fetch` request. Epochs that the request's version does not have are
+        -1. The bounds that the server reported last are -1 too, because nothing was reported yet.
         """
         return cls(
             offset=fields["fetch_offset"], max_bytes=fields["partition_max_bytes"],
@@ -106,11 +106,10 @@ class Sessions:
         return len(self._all)
 
     def open(self, partitions: OrderedDict[Key, Asked], *, uses_ids: bool) -> FetchSession | None:
-        """Open a fetch session with a random id for `partitions`, and return it; its next epoch is 1. `uses_ids` tells
-        whether requests name topics by id.
-
-        If there are too many sessions or partitions, sessions that were not used for two minutes are removed, the
-        oldest first. Returns None if there is still not enough room: then the fetch is answered without a session.
+        """Open a fetch session with a random id for `partitions`, and return it; its next epoch is 1. `uses_ids` says
+        whether requests name topics by id. If there are too many sessions or partitions, sessions that were not used
+        for two minutes are removed, the oldest first. If there is still not enough room, return None; the fetch is then
+        answered without a session.
         """
         with self._lock:
             now = time.monotonic()

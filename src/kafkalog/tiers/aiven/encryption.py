@@ -86,10 +86,9 @@ class PrivateKeys:
 
     def unwrap(self, key: WrappedKey, path: str) -> SegmentCipher:
         """Decrypt the key of the segment whose manifest is at `path`, and return the cipher for the segment's objects.
-
-        The private key of the key's pair is used; if there is none, the private key with the id ''. Raises
-        `StorageError` with `path` if neither exists, or if it does not decrypt the key, because it belongs to another
-        pair or the manifest is damaged.
+        The private key of the same key pair is used; if there is none, the private key with the id '' is used. Raises
+        `StorageError` with `path` if neither exists. Raises it also if the private key does not decrypt the key,
+        because it belongs to another pair or the manifest is damaged.
         """
         pair = key.pair if key.pair in self._numbers else ANY
         if pair not in self._numbers:

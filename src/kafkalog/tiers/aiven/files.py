@@ -123,12 +123,12 @@ class _Part:
 
 
 def part_of(file: RemoteFile, position: int, size: int, cipher: SegmentCipher | None, path: str) -> RemoteFile:
-    """Return the index at bytes `position` to `position + size` (exclusive) of the object `file`, which holds all
-    indexes of a segment.
+    """Return the index at bytes `position` to `position + size` (exclusive) of the object `file`, which contains all
+    indexes of a segment. If `cipher` is None or `size` is 0, the index is read from `file` on demand, and closing the
+    result closes `file`. Otherwise it is decrypted into memory, and `file` is closed, also after an error.
 
-    If `cipher` is None or `size` is 0, the index is read from `file` on demand, and closing the result closes `file`.
-    Otherwise it is decrypted into memory and `file` is closed, also if that fails. `path` names the object in errors:
-    raises `StorageError` if the index cannot be read or decrypted, or is too large.
+    Raises `StorageError` if the index cannot be read or decrypted, or is too large; `path` names the object in the
+    message.
     """
     if cipher is None or not size:
         return _Part(file, position, size)

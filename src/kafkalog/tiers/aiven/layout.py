@@ -45,7 +45,9 @@ _SMALL = 64 * KIB
 
 
 def _entries(place: str, name: str) -> list[Entry]:
-    """Return the entries of the directory `name` in `place`; empty if it is a file. Raises `StorageError`."""
+    """Return the entries of the directory `name` in `place`; empty if it is a file. Raises `StorageError` if it cannot
+    be listed.
+    """
     try:
         return scan_directory(f"{place.rstrip('/')}/{name}")
     except StorageError as error:
@@ -73,7 +75,7 @@ class AivenTier:
 
     @classmethod
     def fits(cls, place: str, names: Iterable[str]) -> bool:
-        """Whether one of `names`, found directly below `place`, is a directory named `<topic>-<topic id>` with a
+        """Return whether one of `names`, found directly below `place`, is a directory named `<topic>-<topic id>` with a
         subdirectory named like a partition number. Raises `StorageError` if a directory cannot be listed.
         """
         for name in names:
@@ -127,11 +129,10 @@ class AivenTier:
     def _without_prefix(
         self, name: str, topic_id: str, listed: Mapping[tuple[int, int, str], Mapping[str, RemoteObject]]
     ) -> str:
-        """Return the topic of a directory, whose `name` may begin with the end of the plugin's `key.prefix`.
-
-        The topic is read from the first and from the last readable manifest of its segments; at most three manifests
-        are tried from each end. Returns `name` unchanged if the two topics differ or no manifest can be read. `listed`
-        has, for each (partition, base offset, segment id), its objects by suffix.
+        """Return the topic of a directory, whose `name` may begin with the end of the plugin's `key.prefix`. The topic
+        is read from the first and from the last readable manifest of its segments; at most three manifests are tried
+        from each end. If the two topics differ, or no manifest can be read, return `name` unchanged. `listed` maps
+        (partition, base offset, segment id) to the objects of the segment by suffix.
         """
         topics: set[str] = set()
         with_manifest = [objects[_MANIFEST].path for _, objects in sorted(listed.items()) if _MANIFEST in objects]
@@ -170,9 +171,8 @@ class AivenTier:
 
     def size(self, item: RemoteObject) -> int:
         """Return the size in bytes of the log or index in an object according to the manifest, before compression and
-        without the bytes added by encryption; 0 for an index that the segment does not have.
-
-        Raises `StorageError` if the manifest cannot be read or the object has a different size than the manifest says.
+        encryption. Return 0 for an index that the segment does not have. Raises `StorageError` if the manifest cannot
+        be read, or if the object has a different size than the manifest says.
         """
         manifest = self._manifest(item.path.rpartition(".")[0] + _MANIFEST)
         wanted = manifest.indexes_size if item.part else manifest.chunks.packed
@@ -184,9 +184,8 @@ class AivenTier:
         return size - _taken(manifest) if size else 0
 
     def described(self, listed: ListedSegment) -> RemoteSegment | None:
-        """Return the metadata of a segment according to its manifest, with a single event for the finished copy.
-
-        None if the segment has no log or no manifest object, or the manifest was written by an older plugin without
+        """Return the metadata of a segment according to its manifest, with a single event for the finished copy. Return
+        None if the segment has no log object or no manifest object, or if an older plugin wrote the manifest without
         metadata. Raises `StorageError` if the manifest cannot be read.
         """
         log = listed.objects.get(FileKind.LOG)

@@ -62,9 +62,9 @@ class KcatSink:
 
 
 def kcat_format_of(request: Dump) -> KcatFormat:
-    """Return the format in which the options print records: the one of `-f`, or else one made from the delimiters of
-    `-D` and `-K` (with `-J` without a key). Binary data is made printable if standard output is a terminal. Raises
-    `UsageError` for an invalid format, delimiter or `-s`.
+    """Return the format in which to print records. It is the format of `-f`; without it, one is made from the
+    delimiters of `-D` and `-K`. With `-J` the key's delimiter is ignored. Binary data is made printable if standard
+    output is a terminal. Raises `UsageError` for an invalid format, delimiter or `-s`.
     """
     key_serdes, value_serdes = serdes(request.serdes)
     text = request.kcat_format

@@ -119,9 +119,9 @@ class BatchRetention(Struct, kw_only=True):
         return horizon is not None and horizon <= self.now_ms
 
     def _is_last_of_producer(self, batch: RecordBatch | LogBatch) -> bool:
-        """Whether the broker needs at least the header of the batch for the state of its producer: it is the producer's
-        last data batch or, if the producer state has no data batch, a marker with the producer's current epoch. False
-        without a producer id or for an unknown producer.
+        """Return whether the broker needs at least the header of the batch for the state of its producer. It needs the
+        producer's last data batch. If the producer state has no data batch, it needs a marker with the producer's
+        current epoch. Return False without a producer id or for an unknown producer.
         """
         header = batch.header
         known = self.producers.get(header.producer_id) if header.has_producer_id else None

@@ -85,11 +85,12 @@ def _special(run: BatchRun) -> list[int]:
 
 
 def take_offsets(segment: LogSegment, start: int, offsets: KeyColumns, transactions: CleanedTransactions) -> bool:
-    """Put the keys of a segment's records with offset `start` or higher into the map `offsets`, with their offsets.
-    Records without a key and records of aborted transactions are skipped. Return True, or False if the map became full
-    first; keys put in before stay. Advances `transactions` over the batches, and `offsets.latest_offset` to the last
-    offset that was processed. Raises `FormatError` for records that cannot be read, and `JavaError` for a bad control
-    record.
+    """Put the keys of a segment's records into the map `offsets`, with their offsets. Records with an offset below
+    `start`, records without a key and records of aborted transactions are skipped. Return True, or False if the map
+    became full before the end of the segment; the keys put in before stay.
+
+    Advances `transactions` over the batches, and `offsets.latest_offset` to the last offset that was processed. Raises
+    `FormatError` for records that cannot be read, and `JavaError` for a bad control record.
     """
     for run in _runs(segment.log, segment.offset_index.lookup(start).position):
         if isinstance(run, LogBatch):
@@ -144,9 +145,9 @@ class _Keys:
         self._offsets = offsets
 
     def put(self) -> bool:
-        """Put the keys into the offset map; return True, or False if the map became full first. Advances the map's
-        `latest_offset`; if the map became full, to the last offset put in or skipped. Raises `FormatError` for records
-        that cannot be read.
+        """Put the keys into the offset map. Return True, or False if the map became full first; the keys put in before
+        stay. Advances the map's `latest_offset`. If the map became full, `latest_offset` is the last offset that was
+        put in or skipped. Raises `FormatError` for records that cannot be read.
         """
         done = 0
         for opened in opened_batches(self._counting, DEFAULT_LIMITS, _AT_ONCE):
@@ -187,9 +188,11 @@ def clean_segment(
 ) -> None:
     """Add the batches of a segment that the cleaner keeps to `output`, rewritten if they lose records. Advances the
     transactions and counts of `retention`. With `keeps_old_deletes`, tombstones of magic 0 and 1, which have no delete
-    horizon, are kept. Raises `FormatError`, `JavaError` or `OffsetOverflowError` if a batch cannot be read, rewritten
-    or written. For runs the message may lack details: the caller then cleans the segment again batch by batch, which
-    raises the broker's exception.
+    horizon, are kept.
+
+    Raises `FormatError`, `JavaError` or `OffsetOverflowError` if a batch cannot be read, rewritten or written. The
+    message may lack details if batches are processed in runs. The caller then cleans the segment again batch by batch,
+    which raises the broker's exception.
     """
     for run in _runs(segment.log):
         if isinstance(run, LogBatch):
@@ -246,10 +249,12 @@ class _Kept:
         self._write_up_to(len(self._run))
 
     def _decide_whole(self) -> Mask:
-        """Decide about control batches, batches of aborted transactions and batches without records, and store their
-        kept bytes in this object. Return a mask over the batches of the run: True for those whose records must still be
-        chosen. Advances the transactions and counts of the `BatchRetention`. Raises `JavaError` for a bad control
-        record or a batch that cannot be rewritten, and `FormatError` for records that cannot be read.
+        """Decide about control batches, batches of aborted transactions and batches without records, because no single
+        record must be chosen in them. Store their kept bytes in this object. Return a mask over the batches of the run:
+        True for the others, whose records must still be chosen.
+
+        Advances the transactions and counts of the `BatchRetention`. Raises `JavaError` for a bad control record or a
+        batch that cannot be rewritten, and `FormatError` for records that cannot be read.
         """
         run, retention = self._run, self._retention
         is_read: Mask = run["records_count"] != 0
@@ -293,10 +298,11 @@ class _Kept:
 
     def _choose(self, part: BatchRun, numbers: Int64s, opened: OpenedBatches) -> int:
         """Choose the kept records of opened (decompressed) batches, up to the first batch that compiled code cannot
-        read. Return the number of batches processed; for each of them the unchanged bytes, rewritten bytes, an empty
-        batch or nothing is recorded in this object. `part` is the run of all batches whose records are chosen, and
-        `numbers` has their numbers in the whole run. Adds to the counts of the `BatchRetention`. Raises
-        `IllegalArgumentError` if a batch cannot be rewritten.
+        read. Return the number of batches processed. For each of them, what will be written is stored in this object:
+        its unchanged bytes, rewritten bytes, an empty batch or nothing.
+
+        `part` is the run of all batches whose records are chosen, and `numbers` has their numbers in the whole run.
+        Adds to the counts of the `BatchRetention`. Raises `IllegalArgumentError` if a batch cannot be rewritten.
         """
         retention, first = self._retention, opened.first
         headers = part.part(first, first + len(opened.addresses))
@@ -327,10 +333,11 @@ class _Kept:
         self, numbers: Int64s, opened: OpenedBatches, chosen: Table, changed: Int64s, horizons: Int64s
     ) -> None:
         """Build new bytes and headers for batches that lose records or get a delete horizon, and store them in this
-        object. `changed` are their numbers among the opened batches, `numbers` those in the whole run. `chosen` is the
-        `RetainedBatch` table of the opened batches. `horizons` has a delete horizon (ms) for each changed batch;
-        negative: none. All must have the same codec. Raises `IllegalArgumentError` if a record or producer cannot be
-        written in a v2 batch.
+        object. All of them must have the same codec. `changed` are their numbers among the opened batches, and
+        `numbers` are their numbers in the whole run. `chosen` is the `RetainedBatch` table of the opened batches.
+        `horizons` has the delete horizon (ms) for each changed batch; negative means none.
+
+        Raises `IllegalArgumentError` if a record or producer cannot be written in a v2 batch.
         """
         kept = chosen[RetainedBatch.KEPT, changed]
         target = np.empty(
@@ -409,9 +416,10 @@ def _has_odd_producers(run: BatchRun) -> bool:
 
 def _compressed(target: Bytes, starts: Int64s, sizes: Int64s, codec: int) -> tuple[Bytes, Int64s, Int64s]:
     """Compress the records of batches in `target`. `starts` are the positions of the batches, each with room for a v2
-    header before its records; `sizes` are the bytes of the records alone. Return new memory in which the batches follow
-    each other, each with a header of zeros; the positions of the batches in it; and their compressed sizes without
-    headers.
+    header before its records; `sizes` are the bytes of the records alone.
+
+    Return three results: new memory with the batches one after another, each with a header of zeros; the positions of
+    the batches in it; and the sizes of their compressed records.
     """
     pieces: list[bytes | memoryview] = []
     for start, size in zip((starts + BATCH.size).tolist(), sizes.tolist(), strict=True):

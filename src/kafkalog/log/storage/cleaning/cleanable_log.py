@@ -49,10 +49,12 @@ class CleanableLog(Struct, kw_only=True):
         return min(max(unstable, self.log_start_offset), self.high_watermark)
 
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions that begin before offset `end`, from the transaction indexes of the segment
-        that contains `start` and of later ones, in index order. Transactions that end below the log start offset are
-        omitted, so the cleaner treats their batches as committed. Empty if no segment begins at or below `start`.
-        Writes pending entries of the indexes first. Raises `KafkaError` for an index entry of unknown version.
+        """Return the aborted transactions that begin before offset `end`, in index order. They are read from the
+        transaction indexes of the segment that contains `start` and of later segments. Transactions that end below the
+        log start offset are omitted, so the cleaner treats their batches as committed. Return an empty list if no
+        segment begins at or below `start`.
+
+        Pending entries of the indexes are written first. Raises `KafkaError` for an index entry of unknown version.
         """
         transactions: list[AbortedTransaction] = []
         if self.segments.floor(start) is None:
@@ -101,12 +103,13 @@ class Dirty(Struct, frozen=True, kw_only=True):
 
 
 def dirty_part(log: CleanableLog, checkpoint: int | None, now_ms: int) -> Dirty:
-    """Return the dirty part of a log: its offset range, the bytes of clean and of cleanable segments (a segment in
-    which it begins counts in both), and whether a batch has been dirty longer than `max.compaction.lag.ms`.
-    `checkpoint` is the log's first dirty offset in `cleaner-offset-checkpoint`, None if it has no entry.
+    """Return the dirty part of a log: its offset range, the bytes of clean and of cleanable segments, and whether a
+    batch has been dirty longer than `max.compaction.lag.ms`. A segment in which the dirty part begins counts as both
+    clean and cleanable. `checkpoint` is the log's first dirty offset in `cleaner-offset-checkpoint`, None if it has no
+    entry.
 
-    The dirty part begins at `checkpoint`, or at the log start offset if `checkpoint` is None or outside the log;
-    `is_reset` is True in the last case. It ends at the base offset of the first segment that must not be cleaned: the
+    The dirty part begins at `checkpoint`. It begins at the log start offset if `checkpoint` is None or outside the log;
+    in the second case `is_reset` is True. It ends at the base offset of the first segment that must not be cleaned: the
     segment with the last stable offset, the first one younger than `min.compaction.lag.ms`, or the active one. Raises
     `JavaError` if timestamps of a segment cannot be read.
     """

@@ -54,8 +54,8 @@ class CleanedTransactions:
 
     def batch(self, batch: RecordBatch | LogBatch) -> bool:
         """Process the next data batch. Return True if it belongs to an aborted transaction, False if it belongs to
-        another transaction or to none. Before that, the added aborted transactions that start at or below its last
-        offset begin. Afterwards the producer's transaction counts as having data.
+        another transaction or to none. First, added aborted transactions that start at or below its last offset become
+        open. At the end, the batch's transaction is noted as having data.
         """
         self._begin_up_to(batch.last_offset)
         header = batch.header
@@ -68,11 +68,12 @@ class CleanedTransactions:
         return False
 
     def control_batch(self, batch: LogBatch) -> bool:
-        """Process the next control batch; return True if it may be removed, because no data batch of its transaction
-        was seen. Also True for a control batch without records, and for an abort marker whose transaction is not listed
-        as aborted. False for other control types than abort and commit. An abort or commit marker ends the producer's
-        transaction; if that was aborted and has data, its entry is appended to the index set by `write_into`. Raises
-        `JavaError` for a marker that cannot be read.
+        """Process the next control batch. Return True if it may be removed: a marker of a transaction without data seen
+        here, an abort marker of a transaction that is not listed as aborted, or a control batch without records. Return
+        False for any other batch, also for other control types.
+
+        A marker ends the producer's transaction. If that was aborted and has data, its entry is appended to the index
+        set by `write_into`. Raises `JavaError` for a marker that cannot be read.
         """
         self._begin_up_to(batch.last_offset)
         first_record = batch.first_record()

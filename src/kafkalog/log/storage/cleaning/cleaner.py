@@ -53,10 +53,11 @@ class Cleaner:
 
     def clean(self) -> int:
         """Clean the dirty part of the log: rewrite and replace its segments. Return the first offset that is still
-        dirty, which is the new cleaner checkpoint; it is below the end of the dirty part if the offset map became full.
-        Changes the files, the segments of the log and its producer snapshots, and fills `groups` and `counts`. Raises
-        `FormatError` or `JavaError` if records, markers or indexes cannot be read or rewritten, for which a broker
-        would mark the log as uncleanable; groups that were finished before stay replaced.
+        dirty, which is the new cleaner checkpoint. It is below the end of the dirty part if the offset map became full.
+        Changes the files, the segments of the log and its producer snapshots, and fills `groups` and `counts`.
+
+        Raises `FormatError` or `JavaError` if records, markers or indexes cannot be read or rewritten; a broker would
+        then mark the log as uncleanable. Groups that were finished before stay replaced.
         """
         log, settings, bound = self._log, self._log.settings, self._dirty.upper_bound
         clean = log.segments.between(0, self._dirty.first_offset)
@@ -136,8 +137,9 @@ class Cleaner:
         self, group: Sequence[LogSegment], retention: BatchRetention, old_deletes_go_until: int
     ) -> LogSegment | None:
         """Write a new segment for a group with compiled code, as `.cleaned`, and return it. Return None if compiled
-        code is not used, or after a `FormatError` or `JavaError`: the new files are then deleted and transactions and
-        counts restored, so that the caller can repeat the work in plain Python, which raises the broker's exception.
+        code is not used, or if a `FormatError` or `JavaError` occurred. In the second case the new files are deleted,
+        and transactions and counts are restored. The caller can then repeat the work in plain Python, which raises the
+        broker's exception.
         """
         if not self._by_runs:
             return None

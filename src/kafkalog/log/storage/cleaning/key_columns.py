@@ -49,8 +49,8 @@ class KeyColumns(OffsetMap):
 
     def put_batches(self, opened: OpenedBatches, low: int) -> tuple[int, int | None]:
         """Put the keys of records with offset `low` or higher into the map, until it is full or a batch comes that
-        compiled code cannot read. Return the number of batches that were put in completely, and None. If the map became
-        full, the second element is not None, but the last offset put in from the next batch, or -1 if none was. The
+        compiled code cannot read. Return the number of batches that were put in completely, and a second value. This is
+        None unless the map became full. It is then the last offset put in from the next batch, or -1 if none was. The
         table may grow; `latest_offset` is not changed.
         """
         while self._slots < self._largest and self._used + opened.records > self._slots * FULL:
@@ -66,9 +66,11 @@ class KeyColumns(OffsetMap):
 
     def choose(self, opened: OpenedBatches, keeps_deletes: Int64s) -> tuple[Int64s, npt.NDArray[np.uint8]]:
         """Choose the records that cleaning keeps, up to the first batch that compiled code cannot read. `keeps_deletes`
-        has 1 for each batch whose tombstones must be kept, and 0 for every other batch. Return a `RetainedBatch` table
-        with a column for each batch processed, and an array with a flag for each record (whether it is kept). The table
-        has the addresses of flags: the caller must hold the array as long as it uses the table.
+        has 1 for each batch whose tombstones must be kept, and 0 for every other batch.
+
+        Return a `RetainedBatch` table with a column for each batch processed, and an array with a flag for each record
+        (1 if it is kept). The table has addresses of the flags, so the caller must hold the array while it uses the
+        table.
         """
         chosen = empty_table(RetainedBatch, len(opened.addresses))
         flags = np.empty(opened.records, np.uint8)

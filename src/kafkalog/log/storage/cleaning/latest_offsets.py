@@ -23,11 +23,12 @@ def take_offsets(segment: LogSegment, start: int, offsets: OffsetMap, transactio
 
 
 def take_batch(batch: LogBatch, start: int, offsets: OffsetMap, transactions: CleanedTransactions) -> bool:
-    """Process the next batch for the offset map: put in the keys of its records with offset `start` or higher, unless
-    it is a control batch or belongs to an aborted transaction. Return True, or False if the map became full before all
-    keys were in. Advances `transactions`. If the result is True, `offsets.latest_offset` becomes the batch's last
-    offset, unless that is below `start`. Raises `FormatError` for records that cannot be read, `JavaError` for a bad
-    control record.
+    """Put the keys of a batch's records with offset `start` or higher into the offset map, unless it is a control batch
+    or belongs to an aborted transaction. Return True, or False if the map became full before all keys were in. Advances
+    `transactions`.
+
+    If the result is True and the batch's last offset is not below `start`, `offsets.latest_offset` becomes that offset.
+    Raises `FormatError` for records that cannot be read, `JavaError` for a bad control record.
     """
     if batch.header.is_control:
         transactions.control_batch(batch)

@@ -42,8 +42,8 @@ class OffsetMap:
         return self._used >= self._limit
 
     def _position(self, digest: bytes) -> int:
-        """Return the byte position in the table of the slot with a digest, or of the free slot for it; -1 if the digest
-        is missing and all slots are used.
+        """Return the byte position in the table of the slot with a digest. If the digest is missing, return the
+        position of the free slot for it, or -1 if all slots are used.
         """
         slot = int.from_bytes(digest[:8], sys.byteorder) % self._slots
         table = self._table

@@ -95,9 +95,9 @@ def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
 
 
 def _shape(batch: LogBatch, kept: Sequence[StoredRecord]) -> BatchHeader:
-    """Return a header for the rewritten batch, in which the caller must set the fields that depend on the kept records.
-    For a v2 batch it is the batch's own header. For v0 and v1 it is a v2 header without a producer, with the codec,
-    timestamp type and largest timestamp of the batch and the offsets of `kept`, which must not be empty.
+    """Return a header for the rewritten batch; the caller must set the fields that depend on the kept records. For a v2
+    batch it is the batch's own header. For v0 and v1 it is a new v2 header without a producer. It has codec, timestamp
+    type and largest timestamp of the batch, and the offsets of `kept`, which must not be empty.
     """
     header = batch.header
     if isinstance(header, BatchHeader):
@@ -121,9 +121,10 @@ def _shape(batch: LogBatch, kept: Sequence[StoredRecord]) -> BatchHeader:
 
 
 def _refuse(shape: BatchHeader, kept: Sequence[StoredRecord]) -> None:
-    """Raise `IllegalArgumentError` for kept records that `MemoryRecordsBuilder` rejects: offsets that do not increase,
-    lie below the base offset or more than 2^31 - 1 above it, timestamps below -1, a transactional batch without
-    producer id, or a producer id with epoch -1 or with a negative sequence (which a control batch may have).
+    """Raise `IllegalArgumentError` for kept records that `MemoryRecordsBuilder` rejects. Offsets must increase, and
+    must not be below the base offset or more than 2^31 - 1 above it. Timestamps must not be below -1. A transactional
+    batch needs a producer id. A batch with a producer id needs an epoch other than -1. Unless it is a control batch, it
+    also needs a sequence that is not negative.
     """
     last = shape.base_offset - 1
     for record in kept:
@@ -144,11 +145,12 @@ def _refuse(shape: BatchHeader, kept: Sequence[StoredRecord]) -> None:
 
 
 def rewritten(batch: LogBatch, kept: Sequence[StoredRecord], delete_horizon_ms: int) -> RecordBatch:
-    """Return a v2 batch with only the kept records, recompressed with the codec of the original. A v2 batch keeps its
+    """Return a v2 batch with only the kept records, compressed with the codec of the original. A v2 batch keeps its
     base and last offset; a v0 or v1 batch gets the offsets of the first and last kept record. `kept` must not be empty.
-    A `delete_horizon_ms` of 0 or more is stored as base timestamp, with its flag; negative means none. The largest
-    timestamp is that of the kept records; with LogAppendTime it does not change. Raises `IllegalArgumentError` if
-    Kafka's builder would reject the records.
+
+    A `delete_horizon_ms` of 0 or more is stored as base timestamp, and the flag for it is set; negative means none. The
+    largest timestamp is computed from the kept records; with LogAppendTime it does not change. Raises
+    `IllegalArgumentError` if Kafka's builder would reject the records.
     """
     shape = _shape(batch, kept)
     _refuse(shape, kept)

@@ -62,10 +62,10 @@ class Claim(Struct, frozen=True, kw_only=True):
 
 
 def claims_of(derived: Iterable[AbortedTransaction], listed: Iterable[AbortedTransaction]) -> list[Claim] | None:
-    """Compare the aborted transactions listed in transaction indexes (`listed`) with those that follow from the batches
-    (`derived`). Return a `Claim` for each listed transaction that has no derived one with the same producer, marker
-    offset and first offset, in the order of `listed`. Return None if `listed` lacks the marker of a derived
-    transaction.
+    """Compare the aborted transactions that transaction indexes list (`listed`) with those that follow from the batches
+    (`derived`). Two transactions are the same if producer, first offset and marker offset are equal. Return a `Claim`
+    for each listed transaction that was not derived, in the order of `listed`. Return None if `listed` lacks the marker
+    of a derived transaction.
     """
     firsts = {(entry.producer_id, entry.last_offset): entry.first_offset for entry in derived}
     claims: list[Claim] = []
@@ -97,10 +97,11 @@ class Evidence:
         """whether the last batches of a segment are missing: then a segment with its own index may be missing too"""
 
     def holds_in(self, runs: Iterable[tuple[int, AnyRun]]) -> bool:
-        """Whether the batches reach offset `end`, confirm the last batch of at least one producer in the snapshot, and
-        do not contradict the snapshot or the indexes. `runs` must come in the order of the log, each with the base
-        offset of its segment; iteration stops at offset `end`. Call once. Sets `is_a_segment_short` if the batches of a
-        segment end below the base offset of the next one.
+        """Return whether the batches confirm the snapshot. They do if they agree with the last batch of at least one
+        producer in it, and do not contradict it or the indexes. `runs` must come in the order of the log, each with the
+        base offset of its segment; iteration stops at offset `end`. Call only once.
+
+        Sets `is_a_segment_short` if the batches of a segment end below the base offset of the next one.
         """
         before: int | None = None
         expected = 0
@@ -153,10 +154,10 @@ class _Claims:
         self.is_contradicted = False
 
     def batch(self, header: AnyHeader) -> None:
-        """Compare the claims with the next batch. Sets `is_contradicted` if a claimed transaction should begin in it
-        but cannot; if it contains the marker offset of a claim, unless it is a control batch of that producer and the
-        claim's `is_marker_there` is True; or if it is a marker of the producer between the first offset and the marker
-        of a claim.
+        """Compare the claims with the next batch, and set `is_contradicted` if they contradict each other. They do if a
+        claimed transaction should begin in the batch but cannot. They do if the marker of a claim should be in it,
+        unless it is a control batch of the producer and the claim's `is_marker_there` is True. They also do if it is
+        another marker of the producer, between first offset and marker of a claim.
         """
         if self._next_offset is not None and header.first_offset > self._next_offset:
             self._behind_gap = header.first_offset

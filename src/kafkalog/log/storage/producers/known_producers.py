@@ -175,9 +175,11 @@ class ProducerStateManager:
         self._unreplicated[completed.first_offset] = completed.last_offset
 
     def finish(self, completed: CompletedTransaction, index: TransactionIndex | None = None) -> None:
-        """Record that a transaction was completed: it is no longer open. If it was aborted and `index` is not None, it
-        is first appended to that transaction index, which must belong to the segment with the marker. Raises
-        `IllegalArgumentError` if the transaction is not open, or its marker is not above the last one in the index.
+        """Record that a transaction was completed: it is no longer open. If it was aborted and `index` is not None,
+        first append it to that transaction index, which must belong to the segment with the marker.
+
+        Raises `IllegalArgumentError` if the marker is not above the last one appended through `index`, or if the
+        transaction is not open. In the second case the index keeps the appended entry.
         """
         if index is not None and completed.is_aborted:
             stable = self.last_stable_offset(completed)
@@ -192,9 +194,11 @@ class ProducerStateManager:
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
         """Delete the snapshot files at or below `log_start_offset` and those above `log_end_offset`. If the state
         already ends at `log_end_offset`, its producers are kept, and completed transactions with a marker below
-        `log_start_offset` are forgotten. Otherwise the state is replaced by the newest remaining snapshot, without
-        expired producers; without a snapshot it becomes empty and ends at `log_start_offset`. Damaged snapshots that
-        are newer than the loaded one are deleted.
+        `log_start_offset` are forgotten.
+
+        Otherwise the state is replaced by the newest readable snapshot, without expired producers; damaged snapshots
+        that are newer are deleted. If there is no readable snapshot, the state becomes empty and ends at
+        `log_start_offset`.
         """
         for offset in self.snapshots.outside(log_start_offset, log_end_offset):
             self.snapshots.delete(offset)
@@ -279,9 +283,9 @@ class ProducerStateManager:
         return self.snapshots.mark_deleted(offset) if offset in self.snapshots else None
 
     def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
-        """Delete snapshot files whose offset is not the base offset of a segment. The newest of these files is kept if
-        it is at or above the largest of `base_offsets`, or if there are no segments. The files are listed again first
-        if they changed without this object.
+        """Delete snapshot files whose offset is not in `base_offsets`, the base offsets of the segments. The newest of
+        these files is kept if its offset is at or above the largest base offset, or if there are no segments. If files
+        changed other than through this object, they are listed again first.
         """
         if not self.snapshots.is_current:
             self.snapshots = Snapshots(self._disk, self._directory)

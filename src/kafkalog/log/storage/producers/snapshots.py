@@ -88,9 +88,9 @@ class Snapshots:
         return self._offsets[:first] + self._offsets[max(first, behind) :]
 
     def put(self, offset: int, data: bytes) -> None:
-        """Write the snapshot file for an offset, under Kafka's name for it, and add it to the list. An existing file is
-        replaced on a real disk; in a virtual directory (`Tree`), as in a broker, it is not truncated: bytes after
-        `data` remain.
+        """Write the snapshot file for an offset, under Kafka's name for it, and add it to the list. On a real disk an
+        existing file is replaced. In a virtual directory (`Tree`) it is overwritten from its start, as by a broker, so
+        bytes after `data` remain.
         """
         path = self._path(offset)
         before = self._changes()

@@ -197,12 +197,13 @@ class ProducerAppendInfo:
 
     def append(self, header: BatchHeader, marker: Callable[[], Marker | None]) -> CompletedTransaction | None:
         """Add one batch of the producer to `state` and `started`. Return the transaction that it completed; None for a
-        data batch, or a marker while no transaction is open. `marker` is called for a control batch only, and returns
-        its marker, or None for a control batch without records (compaction removed the marker), which changes nothing.
+        data batch, and for a marker while no transaction is open. `marker` is called only for a control batch, and
+        returns its marker. It returns None for a control batch without records, because compaction removed the marker;
+        nothing changes then.
 
-        Raises `InvalidTxnStateError` for a non-transactional batch within a transaction; except from replication,
-        `InvalidProducerEpochError` or `TransactionCoordinatorFencedError` for an older epoch of the producer or
-        coordinator; from a client, `OutOfOrderSequenceError`; and the errors of `marker`.
+        Raises `InvalidTxnStateError` for a non-transactional batch within a transaction. Except from replication,
+        raises `InvalidProducerEpochError` or `TransactionCoordinatorFencedError` for an older epoch of the producer or
+        coordinator. From a client, also raises `OutOfOrderSequenceError`. Passes on the errors of `marker`.
         """
         if not header.is_control:
             self._append_data_batch(header)
