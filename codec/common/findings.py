@@ -194,8 +194,8 @@ class Finding(Struct, frozen=True):
 
     @property
     def offsets_and_times(self) -> list[str]:
-        """Phrases for people: the offsets concerned and, if the finding has a batch with known times, these times.
-        Empty if the finding concerns no offset. For unreadable offsets the phrases are those in `Unread.parts`.
+        """Texts for a sentence about this finding: first its offsets, then the times of its batch if they are known.
+        Empty if the finding has no offset. If it is about unreadable offsets, these are the texts of `Unread.parts`.
         """
         if self.unread is not None:
             return self.unread.parts

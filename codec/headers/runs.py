@@ -334,8 +334,8 @@ class BatchRun:
         return self.fact(RunFacts.LARGEST_EPOCH)
 
     def batch(self, number: int) -> RecordBatch:
-        """Return batch `number` as a `RecordBatch`, equal to the one that `Scanner` yields. Its position is relative to
-        the file; its data is a view of the window.
+        """Return batch `number` as a `RecordBatch`, equal to the one that `Scanner` yields. Its position is that in
+        the file. Its data is a view of `window`, the bytes of the file in which the run was found.
         """
         column = self.column(number)
         start = column[HeaderColumn.POSITION]

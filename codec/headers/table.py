@@ -214,7 +214,8 @@ def _next_batches(
 
 def _batches(window: memoryview, position: int, table: Cells) -> int:
     """Write the headers of the sound batches at the start of `window`, which is at `position` of the file, to `table`,
-    with their positions in the file. Return their number.
+    with their positions in the file. Return their number. Stops at the first batch that is not sound, and if the table
+    is full.
     """
     start = count = 0
     while count < table.columns and (count_alike := _alike(window, start, table.part(count, table.columns))):

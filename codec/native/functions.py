@@ -356,8 +356,9 @@ def decompress_batches(
     codec: int, decompressor: Numbers, sources: Numbers, compressed: Numbers, largest: int, budget: int,
     addresses: Numbers, sizes: Numbers,
 ) -> int:  # fmt: skip
-    """Decompress batches one after another into the memory of `decompressor` until they have `budget` bytes; return the
-    number of batches.
+    """Decompress batches one after another into the memory of `decompressor`; return their number. The batch with which
+    they reach `budget` bytes is the last. Their contents stay there until
+    the caller uses the memory again.
 
     `sources` and `compressed` are addresses and sizes of the compressed bytes; addresses and sizes of the decompressed
     bytes are written to `addresses` and `sizes`. Stops before a batch of more than `largest` bytes, and before a stream
@@ -425,8 +426,8 @@ def encode(
 
     `buffers` is a struct `ArrowBuffer` with the addresses of Arrow's buffers for keys, values and headers. A batch has
     at most `batch_bytes` bytes with its header, unless a single record is larger. `timestamps` are in ms since 1970. A
-    description of each batch is written to `batches`, a table of `Encoded` with a column for each row. The target must
-    have room for every record and header.
+    description of each batch is written to `batches`, a table of `Encoded` with at least as many columns as there are
+    rows, because each batch could have a single one. The target must have room for every record and header.
     """
     table = _table(Encoded, batches)
     return _call(

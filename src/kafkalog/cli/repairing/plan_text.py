@@ -35,8 +35,9 @@ _SHOWN = 20
 
 def _lost(partition: PartitionPlan, counted_lost: Mapping[str, Measured]) -> str:
     """Return text about the offsets that a partition loses: `first-last` (both inclusive) for each range. It is `none`
-    if nothing is lost, and `unknown` if the lost offsets are not known. If `counted_lost`, the measured losses by
-    partition name, has this partition, the offsets come from it, otherwise from the plan.
+    if nothing is lost. It is `unknown` if no lost offset is known, but the loss could not be measured exactly or bytes
+    are cut. `counted_lost` has measured losses by partition name. The offsets come from there if it has a number of
+    lost records for this partition, otherwise from the plan.
     """
     measured = counted_lost.get(partition.name)
     if measured is not None and measured.records_lost is not None:

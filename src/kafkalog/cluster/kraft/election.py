@@ -179,9 +179,9 @@ class _Change:
         return NO_LEADER, False
 
     def _lead(self, leader: int, *, unclean: bool) -> tuple[int, ...] | None:
-        """Set the leader. Return the new ISR, which has only the leader, after an unclean election, and None after any
-        other. If an eligible leader replica is elected, it leaves `self.elr` and becomes the only ISR member. An
-        unclean election sets `self.recovery` if the metadata version supports it.
+        """Set `self.leader`. If the leader was an eligible leader replica, remove it from `self.elr`, and set `self.isr`
+        to the leader alone. Return None after a clean election. After an unclean one return the new ISR, the leader
+        alone, without setting `self.isr`; `self.recovery` is set if the metadata version supports it.
         """
         self.leader = leader
         if leader in self.elr:

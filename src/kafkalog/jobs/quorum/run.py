@@ -98,7 +98,8 @@ def recover_quorum(
     execution was interrupted.
 
     * `request`: which directories, and in which way (`QuorumRecovery`)
-    * `expected`: an earlier plan; nothing is done if a directory has changed since, or if it is for another request
+    * `expected`: an earlier plan, whose new directory id replaces that of the request. If a directory has changed since
+      then, or if the plan is for another request, `RecoveryRefused` is raised and nothing is changed
     * `on_plan`: called with the plan before anything is changed; an exception that it raises declines the plan
     """
     if expected is not None:

@@ -97,8 +97,9 @@ def _why_not(start: int, replicas: int) -> str:
 
 
 def _starts(surveyed: Survey) -> dict[str, int]:
-    """Log start offset in the checkpoint by live partition directory of the survey, without the metadata log; empty if
-    the file is missing or malformed.
+    """Read the checkpoint of log start offsets, and return the offset for each live partition directory that the survey
+    has; the metadata log is left out. Empty if the file is missing or malformed. Raises `StorageError` if it cannot be
+    read.
     """
     if LOG_START_OFFSET_CHECKPOINT not in surveyed.files:
         return {}

@@ -231,7 +231,8 @@ class FileSource:
     def next_data(self, position: int, end: int) -> int:
         """Return the first position at or after `position` that is not in a hole of the file, but at most `end`. If the
         rest of the file is a hole, return the smaller of `end` and the file's present size, but at least `position`.
-        Return `position` if holes cannot be found, as in an object store or on a system without SEEK_DATA.
+        Return `position` if holes cannot be found: in an object store, on a system without SEEK_DATA, and after any
+        other error of the system. Never raises `StorageError`.
         """
         if self._remote is not None or _SEEK_DATA is None:
             return position

@@ -64,9 +64,9 @@ class MissingOffsets:
         return [] if self._gaps > len(self._heads) else sorted({*self._between, *self._heads})
 
     def segment(self, base: int, next_base: int | None, *, was_emptied: bool = False) -> None:
-        """Begin the next segment with base offset `base`, and record the offsets that are missing before it. None are
-        recorded if damage at the end of the previous segment may explain them. None are recorded either if there was no
-        batch before, unless the previous segment was emptied.
+        """Begin the next segment, with base offset `base`. Note the offsets that are missing between the previous batch
+        and `base`; later batches decide whether they become part of `found`. Nothing is noted if the previous segment
+        ends in damage. Nothing is noted before the first batch, unless the previous segment was emptied.
 
         `next_base` is the base offset of the segment after this one, None if there is none. `was_emptied` says that the
         log of this segment is empty but once had batches (see the function `was_emptied`).

@@ -185,8 +185,8 @@ def build_partitions(
 
 
 def _what_stays(built: Iterable[Built]) -> Iterator[str]:
-    """Yield a sentence with the written offset range for each partition to which records were added. Partitions that
-    cannot be read are skipped.
+    """Yield a sentence for each partition to which records were added before building failed: they stay there. It has
+    the first and the last written offset. Partitions that cannot be read are skipped.
     """
     for result in built:
         with suppress(KafkaLogError):
