@@ -115,9 +115,9 @@ def walk_over(
     limits: Limits,
     on_bytes: Callable[[int], None],
 ) -> Examined:
-    """Read all batches of the partitions, and return totals, facts per partition, maps of some segments, and a timeline.
-    Each item of `partitions` is a log directory and a partition in it. A limited number of segments get a map; damaged
-    ones come first, and the others are only counted.
+    """Read all batches of the partitions, and return totals, facts per partition, maps of some segments, and a
+    timeline. Each item of `partitions` is a log directory and a partition in it. A limited number of segments get a
+    map; damaged ones come first, and the others are only counted.
 
     `findings` are the findings of `verify` by log file, `verified` its reports by partition directory. `on_bytes` is
     called with the number of bytes read.

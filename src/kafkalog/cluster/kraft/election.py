@@ -179,8 +179,8 @@ class _Change:
         return NO_LEADER, False
 
     def _lead(self, leader: int, *, unclean: bool) -> tuple[int, ...] | None:
-        """Set `self.leader`. If the leader was an eligible leader replica, remove it from `self.elr`, and set `self.isr`
-        to the leader alone. Return None after a clean election. After an unclean one return the new ISR, the leader
+        """Set `self.leader`. If the leader was an eligible leader replica, remove it from `self.elr`, and set
+        `self.isr` to the leader alone. Return None after a clean election. After an unclean one return the new ISR, the leader
         alone, without setting `self.isr`; `self.recovery` is set if the metadata version supports it.
         """
         self.leader = leader
