@@ -123,8 +123,9 @@ def holding(given: Sequence[PathLike], select: Selection) -> list[str]:
 
 
 def by_log_directory(paths: Sequence[Path]) -> list[list[Path]]:
-    """Group paths by the log directory that they are or are in; groups and paths keep the order of first occurrence. A
-    path that is invalid or missing forms a group of its own.
+    """Group paths by log directory. A path is either the log directory itself or in it. Groups are in the order of
+    their first paths; a path that occurs twice is listed twice. A path that is invalid or missing gets a group with
+    paths of the same text alone.
     """
     groups: dict[str, list[Path]] = {}
     for path in paths:

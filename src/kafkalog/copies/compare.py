@@ -349,9 +349,9 @@ class _Partition:
 
 
 def _note_unread_log(facts: _Facts) -> None:
-    """Change the report of a copy if a link or special file is in place of a segment's log: count it as one more
-    damaged place. If it precedes all other damage, it becomes the first damage, and the sound part of the log ends
-    there.
+    """Change the report of a copy if the log of a segment is a link or a special file, which is not read: count it as
+    one more damaged place. If it precedes all other damage, it becomes the first damage, and the sound part of the log
+    ends there.
     """
     unread, report = facts.copy.unread_log, facts.report
     if unread is None:

@@ -234,12 +234,12 @@ class Connection:
         return self.socket.send(data, _MSG_MORE if self._parts else 0)
 
     def _send_range(self, part: FileRange, most: int) -> int:
-        """Send up to `most` bytes of a range of a log file without blocking. Return the number of bytes that were sent,
-        which may be less; 0 for an empty range. `sendfile` is used if possible. For TLS, and for logs without a
-        descriptor, up to 256 KiB are read into memory and sent.
+        """Send bytes of a range of a log file without blocking, and return their number; 0 for an empty range.
+        `sendfile` sends at most `most` bytes. For TLS, and for logs without a descriptor, at most 256 KiB are read into
+        memory and sent instead, whatever `most` is.
 
-        Raises `ConnectionClosedError` if the file became shorter, `BlockingIOError` if the socket is not ready, and
-        other `OSError`s of the socket or file.
+        Raises `ConnectionClosedError` if the file became shorter. If the socket is not ready, raises `BlockingIOError`,
+        or `ssl.SSLWantWriteError` or `SSLWantReadError` for TLS. Raises other `OSError`s of the socket or file.
         """
         if part.size == 0:
             return 0

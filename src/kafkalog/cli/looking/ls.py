@@ -83,8 +83,8 @@ def _partition_line(summary: PartitionHealth, log_dir: LogDir | None) -> Partiti
 
 def _line(health: DirectoryHealth) -> LsLine:
     """Return the JSON line of a log directory. Its findings are those of the directory and then those of its
-    partitions. If the path is not a log directory but a partition directory or a segment, the fields about a log
-    directory are None.
+    partitions. The fields about a log directory are None if the path is a partition directory or a segment, or cannot
+    be read; the ids are None too if the log directory has no `meta.properties`.
     """
     log_dir, partitions = health.log_dir, health.partitions
     meta = None if log_dir is None else log_dir.meta_properties

@@ -221,8 +221,9 @@ class QuorumLog:
 def root_of_metadata(path: PathLike) -> tuple[str, str]:
     """Return (log directory, its `__cluster_metadata-0`), both as real paths; `path` may be either of them.
 
-    Raises `UsageError` if the path is empty, has a NUL character, does not exist or is not a directory, or if the
-    metadata directory is missing, is a symbolic link or is not a directory.
+    Raises `UsageError` if the path is empty, has a NUL character, does not exist or is not a directory. If `path` is
+    the log directory, it is raised too if the metadata directory is missing, is a symbolic link or is not a directory;
+    a link that is passed itself is followed.
     """
     path_text = os.fspath(path)
     if not path_text:

@@ -233,8 +233,8 @@ def open_transactions(
     now_ms: int | None = None,
 ) -> tuple[list[OpenTransaction], list[Finding]]:
     """Return the open transactions of all partitions, and a warning for each that hangs. A transaction hangs if its
-    coordinator no longer has it. Its `hanging` is None if this is unknown, because the coordinator's log was not read
-    completely or its high watermark is not recorded.
+    coordinator no longer has it. `OpenTransaction.hanging` is None if this is unknown, because the coordinator's log
+    was not read completely or its high watermark is not recorded.
 
     `others` returns the producers of further partitions, which may show how a hanging transaction was decided. It is
     called at most once, and only if one hangs. Ages are in ms up to `now_ms` (ms since 1970; None: the present time).

@@ -249,8 +249,8 @@ def _same(first: MetadataImage, second: MetadataImage) -> bool:
 
 
 def _winners(quorum: Quorum, findings: list[Finding]) -> list[QuorumLog]:
-    """Return the copies with which a controller may be elected, the furthest first, one for each end position. If no
-    majority of the voters is given, return only the best copy, and append a finding to `findings`.
+    """Return the copies with which a controller may be elected, the furthest first, one for each end position. If the
+    copies are those of fewer voters than a majority, return only the best copy, and append a finding to `findings`.
     """
     logs = [survivor.log for survivor in quorum.survivors]
     voters = [log for log in logs if log.is_voter and log.refusal is None]
